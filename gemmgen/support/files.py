@@ -64,7 +64,7 @@ def code_digest(*files: str) -> str:
 @cache
 def generator_digest() -> str:
     """One key for all of gemmgen's code and templates, which is the same in a checkout and in an installed package."""
-    files = [*((path, PACKAGE) for path in PACKAGE.rglob("*.py"))]
+    files = [(path, PACKAGE) for pattern in ("*.py", "*.hpp", "*.cpp") for path in PACKAGE.rglob(pattern)]
     files += [(path, TEMPLATES) for path in TEMPLATES.rglob("*") if path.is_file()]
     named = sorted((path.relative_to(root).as_posix(), path) for path, root in files)
     return content_key(*(part for name, path in named for part in (name, path.read_text())))

@@ -21,7 +21,7 @@ from gemmgen.run.emulator.driver import long_work
 from gemmgen.run.interpreter.kernel import InterpretedKernel
 from gemmgen.run.interpreter.program import KIND, NATIVE, interpreter
 from gemmgen.run.interpreter.ptx import PtxCompilers
-from gemmgen.run.interpreter.server import THREADS, Program
+from gemmgen.run.interpreter.server import Program
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 from gemmgen.verification.extent import apart_situations
@@ -329,10 +329,7 @@ def test_it_opens_no_file_and_starts_no_process(load: Load) -> None:
     said = "unjudged: the interpreter itself crashed: it makes system call "
     assert failure(load("open")).startswith(said)
     assert failure(load("process")) == "unjudged: the interpreter's process ended: SIGSYS"
-    if THREADS:
-        run(load("thread"))
-    else:
-        assert failure(load("thread")) == "unjudged: the interpreter's process ended: SIGSYS"
+    run(load("thread"))
 
 
 def test_a_launch_that_is_told_to_stop_says_where_it_is(load: Load) -> None:

@@ -42,13 +42,13 @@ class Confinement:
         return (*_missing(self.program), *without)
 
     @contextmanager
-    def kernel(self, passed: Sequence[int]) -> Iterator[tuple[list[str], int]]:
+    def kernel(self, passed: Sequence[int], threads: bool = False) -> Iterator[tuple[list[str], int]]:
         """The command that starts an emulator, and a descriptor for it to inherit, to be used inside the block.
 
-        `passed` are the descriptors of descriptors.hpp, in their order.
+        `passed` are the descriptors of descriptors.hpp, in their order. With `threads` it starts these and no process.
         """
         with _in_memory(self.program) as file:
-            yield [f"/proc/self/fd/{file}", "kernel", *map(str, passed), *SYSTEM], file
+            yield [f"/proc/self/fd/{file}", "interpreter" if threads else "kernel", *map(str, passed), *SYSTEM], file
 
     @contextmanager
     def compiling(self, command: Sequence[str], folder: Path, *readable: Path) -> Iterator[tuple[list[str], int]]:

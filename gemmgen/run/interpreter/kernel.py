@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gemmgen.kernel.again import never_of
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import parse_arch
@@ -39,11 +40,12 @@ from gemmgen.run.emulator.driver import (
     long_work,
 )
 from gemmgen.run.emulator.failures import failed
-from gemmgen.run.executor import Floats, Operands
+from gemmgen.run.executor import Floats, Operands, tells
+from gemmgen.run.interpreter.coverage import Counters
 from gemmgen.run.interpreter.instructions import instruction_table
 from gemmgen.run.interpreter.program import interpreter, program_key
 from gemmgen.run.interpreter.ptx import PtxCompilers
-from gemmgen.run.interpreter.server import THREADS, Program, Request, Server
+from gemmgen.run.interpreter.server import Program, Request, Server
 from gemmgen.run.judging import Places, Rule
 from gemmgen.run.nvrtc import FLAGS, LINES, compiler_version
 from gemmgen.run.turns import by_turns
@@ -74,7 +76,8 @@ class InterpretedKernel:
         self.runs_apart = not source.launch.prepares  # which read all of an operand, also where there is no memory
         self._timeout = timeout
         self._arena = SharedArena()
-        self._server = Server(program, executable, self._arena.file, confinement)
+        self._counters = Counters(source.text, program.ptx, never_of(source))
+        self._server = Server(program, executable, self._arena.file, confinement, self._counters.file)
         self._last: _Run | None = None
         self._waits: str | None = None  # what waits for blocks of lower numbers
         self.closed = False
@@ -82,6 +85,7 @@ class InterpretedKernel:
     def start(self) -> None:
         """Load the PTX. Raises CandidateFailed: unjudged, for what the interpreter lacks."""
         self._server.start()
+        self._counters.loaded()
 
     def can_run_whole(self, case: Case) -> bool:
         launch = self.source.launch
@@ -128,8 +132,8 @@ class InterpretedKernel:
         return len(self._blocks(case, seed, blocks)[1])
 
     def coverage(self) -> Coverage | None:
-        """What its launches ran of the text so far: not counted yet."""
-        return None
+        """What its launches ran of the text so far."""
+        return self._counters.coverage()
 
     def assumed(self) -> tuple[str, ...]:
         """See `LoadedKernel.assumed`."""
@@ -138,12 +142,13 @@ class InterpretedKernel:
 
     def lacking(self) -> dict[int, Near | None]:
         """See `LoadedKernel.lacking`."""
-        return {}
+        return self._counters.lacking()
 
     def close(self) -> None:
         if not self.closed:
             self._server.close()
             self._arena.close()
+            self._counters.close()
             self._last, self.closed = None, True
 
     def _run(
@@ -232,12 +237,13 @@ class InterpretedKernel:
             block_count=len(blocks),
             seed=seed,
             # Blocks that share C are watched by one thread, which also finds the same race first each time.
-            workers=cores() if THREADS and not watch else 1,
+            workers=1 if watch else cores(),
             timeout=timeout,
             quiet=quiet,
             watch=watch,
         )
         self._server.launch(request)
+        self._counters.launched(tells(case))
         return self._results(layout, case, operands, blocks)
 
     def _results(self, layout: ArenaLayout, case: Case, operands: Operands, blocks: Blocks) -> dict[str, Floats]:

@@ -18,7 +18,7 @@ KIND = "interpreter"  # of the store's entries
 # A product and a sum stay two roundings where PTX has two. Signals tell no exception of floating point.
 FLAGS = (
     *("-std=c++20", "-O3", "-march=native", "-fno-pie", "-pthread", "-g0"),
-    *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
+    *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing"),
 )
 
 

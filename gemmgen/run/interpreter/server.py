@@ -23,8 +23,6 @@ from gemmgen.support.lifeline import Lifeline
 LENGTH = struct.Struct("<I")
 MOST_REPLY_BYTES = 2**20  # more than main.cpp ever sends
 LOAD_SECONDS = 60.0  # that a program may take to be parsed, on a busy machine: the largest takes a fraction of one
-# Whether its process may start threads: confine.cpp's mode "kernel" refuses them, and a launch gets one worker.
-THREADS = False
 SUCCESS = "ok"
 LAST = "!"  # behind a failure's kind: the process ends
 
@@ -110,12 +108,15 @@ class Server:
 
     executable   the interpreter: see program.py
     arena_file   what it shares with this process: operands, blocks to run, where matrices are
+    counts       a file in which it counts what runs: see coverage.py; None: nowhere
     """
 
-    def __init__(self, program: Program, executable: bytes, arena_file: int, confinement: Confinement) -> None:
+    def __init__(
+        self, program: Program, executable: bytes, arena_file: int, confinement: Confinement, counts: int | None = None
+    ) -> None:
         self._program = program
         self._executable = in_memory_file("interpreter", executable)
-        self._arena_file = arena_file
+        self._files = arena_file, counts
         self._confinement = confinement
         self._process: _Process | None = None
 
@@ -124,7 +125,7 @@ class Server:
         if self._process is not None and not self._process.alive:
             self._kill()  # it died between two launches: nobody's fault
         if self._process is None:
-            self._process = _Process(self._executable, self._arena_file, self._confinement)
+            self._process = _Process(self._executable, *self._files, self._confinement)
             late = f"the interpreter has not loaded the kernel's PTX in {LOAD_SECONDS:g} s"
             self._ask(self._program.pack(), LOAD_SECONDS, failed("unjudged", late))
 
@@ -176,14 +177,14 @@ class Server:
 class _Process:
     """One process, from its start to its end."""
 
-    def __init__(self, executable: int, arena_file: int, confinement: Confinement) -> None:
+    def __init__(self, executable: int, arena_file: int, counts: int | None, confinement: Confinement) -> None:
         self._replies, replies_end = os.pipe()
         nowhere = os.open(os.devnull, os.O_RDWR)
         self._line = line = Lifeline()
-        # As descriptors.hpp numbers them; nothing counts what ran yet.
-        passed = (arena_file, replies_end, nowhere, executable, nowhere)
+        # As descriptors.hpp numbers them.
+        passed = (arena_file, replies_end, nowhere, executable, nowhere if counts is None else counts)
         try:
-            with confinement.kernel(passed) as (command, file):
+            with confinement.kernel(passed, threads=True) as (command, file):
                 self._process = subprocess.Popen(
                     command,
                     bufsize=0,

@@ -3,6 +3,7 @@
 //
 //     confine probe                                                prints what this system has of them
 //     confine kernel ARENA REPLIES NOWHERE PROGRAM SITES [PATH...] descriptors; what may be read
+//     confine interpreter ...                                      likewise, of a program that starts threads and no process
 //     confine compiler FOLDER [PATH...] -- COMMAND...              what may be written; what may be read
 //
 // What the system lacks is left out: who calls has asked for the probe, and says so.
@@ -94,12 +95,13 @@ constexpr uint32_t NAMESPACES =
     CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
 // The emulator computes in memory that it has, and starts helpers, by a clone that names the `ticket` which it is told: no
-// other call starts a process. `program` may be started, once.
-bool filter_kernel(int program, uint64_t ticket) {
+// other call starts a process. One that has `threads` starts these alone. `program` may be started, once.
+bool filter_kernel(int program, uint64_t ticket, bool threads) {
   CallFilter filter;
   filter.on_value(__NR_execveat, 0, uint64_t(program), ALLOWED, TOLD);
   const uint32_t unlike_fork = CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_UNTRACED | NAMESPACES;
-  filter.on_bits_or_other(__NR_clone, 0, unlike_fork, CLONE_TICKET, ticket, TOLD, ALLOWED);
+  if (threads) filter.on_bits(__NR_clone, 0, CLONE_THREAD, ALLOWED, TOLD);
+  else filter.on_bits_or_other(__NR_clone, 0, unlike_fork, CLONE_TICKET, ticket, TOLD, ALLOWED);
   filter.on_bits(__NR_openat, 2, O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND, TOLD, ALLOWED);  // to read: Landlock's
   filter.on_value(__NR_tgkill, 0, uint64_t(getpid()), ALLOWED, UNKNOWN);                    // abort
   filter.on_value(__NR_ioctl, 1, TCGETS, ALLOWED, FORBIDDEN);                               // is it a terminal?
@@ -167,7 +169,7 @@ bool place_descriptors(char** numbers) {
   return dup3(PROGRAM, TICKET, O_CLOEXEC) >= 0;
 }
 
-int start_kernel(int count, char** values) {
+int start_kernel(int count, char** values, bool threads) {
   if (count < PASSED || !place_descriptors(values)) return fail("descriptors");
   limit_resources();
   limit(RLIMIT_NOFILE, DESCRIPTORS);
@@ -177,7 +179,7 @@ int start_kernel(int count, char** values) {
   files.install();
   uint64_t ticket = 0;
   if (getrandom(&ticket, sizeof ticket, 0) != sizeof ticket) return fail("a random number");
-  filter_kernel(TICKET, ticket);
+  filter_kernel(TICKET, ticket, threads);
   char name[] = "emulator", number[32];
   snprintf(number, sizeof number, "%llu", static_cast<unsigned long long>(ticket));
   char* const arguments[] = {name, number, nullptr};
@@ -205,7 +207,8 @@ int start_compiler(int count, char** values) {
 
 int main(int count, char** values) {
   if (count == 2 && strcmp(values[1], "probe") == 0) return probe();
-  if (count > 2 && strcmp(values[1], "kernel") == 0) return start_kernel(count - 2, values + 2);
+  if (count > 2 && strcmp(values[1], "kernel") == 0) return start_kernel(count - 2, values + 2, false);
+  if (count > 2 && strcmp(values[1], "interpreter") == 0) return start_kernel(count - 2, values + 2, true);
   if (count > 2 && strcmp(values[1], "compiler") == 0) return start_compiler(count - 2, values + 2);
   return 2;
 }

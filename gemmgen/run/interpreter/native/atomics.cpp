@@ -98,6 +98,8 @@ void decode(Decoder& to, const Statement& from) {
   Instruction& i = to.emit(handler);
   i.d = d, i.a = base, i.b = b, i.c = c;
   i.immediate = offset, i.small = uint8_t(*which), i.smaller = base_bits == 64;
+  const bool reduces = *which == Update::least || *which == Update::greatest, counts = type != Type::f32 && type != Type::f64;
+  i.immediate_use = uint8_t(ordering_of(from, true) | (reduces ? REDUCES : 0) | (counts ? COUNTS : 0) | (GIVES ? FINDS : 0));
 }
 
 }  // namespace

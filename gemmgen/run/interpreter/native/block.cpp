@@ -7,6 +7,7 @@
 #include "failure.hpp"
 #include "lanes.hpp"
 #include "machine.hpp"
+#include "watch.hpp"
 
 namespace gemmgen {
 
@@ -89,6 +90,7 @@ bool Block::arrive(Warp& warp, const Instruction* i, uint32_t number, uint32_t t
 
 void Block::complete(uint32_t number) {
   Barrier& barrier = barriers_[number];
+  if (Watch* const watch = machine_.watch()) watch->complete_barrier(*this, number);
   barrier.result = barrier.votes;
   barrier.result_voters = barrier.voters;
   barrier.expected = barrier.arrived = barrier.votes = barrier.voters = 0;

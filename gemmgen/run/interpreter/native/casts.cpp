@@ -74,7 +74,7 @@ Handler with_number(Type type, Use use) {
     case Type::bf16: return use(Tag<n::BF16>());
     case Type::f32: return use(Tag<float>());
     case Type::f64: return use(Tag<double>());
-    default: return bits_of(type) == 0 || is_floating(type) ? nullptr : with_integer(type, use);
+    default: return bits_of(type) == 0 || is_floating(type) ? nullptr : with_any_integer(type, use);
   }
 }
 

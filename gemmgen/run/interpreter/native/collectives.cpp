@@ -5,6 +5,7 @@
 #include "failure.hpp"
 #include "lanes.hpp"
 #include "machine.hpp"
+#include "watch.hpp"
 
 namespace gemmgen {
 
@@ -17,7 +18,10 @@ bool gather(Warp& warp, const Instruction* i, Unit unit, const Instruction*& nex
   warp.require_known(i, unit, "as a mask of lanes");
   const uint32_t mask = warp.reg<uint32_t>(unit)[first_of(warp.active)];
   require_in_mask(warp, i, mask);
-  if (warp.converge(i, mask)) return true;
+  if (warp.converge(i, mask)) {
+    if (Watch* const watch = warp.machine().watch()) watch->meet(warp);
+    return true;
+  }
   next = warp.wait(State::converging, 0, i);
   return false;
 }

@@ -1,22 +1,28 @@
 // Branches, ends and barriers of blocks and warps.
+#include "coverage.hpp"
 #include "decoder.hpp"
 #include "failure.hpp"
 #include "lanes.hpp"
 #include "machine.hpp"
+#include "watch.hpp"
 
 namespace gemmgen {
 
 namespace {
 
 const Instruction* branch(Warp& warp, const Instruction* i) {
+  note_taken(warp, i, warp.active != warp.lanes());
   if (warp.active != warp.lanes()) return warp.diverge(i + 1, i->target);
   return i->target > i ? i->target : warp.loop(i->target);
 }
 
-void decode_branch(Decoder& to, const Statement&) {
+void decode_branch(Decoder& to, const Statement& from) {
   const Operand& where = to.at(0);
   if (where.kind != Operand::Kind::symbol) to.refuse("it leads to no label");
-  to.branch_to(to.emit(branch), where.name);
+  Instruction& i = to.emit(branch);
+  i.immediate = to.program().coverage().hook(from);
+  to.program().coverage().hook_joined(to, i, from);
+  to.branch_to(i, where.name);
 }
 
 const Instruction* trap(Warp& warp, const Instruction* i) {
@@ -34,6 +40,7 @@ const Instruction* barrier(Warp& warp, const Instruction* i) {
   const uint32_t number = warp.reg<uint32_t>(i->a)[lane];
   if (COUNTED) warp.require_known(i, i->b, "as the threads of a barrier");
   const uint32_t threads = COUNTED ? warp.reg<uint32_t>(i->b)[lane] : 0;
+  if (Watch* const watch = warp.machine().watch()) watch->come_to_barrier(warp, number, i->small != 0);
   const bool complete = warp.block().arrive(warp, i, number, threads, !COUNTED);
   if (complete || i->small == 0) return i + 1;
   return warp.wait(State::at_barrier, number, i + 1);
@@ -53,6 +60,7 @@ const Instruction* vote_at_barrier(Warp& warp, const Instruction* i) {
     warp.block().barrier(number).votes += uint32_t(std::popcount(votes & warp.active));
     warp.block().barrier(number).voters += uint32_t(std::popcount(warp.active));
     const uint32_t threads = counted ? warp.reg<uint32_t>(i->b)[first_of(warp.active)] : 0;
+    if (Watch* const watch = warp.machine().watch()) watch->come_to_barrier(warp, number, true);
     if (!warp.block().arrive(warp, i, number, threads, !counted)) return warp.wait(State::at_barrier, number, i, true);
   }
   const Barrier& barrier = warp.block().barrier(warp.reg<uint32_t>(i->a)[first_of(warp.active)]);
@@ -94,7 +102,10 @@ void decode_barrier(Decoder& to, const Statement& from) {
   i.smaller = aligned;
 }
 
-const Instruction* fence(Warp&, const Instruction* i) { return i + 1; }
+const Instruction* fence(Warp& warp, const Instruction* i) {
+  if (Watch* const watch = warp.machine().watch()) watch->fence(warp, i->small == 2 || (i->small == 1 && warp.machine().ranks() > 1));
+  return i + 1;
+}
 
 void decode_fence(Decoder& to, const Statement& from) {
   if (from.has("proxy") || from.has("mbarrier_init")) return decode_proxy_fence(to, from);
@@ -104,12 +115,18 @@ void decode_fence(Decoder& to, const Statement& from) {
 
 }  // namespace
 
+// To a target behind it, and no condition of the kernel's text.
+const Instruction* jump(Warp& warp, const Instruction* i) {
+  return warp.active != warp.lanes() ? warp.diverge(i + 1, i->target) : i->target;
+}
+
 // The lanes of a mask meet.
 const Instruction* meet(Warp& warp, const Instruction* i) {
   warp.require_known(i, i->a, "as a mask of lanes");
   const uint32_t mask = warp.reg<uint32_t>(i->a)[first_of(warp.active)];
   require_in_mask(warp, i, mask);
   if (!warp.converge(i, mask)) return warp.wait(State::converging, 0, i);
+  if (Watch* const watch = warp.machine().watch()) watch->meet(warp);
   return i + 1;
 }
 
@@ -121,7 +138,8 @@ void require_in_mask(Warp& warp, const Instruction* i, uint32_t mask) {
 
 void add_control(Decoders& all) {
   all["bra"] = decode_branch;
-  all["ret"] = all["exit"] = [](Decoder& to, const Statement&) { to.emit(exit_lanes); };
+  all["exit"] = [](Decoder& to, const Statement&) { to.emit(exit_lanes); };
+  all["ret"] = [](Decoder& to, const Statement&) { to.emit_return(); };
   all["trap"] = all["brkpt"] = [](Decoder& to, const Statement&) { to.emit(trap); };
   all["bar"] = all["barrier"] = decode_barrier;
   all["membar"] = all["fence"] = decode_fence;

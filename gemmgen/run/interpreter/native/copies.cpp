@@ -1,11 +1,13 @@
 // cp.async and its groups.
 #include <cstring>
+#include <type_traits>
 
 #include "decoder.hpp"
 #include "failure.hpp"
 #include "lanes.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
+#include "watch.hpp"
 
 namespace gemmgen {
 
@@ -42,26 +44,42 @@ const Instruction* copy(Warp& warp, const Instruction* i) {
     warp.active = all;
   }
   const bool late = machine.launch().seed / 2 % 2 == 0;
-  each_of(all, [&](unsigned lane) {
-    AsyncCopies::Copy one = {destinations.at[lane], lane, i->bytes, 0, false, {}};
-    if (reading >> lane & 1) std::memcpy(one.data, sources.at[lane], valid == nullptr ? i->bytes : valid[lane]);
-    warp.copies().issue(one, late);
-  });
+  AsyncCopies::Batch* const batch = late ? &warp.copies().issue(all, i->bytes) : nullptr;
+  const auto move = [&](auto bytes) {
+    each_of(all, [&](unsigned lane) {
+      unsigned char* const into = late ? batch->data[lane] : destinations.at[lane];
+      if (late) batch->to[lane] = destinations.at[lane];
+      if (valid == nullptr) {
+        std::memcpy(into, sources.at[lane], bytes);
+      } else {
+        std::memset(into, 0, bytes);
+        if (reading >> lane & 1) std::memcpy(into, sources.at[lane], valid[lane]);
+      }
+    });
+  };
+  switch (i->bytes) {
+    case 4: move(std::integral_constant<unsigned, 4>()); break;
+    case 8: move(std::integral_constant<unsigned, 8>()); break;
+    default: move(std::integral_constant<unsigned, 16>());
+  }
   return i + 1;
 }
 
 const Instruction* commit(Warp& warp, const Instruction* i) {
   warp.copies().commit(warp.active);
+  if (Watch* const watch = warp.machine().watch()) watch->commit_copies(warp);
   return i + 1;
 }
 
 const Instruction* wait_group(Warp& warp, const Instruction* i) {
   warp.copies().wait(warp.active, uint32_t(i->immediate));
+  if (Watch* const watch = warp.machine().watch()) watch->wait_for_copies(warp, uint32_t(i->immediate));
   return i + 1;
 }
 
 const Instruction* wait_all(Warp& warp, const Instruction* i) {
   warp.copies().wait_all(warp.active);
+  if (Watch* const watch = warp.machine().watch()) watch->wait_for_all_copies(warp);
   return i + 1;
 }
 

@@ -48,6 +48,7 @@ const Decoders& decoders() {
     add_matrices(made);
     add_copies(made);
     add_hopper(made);
+    add_calls(made);
     return made;
   }();
   return all;
@@ -60,7 +61,7 @@ uint32_t aligned(uint32_t at, uint64_t alignment) { return uint32_t((at + alignm
 }  // namespace
 
 Decoder::Decoder(Program& program, const Function& function, Kernel& kernel)
-    : program_(program), function_(function), kernel_(kernel) {
+    : program_(program), function_(function), kernel_(kernel), jumps_(own_jumps_) {
   kernel.name = function.name;
   kernel.parameter_bytes = function.parameter_bytes;
   kernel.most_threads = function.most_threads;
@@ -70,34 +71,45 @@ Decoder::Decoder(Program& program, const Function& function, Kernel& kernel)
   place_registers();
 }
 
-// Static arrays lie far apart, each at a multiple of its alignment that is none of twice as much: an access behind one of them
-// leads into no other, and one that needs more alignment is misaligned here, too.
+Decoder::Decoder(Decoder& caller, const Function& callee)
+    : program_(caller.program_), function_(callee), kernel_(caller.kernel_), shared_(caller.shared_), jumps_(caller.jumps_),
+      caller_(&caller), depth_(caller.depth_ + 1) {
+  for (const Variable& one : callee.shared) place(one);
+  place_locals();
+  place_registers();
+}
+
 void Decoder::place_shared() {
-  uint32_t next = STATIC_SHARED;
-  const auto place = [&](const Variable& one) {
-    if (one.external) {
-      kernel_.dynamic_alignment = std::max(kernel_.dynamic_alignment, uint32_t(one.alignment));
-      shared_[one.name] = {0, true};
-      return;
-    }
-    const uint32_t start = aligned(next, 2 * one.alignment) + uint32_t(one.alignment);
-    shared_[one.name] = {start, false};
-    kernel_.arrays.push_back({std::string(one.name), start, uint32_t(one.bytes)});
-    next = aligned(start + uint32_t(one.bytes) + SHARED_SPACING, SHARED_SPACING);
-    if (next >= 1u << RANK_SHIFT) refuse("more shared memory than the emulator has addresses for");
-  };
+  kernel_.shared_end = STATIC_SHARED;
   for (const Variable& one : program_.module().shared) place(one);
   for (const Variable& one : function_.shared) place(one);
-  kernel_.shared_end = next;
+}
+
+// Static arrays lie far apart, each at a multiple of its alignment that is none of twice as much: an access behind one of them
+// leads into no other, and one that needs more alignment is misaligned here, too.
+void Decoder::place(const Variable& one) {
+  if (one.external) {
+    kernel_.dynamic_alignment = std::max(kernel_.dynamic_alignment, uint32_t(one.alignment));
+    shared_[one.name] = {0, true};
+    return;
+  }
+  const uint32_t start = aligned(kernel_.shared_end, 2 * one.alignment) + uint32_t(one.alignment);
+  if (uint64_t(start) + one.bytes + 2 * SHARED_SPACING >= 1u << RANK_SHIFT) refuse("more shared memory than the emulator has addresses for");
+  shared_[one.name] = {start, false};
+  kernel_.arrays.push_back({std::string(one.name), start, uint32_t(one.bytes)});
+  kernel_.shared_end = aligned(start + uint32_t(one.bytes) + SHARED_SPACING, SHARED_SPACING);
 }
 
 void Decoder::place_locals() {
-  uint32_t next = 0;
+  uint32_t next = kernel_.local_bytes;
+  std::map<std::string_view, uint64_t> sizes;  // calls declare what they pass by the same names, in braces of their own
+  for (const Variable& one : function_.locals) sizes[one.name] = std::max(sizes[one.name], one.bytes);
   for (const Variable& one : function_.locals) {
-    next = aligned(next, one.alignment);
+    if (locals_.contains(one.name)) continue;
+    next = aligned(next, std::max<uint64_t>(one.alignment, 8));
     locals_[one.name] = next;
-    if (one.bytes > 1 << 20) refuse("local memory of more than 1 MiB");
-    next += uint32_t(one.bytes);
+    if (sizes[one.name] + next > 1 << 20) refuse("local memory of more than 1 MiB");
+    next += uint32_t(sizes[one.name]);
   }
   kernel_.local_bytes = aligned(next, 16);
 }
@@ -119,6 +131,49 @@ Unit Decoder::carry() {
 }
 
 void Decoder::run() {
+  decode_statements();
+  if (statement_ == nullptr) fail("unjudged", "the kernel %s has no instruction", kernel_.name.c_str());
+  emit(exit_lanes).guard = NO_UNIT;
+  for (const auto& [from, to] : jumps_) kernel_.code[from].target = &kernel_.code[to];
+}
+
+void Decoder::inline_call(const Function& callee, const std::vector<Operand>& results, const std::vector<Operand>& arguments) {
+  constexpr unsigned MOST_DEPTH = 16;
+  constexpr std::size_t MOST_CODE = 1 << 20;
+  if (depth_ == MOST_DEPTH) refuse("calls within calls, or a recursion, are not emulated");
+  if (kernel_.code.size() > MOST_CODE) refuse("calls make the kernel longer than a million instructions");
+  if (statement_->guard != Statement::UNGUARDED) refuse("a call under a predicate is not emulated");
+  if (results.size() != callee.results.size() || arguments.size() != callee.parameters.size()) refuse("a call with other arguments");
+  Decoder inner(*this, callee);
+  const auto bind = [&](const std::vector<Operand>& given, const std::vector<Variable>& formal) {
+    for (std::size_t n = 0; n < given.size(); ++n) {
+      const uint32_t place = local(given[n].name);
+      if (place == ~0u) refuse("an argument that is no .param variable");
+      inner.locals_[formal[n].name] = place;
+    }
+  };
+  bind(results, callee.results);
+  bind(arguments, callee.parameters);
+  inner.decode_statements();
+  for (const uint32_t from : inner.returns_) jumps_.push_back({from, uint32_t(kernel_.code.size())});
+  emit(label).guard = NO_UNIT;
+}
+
+void Decoder::emit_return() {
+  if (caller_ == nullptr) {
+    emit(exit_lanes);
+    return;
+  }
+  returns_.push_back(uint32_t(kernel_.code.size()));
+  emit(jump);
+}
+
+uint32_t Decoder::local(std::string_view name) const {
+  const auto found = locals_.find(name);
+  return found == locals_.end() ? ~0u : found->second;
+}
+
+void Decoder::decode_statements() {
   std::vector<bool> is_target(function_.statements.size() + 1);
   for (const auto& [name, place] : function_.labels) is_target[place] = true;
   starts_.resize(function_.statements.size() + 1);
@@ -132,16 +187,10 @@ void Decoder::run() {
   }
   starts_.back() = uint32_t(kernel_.code.size());
   statement_ = function_.statements.empty() ? nullptr : &function_.statements.back();
-  if (statement_ == nullptr) fail("unjudged", "the kernel %s has no instruction", kernel_.name.c_str());
-  emit(exit_lanes).guard = NO_UNIT;
-  finish();
-}
-
-void Decoder::finish() {
   for (const auto& [from, name] : branches_) {
     const auto found = function_.labels.find(name);
     if (found == function_.labels.end()) fail("unjudged", "the PTX has no label %s", std::string(name).c_str());
-    kernel_.code[from].target = &kernel_.code[starts_[found->second]];
+    jumps_.push_back({from, starts_[found->second]});
   }
 }
 
@@ -242,7 +291,7 @@ Unit Decoder::symbol(const Operand& operand, unsigned bits) {
   if (const auto found = shared_.find(name); found != shared_.end())
     return constant(found->second.first + offset, bits, found->second.second);
   if (const auto found = locals_.find(name); found != locals_.end()) return constant(found->second + offset, bits);
-  for (const Variable& one : function_.parameters)
+  for (const Variable& one : caller_ == nullptr ? function_.parameters : std::vector<Variable>())
     if (one.name == name) return constant(PARAMETER_SPACE + one.offset + offset, 64);
   const auto& globals = program_.globals();
   if (const auto found = globals.find(name); found != globals.end())

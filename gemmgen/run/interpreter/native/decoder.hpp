@@ -28,6 +28,7 @@ void add_collectives(Decoders&);
 void add_matrices(Decoders&);
 void add_copies(Decoders&);
 void add_hopper(Decoders&);
+void add_calls(Decoders&);
 
 // Of a type that is no floating-point number.
 void decode_integer_add(Decoder&, const Statement&);
@@ -50,6 +51,12 @@ class Decoder {
   Decoder(Program& program, const Function& function, Kernel& kernel);
 
   void run();
+  // The instructions of a function in the place of its call, whose `arguments` and `results` are variables of this one.
+  void inline_call(const Function& callee, const std::vector<Operand>& results, const std::vector<Operand>& arguments);
+  // A return: to behind the call, or the end of the kernel.
+  void emit_return();
+  // Where a .param variable of this function lies in local memory; ~0 for what is none.
+  uint32_t local(std::string_view name) const;
 
   // A new instruction that the current statement gives. It moves with the next one: take what is needed first.
   Instruction& emit(Handler handler);
@@ -81,7 +88,7 @@ class Decoder {
   };
   Address address(const Operand& operand);
 
-  // Where a label leads: known when all is decoded.
+  // Where a label leads.
   void branch_to(Instruction& from, std::string_view label);
 
   [[noreturn]] void refuse(const std::string& what) const;
@@ -92,11 +99,19 @@ class Decoder {
   unsigned target() const { return program_.module().target; }
 
  private:
+  // A jump from one instruction to another, by their numbers: the code moves while it grows.
+  struct Jump {
+    uint32_t from, to;
+  };
+
+  Decoder(Decoder& caller, const Function& callee);
+
   void place_shared();
+  void place(const Variable& shared);
   void place_registers();
   void place_locals();
+  void decode_statements();
   Unit symbol(const Operand& operand, unsigned bits);
-  void finish();
 
   Program& program_;
   const Function& function_;
@@ -110,6 +125,11 @@ class Decoder {
   Unit carry_ = NO_UNIT;
   std::vector<std::pair<uint32_t, std::string_view>> branches_;
   std::vector<uint32_t> starts_;  // the first instruction of each statement
+  std::vector<uint32_t> returns_;
+  std::vector<Jump>& jumps_;
+  std::vector<Jump> own_jumps_;  // of a kernel, and all that it calls
+  const Decoder* const caller_ = nullptr;
+  const unsigned depth_ = 0;
 };
 
 }  // namespace gemmgen

@@ -4,6 +4,7 @@
 #include "lanes.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
+#include "watch.hpp"
 
 namespace gemmgen {
 
@@ -11,8 +12,26 @@ namespace {
 
 const Instruction* nothing(Warp&, const Instruction* i) { return i + 1; }
 
+const Instruction* fence_proxies(Warp& warp, const Instruction* i) {
+  if (Watch* const watch = warp.machine().watch()) watch->fence_proxies(warp);
+  return i + 1;
+}
+
+const Instruction* fence_inits(Warp& warp, const Instruction* i) {
+  if (Watch* const watch = warp.machine().watch()) watch->fence_inits(warp);
+  return i + 1;
+}
+
+const Instruction* wait_for_grid(Warp& warp, const Instruction* i) {
+  if (Watch* const watch = warp.machine().watch()) watch->wait_for_grid(warp);
+  return i + 1;
+}
+
+const Instruction* wait_at_cluster(Warp& warp, const Instruction* i);
+
 const Instruction* arrive_at_cluster(Warp& warp, const Instruction* i) {
   if (i->smaller != 0 && !warp.converge(i, ALL_LANES)) return warp.wait(State::converging, 0, i);
+  if (Watch* const watch = warp.machine().watch()) watch->arrive_at_cluster(warp, (i + 1)->run == wait_at_cluster);
   warp.machine().cluster_barrier().arrive(warp, i);
   return i + 1;
 }
@@ -20,6 +39,7 @@ const Instruction* arrive_at_cluster(Warp& warp, const Instruction* i) {
 const Instruction* wait_at_cluster(Warp& warp, const Instruction* i) {
   if (i->smaller != 0 && !warp.converge(i, ALL_LANES)) return warp.wait(State::converging, 0, i);
   if (!warp.machine().cluster_barrier().pass(warp, i)) return warp.wait(State::at_cluster_barrier, 0, i);
+  if (Watch* const watch = warp.machine().watch()) watch->wait_at_cluster(warp);
   return i + 1;
 }
 
@@ -109,6 +129,7 @@ void ClusterBarrier::settle(Machine& machine) {
   if (arrived_ == 0 || arrived_ < alive) return;
   arrived_ = 0;
   ++phase_;
+  if (Watch* const watch = machine.watch()) watch->complete_cluster_phase(alive);
   machine.wake(State::at_cluster_barrier, 0);
 }
 
@@ -117,13 +138,15 @@ void decode_cluster_barrier(Decoder& to, const Statement& from) {
   i.smaller = from.has("aligned");
 }
 
-void decode_proxy_fence(Decoder& to, const Statement&) { to.emit(nothing); }
+void decode_proxy_fence(Decoder& to, const Statement& from) {
+  to.emit(from.has("mbarrier_init") ? fence_inits : from.has("proxy::async") || from.has("async") ? fence_proxies : nothing);
+}
 
 void add_hopper(Decoders& all) {
   all["mbarrier"] = decode_mbarrier;
   all["wgmma"] = decode_wgmma;
   all["setmaxnreg"] = decode_registers;
-  all["griddepcontrol"] = [](Decoder& to, const Statement&) { to.emit(nothing); };
+  all["griddepcontrol"] = [](Decoder& to, const Statement& from) { to.emit(from.has("wait") ? wait_for_grid : nothing); };
   all["mapa"] = [](Decoder& to, const Statement& from) {
     const bool wide = bits_of(from.type()) == 64;
     const Unit d = to.destination(0), a = to.source(1, from.type()), b = to.source(2, Type::u32);

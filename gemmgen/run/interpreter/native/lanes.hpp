@@ -8,21 +8,30 @@
 
 namespace gemmgen {
 
+// Of `made` the active lanes. One for all operations of a size: each loop over lanes costs compile time.
+template <typename Word>
+__attribute__((noinline)) void blend(Word* d, const Word* made, uint32_t active) {
+#pragma GCC ivdep
+  for (unsigned lane = 0; lane < WARP; ++lane) d[lane] = (active >> lane & 1) != 0 ? made[lane] : d[lane];
+}
+
+template <unsigned BYTES>
+struct WordOf;
+template <> struct WordOf<1> { using Type = uint8_t; };
+template <> struct WordOf<2> { using Type = uint16_t; };
+template <> struct WordOf<4> { using Type = uint32_t; };
+template <> struct WordOf<8> { using Type = uint64_t; };
+
 // d[lane] = f(lane) of the active lanes. Registers are the same or apart, so that no lane depends on another one.
 template <typename D, typename F>
 inline __attribute__((always_inline)) void each_lane(Warp& warp, Unit unit, F f) {
+  alignas(64) D made[WARP];
   D* const d = warp.reg<D>(unit);
-  const uint32_t active = warp.active;
-  if (active == ALL_LANES) {
+  D* const into = warp.active == ALL_LANES ? d : made;
 #pragma GCC ivdep
-    for (unsigned lane = 0; lane < WARP; ++lane) d[lane] = f(lane);
-  } else {
-    D made[WARP];
-#pragma GCC ivdep
-    for (unsigned lane = 0; lane < WARP; ++lane) made[lane] = f(lane);
-#pragma GCC ivdep
-    for (unsigned lane = 0; lane < WARP; ++lane) d[lane] = (active >> lane & 1) != 0 ? made[lane] : d[lane];
-  }
+  for (unsigned lane = 0; lane < WARP; ++lane) into[lane] = f(lane);
+  using Word = typename WordOf<sizeof(D)>::Type;
+  if (into == made) blend(reinterpret_cast<Word*>(d), reinterpret_cast<const Word*>(made), warp.active);
 }
 
 // A mask of the lanes for which f says yes.

@@ -1,15 +1,21 @@
 #include "machine.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <mutex>
 #include <numeric>
 #include <thread>
 
+#include "descriptors.hpp"
 #include "failure.hpp"
 #include "lanes.hpp"
+#include "watch.hpp"
 
 namespace gemmgen {
+
+// What a launch has to take still, for threads beside the first one to be worth their start.
+constexpr auto HELPERS_PAY = std::chrono::milliseconds(4);
 
 Machine::Machine(Program& program, const Kernel& kernel, Launch& launch)
     : program_(program), kernel_(kernel), launch_(launch), clock_(launch.seed * 0x9E3779B9u), hints_(kernel.code.size()) {
@@ -19,10 +25,15 @@ Machine::Machine(Program& program, const Kernel& kernel, Launch& launch)
   if (launch.shared_bytes > STATIC_SHARED - dynamic_start_ - FIRST_SHARED)
     fail("launch", "%u bytes of dynamic shared memory are more than the emulator has", unsigned(launch.shared_bytes));
   for (unsigned rank = 0; rank < launch.cluster; ++rank) blocks_.push_back(std::make_unique<Block>(*this, rank));
+  if (launch.watch) watch_ = std::make_unique<Watch>(*this);
 }
 
-void Machine::run(std::atomic<std::size_t>& next) {
-  for (std::size_t place; (place = next.fetch_add(ranks())) < launch_.blocks.size();) run_cluster(launch_.blocks[place]);
+Machine::~Machine() = default;
+
+bool Machine::tells_later(const Poison& why) { return watch_ != nullptr && watch_->tells_later(why); }
+
+void Machine::run(std::atomic<std::size_t>& next, std::size_t most) {
+  for (std::size_t place; most-- > 0 && (place = next.fetch_add(ranks())) < launch_.blocks.size();) run_cluster(launch_.blocks[place]);
 }
 
 void Machine::run_cluster(uint32_t first) {
@@ -35,6 +46,7 @@ void Machine::run_cluster(uint32_t first) {
   }
   mbarriers_.start();
   tma_.start();
+  if (watch_ != nullptr) watch_->start_cluster();
   cluster_barrier_.start();
   while (true) {
     poll();
@@ -43,7 +55,10 @@ void Machine::run_cluster(uint32_t first) {
     bool progress = false;
     for (Warp* warp : order) progress |= warp->run();
     order.erase(std::remove_if(order.begin(), order.end(), [](const Warp* warp) { return warp->exited(); }), order.end());
-    if (order.empty()) return;
+    if (order.empty()) {
+      if (watch_ != nullptr) watch_->finish_cluster();
+      return;
+    }
     if (!progress && !tma_.land_some()) refuse_deadlock();
   }
 }
@@ -54,9 +69,13 @@ void Machine::wake(State state, uint32_t number) {
 
 void Machine::threads_exit(Warp& warp) {
   tma_.exit_threads(warp);
+  if (watch_ != nullptr) watch_->exit_threads(warp);
   Block& block = warp.block();
   if (const unsigned group = warp.number() / WGMMA_WARPS; group < block.groups.size()) block.groups[group]->exit_threads(warp);
-  if (block.alive == unsigned(std::popcount(warp.active))) tma_.finish_block(block.rank);
+  if (block.alive == unsigned(std::popcount(warp.active))) {
+    tma_.finish_block(block.rank);
+    if (watch_ != nullptr) watch_->finish_block(block.rank);
+  }
 }
 
 void Machine::poll() {
@@ -94,35 +113,44 @@ void Machine::refuse_deadlock() {
 }
 
 std::unique_ptr<Program> load_program(std::string_view ptx, std::string_view name, std::string_view instruction_table) {
-  return std::make_unique<Program>(std::string(ptx), std::string(name), instruction_table);
+  auto program = std::make_unique<Program>(std::string(ptx), std::string(name), instruction_table);
+  program->coverage().share(program->module(), SITES);
+  return program;
 }
 
 void run_launch(Program& program, Launch& launch) {
   const Kernel& kernel = program.kernel(launch.entry);
+  const Counted counted(program.coverage(), program.module().find(launch.entry));
   if (kernel.most_threads != 0 && launch.threads > kernel.most_threads)
     fail("launch", "blocks of %u threads are more than the kernel's __launch_bounds__ of %u: a GPU refuses them",
          unsigned(launch.threads), kernel.most_threads);
   if (kernel.cluster != 0 && kernel.cluster != launch.cluster)
     fail("launch", "a launch in clusters of %u blocks of a kernel whose __cluster_dims__ are %u: a GPU refuses it",
          unsigned(launch.cluster), kernel.cluster);
+  for (const auto& [name, global] : program.globals())
+    launch.allocations.add_variable(std::string(name), reinterpret_cast<uint64_t>(global.start), global.variable->bytes, !global.variable->constant);
   std::atomic<std::size_t> next = 0;
-  const auto clusters = launch.blocks.size() / launch.cluster;
-  const auto count = std::min<std::size_t>(launch.workers, clusters);
-  if (count <= 1) return Machine(program, kernel, launch).run(next);
+  Machine first(program, kernel, launch);
+  const auto start = std::chrono::steady_clock::now();
+  first.run(next, 1);
+  const std::chrono::steady_clock::duration passed = std::chrono::steady_clock::now() - start;
+  const std::size_t left = (launch.blocks.size() - std::min<std::size_t>(next, launch.blocks.size())) / launch.cluster;
+  if (launch.workers <= 1 || left < 2 || passed * left < HELPERS_PAY) return first.run(next);
   std::vector<std::thread> helpers;
   std::exception_ptr failure;
   std::mutex mutex;
-  const auto work = [&] {
+  const auto work = [&](Machine* machine) {
     try {
-      Machine(program, kernel, launch).run(next);
+      const auto own = machine == nullptr ? std::make_unique<Machine>(program, kernel, launch) : nullptr;
+      (machine == nullptr ? *own : *machine).run(next);
     } catch (...) {
       next = launch.blocks.size();
       const std::lock_guard lock(mutex);
       if (failure == nullptr) failure = std::current_exception();
     }
   };
-  for (std::size_t i = 1; i < count; ++i) helpers.emplace_back(work);
-  work();
+  for (std::size_t i = 1; i < std::min<std::size_t>(launch.workers, left); ++i) helpers.emplace_back(work, nullptr);
+  work(&first);
   for (std::thread& helper : helpers) helper.join();
   if (failure != nullptr) std::rethrow_exception(failure);
 }

@@ -43,6 +43,8 @@ struct Barrier {
   std::vector<uint32_t> lanes;  // that have arrived, by warp
 };
 
+class Watch;
+
 constexpr unsigned BARRIERS = 16;
 
 class Block {
@@ -103,9 +105,10 @@ class ClusterBarrier {
 class Machine {
  public:
   Machine(Program& program, const Kernel& kernel, Launch& launch);
+  ~Machine();
 
-  // Takes clusters that no other machine has taken, until there are none.
-  void run(std::atomic<std::size_t>& next);
+  // Takes clusters that no other machine has taken, until there are none or it has had so many.
+  void run(std::atomic<std::size_t>& next, std::size_t most = ~std::size_t(0));
 
   Program& program() { return program_; }
   const Kernel& kernel() const { return kernel_; }
@@ -129,7 +132,12 @@ class Machine {
   // The block in whose window a shared address lies. Throws Failure where there is none.
   Block& owner(Warp& warp, const Instruction* i, uint32_t address);
   // Why the values that an access read are worth nothing.
-  std::string why_poisoned() const { return why_poisoned_; }
+  const Poison& why_poisoned() const { return why_poisoned_; }
+  void set_why_poisoned(Poison why) { why_poisoned_ = std::move(why); }
+  // Judges races; null where nobody watches.
+  Watch* watch() { return watch_.get(); }
+  // Whether a poison that was used is told at the block's next barrier.
+  bool tells_later(const Poison& why);
 
   uint32_t dynamic_start() const { return dynamic_start_; }
   // Each value that a clock gives is later than those before.
@@ -155,7 +163,8 @@ class Machine {
   uint32_t first_block_ = 0, dynamic_start_ = FIRST_SHARED;
   uint64_t clock_ = 0;
   std::vector<const Allocation*> hints_;
-  std::string why_poisoned_;
+  Poison why_poisoned_;
+  std::unique_ptr<Watch> watch_;
 };
 
 // What main.cpp calls. Both throw Failure.

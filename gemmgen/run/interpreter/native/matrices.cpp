@@ -36,6 +36,11 @@ void set_results(Warp& warp, const Instruction* i) {
   const Detail& detail = *i->detail;
   const bool known = (known_of(warp, detail.more) & known_of(warp, detail.third) & known_of(warp, detail.fourth)) == ALL_LANES;
   for (const Unit unit : detail.units) warp.set_known(unit, known ? ALL_LANES : 0);
+  if (known) return;
+  for (const auto* units : {&detail.fourth, &detail.third, &detail.more})
+    for (const Unit unit : *units)
+      if (warp.known(unit) != ALL_LANES)
+        for (const Unit result : detail.units) warp.pass_poison(unit, result);
 }
 
 template <typename T>

@@ -8,6 +8,7 @@
 #include "lanes.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
+#include "watch.hpp"
 
 namespace gemmgen {
 
@@ -44,6 +45,7 @@ void Mbarriers::init(Warp& warp, const Instruction* i, Block& owner, uint32_t of
   made.number = unsigned(all_.size());
   made.rank = owner.rank, made.offset = offset, made.count = made.missing = count;
   all_.push_back(made);
+  if (Watch* const watch = machine_.watch()) watch->init_mbarrier(warp, i, owner, made);
 }
 
 void Mbarriers::invalidate(Warp& warp, const Instruction* i, Block& owner, uint32_t offset) {
@@ -58,6 +60,7 @@ Mbarrier& Mbarriers::at(Warp& warp, const Instruction* i, Block& owner, uint32_t
     if (std::memcmp(owner.shared() + offset, &content, sizeof content) != 0)
       fail("crash", "%s uses %s, where something else has been stored since (%s)", warp.where().c_str(), place(one).c_str(),
            machine_.place(i).c_str());
+    if (Watch* const watch = machine_.watch()) watch->use_mbarrier(warp, i, owner, one);
     return one;
   }
   fail("crash", "%s uses the mbarrier at %s, which no thread has initialised (%s)", warp.where().c_str(),
@@ -68,6 +71,7 @@ void Mbarriers::arrive(Warp& warp, const Instruction* i, Mbarrier& barrier, uint
   if (barrier.missing < arrivals)
     fail("crash", "%s arrives at %s, where all %u have in its phase %u: one arrival too many (%s)", warp.where().c_str(),
          place(barrier).c_str(), barrier.count, barrier.phase, machine_.place(i).c_str());
+  if (Watch* const watch = machine_.watch()) watch->arrive(warp, i, barrier);
   barrier.missing -= arrivals;
   settle(barrier);
 }
@@ -85,6 +89,7 @@ uint32_t Mbarriers::expect(const Instruction* i, Mbarrier& barrier, int64_t byte
 // Whether the phase is over.
 void Mbarriers::settle(Mbarrier& barrier) {
   if (barrier.missing > 0 || barrier.bytes != 0) return;
+  if (Watch* const watch = machine_.watch()) watch->complete_phase(barrier);
   barrier.missing = barrier.count;
   ++barrier.phase;
   machine_.wake(State::at_mbarrier, barrier.number);
@@ -180,6 +185,7 @@ const Instruction* test(Warp& warp, const Instruction* i) {
     if (done) {
       complete |= 1u << lane;
       barrier.acquired = barrier.phase;
+      if (Watch* const watch = warp.machine().watch()) watch->acquire_phases(warp, barrier);
     } else {
       waits_for = barrier.number;
     }

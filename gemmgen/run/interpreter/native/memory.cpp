@@ -7,6 +7,7 @@
 #include "failure.hpp"
 #include "lanes.hpp"
 #include "machine.hpp"
+#include "watch.hpp"
 
 namespace gemmgen {
 
@@ -86,6 +87,10 @@ void resolve_global(Warp& warp, const Access& access, const uint64_t (&addresses
   if (!inside || !(hint->region.is_dense() || hint->region.on_elements(range.low, bytes)))
     each_of(warp.active, [&](unsigned lane) { check_global(warp, access, lane, addresses[lane]); });
   for (unsigned lane = 0; lane < WARP; ++lane) places.at[lane] = reinterpret_cast<unsigned char*>(addresses[lane]);
+  if (Watch* const watch = warp.machine().watch()) watch->access_global(warp, access, addresses, inside ? hint : nullptr);
+  if (range.high - range.low > INT32_MAX) return;
+  places.base = reinterpret_cast<unsigned char*>(range.low);
+  for (unsigned lane = 0; lane < WARP; ++lane) places.offset[lane] = int32_t(addresses[lane] - range.low);
 }
 
 void resolve_shared(Warp& warp, Access& access, const uint64_t (&addresses)[WARP], const Range& range, Places& places) {
@@ -103,13 +108,21 @@ void resolve_shared(Warp& warp, Access& access, const uint64_t (&addresses)[WARP
   if (one_window) {
     Block& owner = machine.owner(warp, access.at, uint32_t(range.low));
     access.owner = &owner;
+    if (Watch* const watch = machine.watch()) places.poisoned |= watch->access_shared(warp, access, addresses, owner);
     unsigned char* const base = owner.shared();
     for (unsigned lane = 0; lane < WARP; ++lane) places.at[lane] = base + (addresses[lane] & INSIDE);
+    places.base = base;
+    for (unsigned lane = 0; lane < WARP; ++lane) places.offset[lane] = int32_t(addresses[lane] & INSIDE);
     return;
   }
-  each_of(warp.active, [&](unsigned lane) {
-    places.at[lane] = machine.owner(warp, access.at, uint32_t(addresses[lane])).shared() + (addresses[lane] & INSIDE);
+  const uint32_t all = warp.active;
+  each_of(all, [&](unsigned lane) {
+    warp.active = 1u << lane;
+    Block& owner = machine.owner(warp, access.at, uint32_t(addresses[lane]));
+    if (Watch* const watch = machine.watch()) places.poisoned |= watch->access_shared(warp, access, addresses, owner);
+    places.at[lane] = owner.shared() + (addresses[lane] & INSIDE);
   });
+  warp.active = all;
 }
 
 void resolve_local(Warp& warp, const Access& access, const uint64_t (&addresses)[WARP], Places& places) {
@@ -162,23 +175,35 @@ void resolve_generic(Warp& warp, Access access, const uint64_t (&addresses)[WARP
   }
 }
 
+// What stands in memory, of whatever type it was stored.
+template <typename T>
+using Aliasing __attribute__((may_alias)) = T;
+
+// Of all lanes, as a gather.
+template <typename M, typename D>
+inline void read_all(D* d, const Aliasing<M>* base, const int32_t* offset) {
+#pragma GCC ivdep
+  for (unsigned lane = 0; lane < WARP; ++lane)
+    d[lane] = D(*reinterpret_cast<const Aliasing<M>*>(reinterpret_cast<const unsigned char*>(base) + offset[lane]));
+}
+
 // Loads and stores: `small` elements of M in registers of D, one behind the other.
 template <typename M, typename D, Space SPACE>
 const Instruction* load(Warp& warp, const Instruction* i) {
   uint64_t addresses[WARP];
   Places places;
   gather_addresses(warp, i, i->a, i->smaller != 0, addresses);
-  resolve(warp, {i, SPACE, Use(i->immediate_use), i->bytes, false}, addresses, places);
+  resolve(warp, {i, SPACE, Use(i->immediate_use & USE_BITS), i->bytes, false}, addresses, places);
   const Unit* const units = i->detail == nullptr ? &i->d : i->detail->units.data();
   const unsigned count = i->small;
   for (unsigned e = 0; e < count; ++e) {
     if (units[e] == NO_UNIT) continue;
     D* const d = warp.reg<D>(units[e]);
-    each_of(warp.active, [&](unsigned lane) {
-      M value;
-      std::memcpy(&value, places.at[lane] + e * sizeof(M), sizeof(M));
-      d[lane] = D(value);
-    });
+    if (warp.active == ALL_LANES && places.base != nullptr) {
+      read_all<M>(d, reinterpret_cast<const Aliasing<M>*>(places.base + e * sizeof(M)), places.offset);
+    } else {
+      each_of(warp.active, [&](unsigned lane) { d[lane] = D(*reinterpret_cast<const Aliasing<M>*>(places.at[lane] + e * sizeof(M))); });
+    }
     warp.set_known(units[e], ~places.poisoned);
     if (places.poisoned != 0) warp.poison(units[e], places.poisoned & warp.active, warp.machine().why_poisoned());
   }
@@ -194,13 +219,13 @@ const Instruction* store(Warp& warp, const Instruction* i) {
   const unsigned count = i->small;
   if (SPACE == Space::global)
     for (unsigned e = 0; e < count; ++e) warp.require_known(i, units[e], "as what it stores");
-  resolve(warp, {i, SPACE, Use(i->immediate_use), i->bytes, false}, addresses, places);
+  resolve(warp, {i, SPACE, Use(i->immediate_use & USE_BITS), i->bytes, false}, addresses, places);
   for (unsigned e = 0; e < count; ++e) {
+    if ((warp.active & ~warp.known(units[e])) != 0) spoil_shared(warp, i, SPACE, addresses, e * sizeof(M), sizeof(M), units[e]);
     const D* const from = warp.reg<D>(units[e]);
-    each_of(warp.active, [&](unsigned lane) {
-      const auto value = M(from[lane]);
-      std::memcpy(places.at[lane] + e * sizeof(M), &value, sizeof(M));
-    });
+    const auto write = [&](unsigned lane) { *reinterpret_cast<Aliasing<M>*>(places.at[lane] + e * sizeof(M)) = M(from[lane]); };
+    if (warp.active == ALL_LANES) for (unsigned lane = 0; lane < WARP; ++lane) write(lane);
+    else each_of(warp.active, write);
   }
   return i + 1;
 }
@@ -242,14 +267,15 @@ Handler access_handler(Decoder& to, Type type, unsigned register_bits, Space spa
       }
     });
   };
-  if (LOADS) with_integer(type, choose);
-  else with_bits(bits_of(type), choose);
+  if (LOADS) with_any_integer(type, choose);
+  else with_bytes(bits_of(type), choose);
   if (found == nullptr) to.refuse("a register is narrower than what it accesses");
   return found;
 }
 
+// A volatile load is relaxed. A volatile store still races with all that does not come before or after it.
 Use use_of(const Statement& from, bool loads) {
-  const bool strong = from.has("volatile") || from.has("relaxed") || from.has("acquire") || from.has("release") || from.has("mmio");
+  const bool strong = (loads && from.has("volatile")) || from.has("relaxed") || from.has("acquire") || from.has("release") || from.has("mmio");
   if (loads) return from.has("nc") ? Use::read_only : strong ? Use::strong_read : Use::read;
   return strong ? Use::strong_write : Use::write;
 }
@@ -275,12 +301,15 @@ void decode_access(Decoder& to, const Statement& from) {
   if (value.kind == Operand::Kind::vector) for (const Operand& part : value.parts) add(part);
   else add(value);
   if (units.size() != count) to.refuse(std::to_string(units.size()) + " registers for " + std::to_string(count) + " elements");
-  const Space space = space_named(from);
-  const auto [base, base_bits, offset] = to.address(to.at(LOADS ? 1 : 0));
+  const Operand& where = to.at(LOADS ? 1 : 0);
+  // What calls pass is in local memory here.
+  const bool passed = where.kind == Operand::Kind::address && to.local(where.parts[0].name) != ~0u;
+  const Space space = passed ? Space::local : space_named(from);
+  const auto [base, base_bits, offset] = to.address(where);
   Instruction& i = to.emit(access_handler<LOADS>(to, type, std::max(bits, 16u), space));
   i.a = base, i.immediate = offset, i.small = uint8_t(count), i.smaller = base_bits == 64;
   i.bytes = uint8_t(count * bytes_of(type));
-  i.immediate_use = uint8_t(use_of(from, LOADS));
+  i.immediate_use = uint8_t(uint8_t(use_of(from, LOADS)) | ordering_of(from, true));
   if (value.kind == Operand::Kind::vector) to.detail(i).units = std::move(units);
   else (LOADS ? i.d : i.b) = units[0];
 }
@@ -325,6 +354,17 @@ void resolve_some(Warp& warp, Access access, const uint64_t (&addresses)[WARP], 
   warp.active = all;
 }
 
+void spoil_shared(Warp& warp, const Instruction* i, Space space, const uint64_t (&addresses)[WARP], unsigned from, unsigned bytes, Unit unit) {
+  Watch* const watch = warp.machine().watch();
+  if (watch == nullptr) return;
+  uint32_t lanes = 0;
+  each_of(warp.active & ~warp.known(unit), [&](unsigned lane) {
+    const bool shared = space == Space::shared || (space == Space::generic && (addresses[lane] & SPACE_MASK) == SHARED_SPACE);
+    lanes |= uint32_t(shared) << lane;
+  });
+  if (lanes != 0) watch->spoil(warp, i, addresses, from, bytes, lanes, unit);
+}
+
 bool holds_shared(Machine& machine, uint32_t offset, uint32_t bytes) {
   const uint32_t start = machine.dynamic_start();
   if (offset >= start && uint64_t(offset) - start + bytes <= machine.launch().shared_bytes) return true;
@@ -351,6 +391,13 @@ std::string describe_address(Warp& warp, Space space, uint64_t address) {
     return relation(inside, start, bytes, "dynamic shared memory");
   if (nearest == nullptr) return "shared memory, of which the block has none";
   return relation(inside, nearest->offset, nearest->bytes, nearest->name);
+}
+
+uint8_t ordering_of(const Statement& from, bool default_wide) {
+  const bool named = from.has("cta") || from.has("cluster") || from.has("gpu") || from.has("sys") || from.has("gl");
+  const bool both = from.has("acq_rel");
+  return uint8_t((named ? !from.has("cta") : default_wide) ? WIDE : 0) | uint8_t(from.has("cluster") ? OF_CLUSTER : 0) |
+         uint8_t(both || from.has("acquire") ? ACQUIRES : 0) | uint8_t(both || from.has("release") ? RELEASES : 0);
 }
 
 void add_memory(Decoders& all) {

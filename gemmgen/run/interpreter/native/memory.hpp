@@ -22,8 +22,15 @@ struct Access {
   Block* owner = nullptr;  // of shared memory
 };
 
+// Of Instruction::immediate_use: a Use, or what an atomic does; its scope, and what it orders.
+enum : uint8_t { USE_BITS = 7, REDUCES = 1, COUNTS = 2, FINDS = 4, OF_CLUSTER = 8, ACQUIRES = 16, RELEASES = 32, WIDE = 128 };
+// The latter two.
+uint8_t ordering_of(const Statement& from, bool default_wide);
+
 struct Places {
   unsigned char* at[WARP];
+  unsigned char* base = nullptr;        // with `offset` the same, where all lanes' are near each other
+  alignas(64) int32_t offset[WARP];
   uint32_t poisoned = 0;  // lanes whose value is worth nothing
 };
 
@@ -33,6 +40,9 @@ void gather_addresses(Warp& warp, const Instruction* i, Unit base, bool wide_bas
 void resolve(Warp& warp, Access access, const uint64_t (&addresses)[WARP], Places& places);
 // The same of as many bytes as each lane says.
 void resolve_some(Warp& warp, Access access, const uint64_t (&addresses)[WARP], const uint32_t* bytes, Places& places);
+// What active lanes have just stored of a register without a value, where that was shared memory: so many bytes `from` their address
+// on are worth nothing.
+void spoil_shared(Warp& warp, const Instruction* i, Space space, const uint64_t (&addresses)[WARP], unsigned from, unsigned bytes, Unit unit);
 // Whether an offset in a block's window, and so many bytes behind it, are in one array or in dynamic memory.
 bool holds_shared(Machine& machine, uint32_t offset, uint32_t bytes);
 // "byte 8 of A"

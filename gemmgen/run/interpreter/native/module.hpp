@@ -42,6 +42,7 @@ struct Statement {
   bool guard_negated = false;
   uint32_t line = 0;      // of the PTX
   uint32_t location = 0;  // a number of Module::locations
+  bool vague = false;     // it comes from several lines: the location is that of what stands before
 
   bool has(std::string_view word) const;
   // The last word that names a type; `before` counts from the end.

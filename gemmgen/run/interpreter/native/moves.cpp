@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include "coverage.hpp"
 #include "decoder.hpp"
 #include "lanes.hpp"
 #include "machine.hpp"
@@ -33,6 +34,9 @@ const Instruction* pack(Warp& warp, const Instruction* i) {
     each_of(warp.active, [&](unsigned lane) { std::memcpy(d + lane * i->small + part * bytes, from + lane * bytes, bytes); });
   }
   warp.settle(i, known);
+  if ((warp.active & ~known) != 0)
+    for (const Unit unit : i->detail->units)
+      if ((warp.active & ~warp.known(unit)) != 0) warp.pass_poison(unit, i->d);
   return i + 1;
 }
 
@@ -45,6 +49,7 @@ const Instruction* unpack(Warp& warp, const Instruction* i) {
     unsigned char* const to = warp.reg<unsigned char>(unit);
     each_of(warp.active, [&](unsigned lane) { std::memcpy(to + lane * bytes, a + lane * i->small + part * bytes, bytes); });
     warp.set_known(unit, warp.known(i->a));
+    if ((warp.active & ~warp.known(i->a)) != 0) warp.pass_poison(i->a, unit);
   }
   return i + 1;
 }
@@ -230,6 +235,7 @@ const Instruction* compare(Warp& warp, const Instruction* i) {
   const T *const a = warp.reg<T>(i->a), *const b = warp.reg<T>(i->b);
   uint32_t made = lanes_where([=](unsigned lane) { return numbers::compare<OF>(a[lane], b[lane]); });
   uint32_t known = warp.known(i->a) & warp.known(i->b);
+  note_outcomes(i, warp.active & known, made, a, b);
   if (i->detail == nullptr) {
     put(warp, i->d, made, known);
     if ((warp.active & ~known) != 0) warp.settle(i, known);
@@ -302,6 +308,7 @@ void set_predicate(Decoder& to, const Statement& from) {
   const Unit c = join == Join::none ? NO_UNIT : to.source(3, Type::pred);
   Instruction& i = to.emit(comparison<false>(to, from.type(), comparison_named(to, from)));
   i.d = d, i.a = a, i.b = b, i.c = c;
+  i.immediate = to.program().coverage().hook(from);
   if (!two && join == Join::none) return;
   i.small = uint8_t(join), i.smaller = join != Join::none && to.at(3).negated;
   Detail& detail = to.detail(i);

@@ -218,7 +218,8 @@ class Parser {
         here.caller = latest_at(file, line, column);
       } else refuse("`" + std::string(what) + "` of a .loc is not known");
     }
-    if (here.line == 0) return;  // what follows belongs to no line: the one before says most
+    vague_ = here.line == 0;
+    if (vague_) return;  // what follows belongs to no line: the one before says most
     const uint64_t key = (uint64_t(here.file) << 52) ^ (uint64_t(here.line) << 20) ^ here.column;
     uint32_t& latest = latest_[key];
     if (latest == 0 || module_.locations[latest].caller != here.caller) {
@@ -325,6 +326,7 @@ class Parser {
     }
     function_ = &made;
     location_ = 0;
+    vague_ = false;
     body();
     function_ = nullptr;
   }
@@ -480,6 +482,7 @@ class Parser {
     Statement& made = function_->statements.back();
     made.line = line_;
     made.location = location_;
+    made.vague = vague_;
     made.guard = guard;
     made.guard_negated = negated;
     made.opcode = word();
@@ -613,6 +616,7 @@ class Parser {
   const char* const end_;
   uint32_t line_ = 1;
   uint32_t location_ = 0;
+  bool vague_ = false;
   bool external_ = false;
   Function* function_ = nullptr;
   unsigned scope_count_ = 0;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "coverage.hpp"
 #include "instruction.hpp"
 #include "module.hpp"
 #include "products.hpp"
@@ -19,6 +20,7 @@ class Program {
 
   const Module& module() const { return *module_; }
   const InstructionTable& instructions() const { return instructions_; }
+  Coverage& coverage() { return coverage_; }
 
   // Decoded when it is asked for first. Throws Failure.
   const Kernel& kernel(std::string_view name);
@@ -41,6 +43,7 @@ class Program {
   std::unique_ptr<const Module> module_;
   std::string name_;
   InstructionTable instructions_;
+  Coverage coverage_;
   std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels_;
   std::map<std::string_view, Global> globals_;
   std::unique_ptr<unsigned char[]> memory_;

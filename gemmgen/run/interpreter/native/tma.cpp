@@ -5,6 +5,7 @@
 #include "lanes.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
+#include "watch.hpp"
 
 namespace gemmgen {
 
@@ -68,6 +69,7 @@ void Tma::land(std::size_t place) {
   Load& load = loads_[pending_[place]];
   pending_.erase(pending_.begin() + std::ptrdiff_t(place));
   load.box.load();
+  if (Watch* const watch = machine_.watch()) watch->land(load.box, machine_.mbarriers()[load.barrier]);
   load.phase = machine_.mbarriers().expect(load.box.at, machine_.mbarriers()[load.barrier], -int64_t(load.box.map.box_bytes()));
 }
 
@@ -215,7 +217,11 @@ const Instruction* load(Warp& warp, const Instruction* i) {
     const uint64_t barrier = detail.numbers[2] != 0 ? warp.reg<uint64_t>(i->c)[lane] : warp.reg<uint32_t>(i->c)[lane];
     const uint32_t barrier_offset = uint32_t(barrier + detail.numbers[1]) & ((1u << RANK_SHIFT) - 1);
     const Box box = box_of(warp, i, lane, owner, offset, false);
-    if (detail.more.empty()) return machine.tma().load(box, machine.mbarriers().at(warp, i, owner, barrier_offset), late);
+    const auto start = [&](Box one, Mbarrier& its) {
+      if (Watch* const watch = machine.watch()) one.operation = watch->start_load(warp, lane, one, its);
+      machine.tma().load(one, its, late);
+    };
+    if (detail.more.empty()) return start(box, machine.mbarriers().at(warp, i, owner, barrier_offset));
     const uint32_t blocks = warp.reg<uint16_t>(detail.more[0])[lane];
     if (blocks == 0) fail("crash", "%s: TMA loads to no block: the mask is 0 (%s)", warp.where().c_str(), machine.place(i).c_str());
     for (unsigned rank = 0; blocks >> rank != 0; ++rank) {
@@ -223,7 +229,7 @@ const Instruction* load(Warp& warp, const Instruction* i) {
       Block& there = machine.owner(warp, i, (rank + 1) << RANK_SHIFT);
       Box copy = box;
       copy.rank = rank, copy.window = there.shared();
-      machine.tma().load(copy, machine.mbarriers().at(warp, i, there, barrier_offset), late);
+      start(copy, machine.mbarriers().at(warp, i, there, barrier_offset));
     }
   });
 }
@@ -231,17 +237,21 @@ const Instruction* load(Warp& warp, const Instruction* i) {
 const Instruction* store(Warp& warp, const Instruction* i) {
   const bool late = warp.machine().launch().seed / 2 % 2 == 0;
   return each_box(warp, i, [&](unsigned lane, Block& owner, uint32_t offset) {
-    warp.machine().tma().store(warp, lane, box_of(warp, i, lane, owner, offset, true), late);
+    const Box box = box_of(warp, i, lane, owner, offset, true);
+    if (Watch* const watch = warp.machine().watch()) watch->start_store(warp, lane, box);
+    warp.machine().tma().store(warp, lane, box, late);
   });
 }
 
 const Instruction* commit(Warp& warp, const Instruction* i) {
   warp.machine().tma().commit(warp);
+  if (Watch* const watch = warp.machine().watch()) watch->commit_stores(warp);
   return i + 1;
 }
 
 const Instruction* wait(Warp& warp, const Instruction* i) {
   warp.machine().tma().wait(warp, uint32_t(i->immediate), i->small != 0);
+  if (Watch* const watch = warp.machine().watch()) watch->wait_for_stores(warp, uint32_t(i->immediate), i->small != 0);
   return i + 1;
 }
 

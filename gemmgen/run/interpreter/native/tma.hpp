@@ -53,6 +53,7 @@ struct Box {
   bool stores;          // from shared memory
   const Instruction* at;
   unsigned thread;      // that issued it
+  uint32_t operation = 0;  // of a watch
 
   // Calls `visit` with up to 16 bytes in shared memory, in the tensor, and their number, for all chunks of the box; those of
   // which nothing lies in the tensor have no address there. Loads end with a line of the tensor, to the element; stores write

@@ -41,11 +41,10 @@ struct Tag {
   using type = T;
 };
 
-// Calls `use` with the Tag of the integer that has `bits` bits: what add, and, shl and moves need to know of a type.
+// Calls `use` with the Tag of the integer that has `bits` bits, of 16 to 64: what add, and, shl and moves need to know of a type.
 template <typename Use>
 auto with_bits(unsigned bits, Use use) {
   switch (bits) {
-    case 8: return use(Tag<uint8_t>());
     case 16: return use(Tag<uint16_t>());
     case 32: return use(Tag<uint32_t>());
     default: return use(Tag<uint64_t>());
@@ -56,12 +55,22 @@ auto with_bits(unsigned bits, Use use) {
 template <typename Use>
 auto with_integer(Type type, Use use) {
   switch (type) {
-    case Type::s8: return use(Tag<int8_t>());
     case Type::s16: return use(Tag<int16_t>());
     case Type::s32: return use(Tag<int32_t>());
     case Type::s64: return use(Tag<int64_t>());
     default: return with_bits(bits_of(type), use);
   }
+}
+
+// The same with types of 8 bits, which stand in memory and in conversions alone.
+template <typename Use>
+auto with_bytes(unsigned bits, Use use) {
+  return bits == 8 ? use(Tag<uint8_t>()) : with_bits(bits, use);
+}
+
+template <typename Use>
+auto with_any_integer(Type type, Use use) {
+  return type == Type::s8 ? use(Tag<int8_t>()) : bits_of(type) == 8 ? use(Tag<uint8_t>()) : with_integer(type, use);
 }
 
 }  // namespace gemmgen

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "coverage.hpp"
 #include "failure.hpp"
 #include "lanes.hpp"
 #include "machine.hpp"
@@ -112,6 +113,7 @@ bool Warp::run() {
       require_known(i, i->guard, "as a condition");
       active &= i->guard_negated ? ~predicate(i->guard) : predicate(i->guard);
       if (active == 0) {
+        note_skipped(*this, i);
         ++i;
         continue;
       }
@@ -262,9 +264,18 @@ const Instruction* Warp::pick(bool another) {
   return resume(least);
 }
 
-void Warp::poison(Unit unit, uint32_t lanes, std::string why) {
+void Warp::poison(Unit unit, uint32_t lanes, Poison why) {
   known_[unit] &= ~lanes;
   poisons_[unit] = std::move(why);
+}
+
+void Warp::pass_poison(Unit from, Unit to) {
+  if (const auto found = poisons_.find(from); found != poisons_.end()) poisons_[to] = Poison(found->second);
+}
+
+const Poison* Warp::poison_of(Unit unit) const {
+  const auto found = poisons_.find(unit);
+  return found == poisons_.end() ? nullptr : &found->second;
 }
 
 void Warp::start_flight(Unit unit, const Instruction* by) {
@@ -291,7 +302,7 @@ void Warp::inherit(const Instruction* i) {
   for (const Unit unit : {i->a, i->b, i->c})
     if ((active & ~known_[unit]) != 0 && unit != NO_UNIT)
       if (const auto found = poisons_.find(unit); found != poisons_.end()) {
-        const std::string why = found->second;
+        const Poison why = found->second;
         poisons_[i->d] = why;
         return;
       }
@@ -304,7 +315,12 @@ void Warp::refuse_unknown(const Instruction* i, Unit unit, const char* use) {
     fail("race", "%s reads registers in flight: those of the wgmma at %s, not waited for yet (%s)", where(lanes).c_str(),
          machine_.place(flight->second).c_str(), machine_.place(i).c_str());
   const auto found = poisons_.find(unit);
-  if (found != poisons_.end()) fail("crash", "%s", found->second.c_str());
+  if (found != poisons_.end()) {
+    const bool stores = std::strcmp(use, "as what it stores") == 0;  // a race with a write to come would say more
+    if (!stores || !machine_.tells_later(found->second)) fail(found->second.kind, "%s", found->second.text.c_str());
+    known_[unit] |= lanes;
+    return;
+  }
   fail("crash", "%s uses a value that nobody has given %s (%s)", where(lanes).c_str(), use, machine_.place(i).c_str());
 }
 

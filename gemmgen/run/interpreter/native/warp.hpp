@@ -33,6 +33,12 @@ enum class State : uint8_t {
   at_registers,  // that other warpgroups hold
 };
 
+// Why a value is worth nothing: a failure, told where it is used.
+struct Poison {
+  const char* kind = "crash";
+  std::string text;
+};
+
 struct Split {
   uint32_t lanes = 0;
   const Instruction* at = nullptr;
@@ -74,7 +80,11 @@ class Warp {
     if ((active & ~known_[unit]) != 0) [[unlikely]] refuse_unknown(i, unit, use);
   }
   // What is in a unit is worth nothing, and why: told where it is used.
-  void poison(Unit unit, uint32_t lanes, std::string why);
+  void poison(Unit unit, uint32_t lanes, Poison why);
+  // The same of one unit as of another.
+  void pass_poison(Unit from, Unit to);
+  // Why active lanes have no value there; null where nobody says.
+  const Poison* poison_of(Unit unit) const;
 
   // A register that a wgmma writes at some time from now on: nobody may use it before a wait.
   void start_flight(Unit unit, const Instruction* by);
@@ -106,7 +116,7 @@ class Warp {
 
  private:
   void inherit(const Instruction* i);
-  [[noreturn]] void refuse_unknown(const Instruction* i, Unit unit, const char* use);
+  void refuse_unknown(const Instruction* i, Unit unit, const char* use);
   void fill(const SpecialUnit& special);
   void save(const Instruction* at);
   const Instruction* resume(std::size_t split);
@@ -122,7 +132,7 @@ class Warp {
   const unsigned number_;
   std::unique_ptr<unsigned char[], Free> file_;
   std::vector<uint32_t> known_;  // by unit
-  std::unordered_map<Unit, std::string> poisons_;
+  std::unordered_map<Unit, Poison> poisons_;
   std::unordered_map<Unit, const Instruction*> flights_;
   std::vector<Split> splits_;
   std::size_t current_ = 0;
@@ -136,6 +146,7 @@ class Warp {
 // Handlers that decoder.cpp emits.
 const Instruction* label(Warp&, const Instruction*);
 const Instruction* exit_lanes(Warp&, const Instruction*);
+const Instruction* jump(Warp&, const Instruction*);
 // bar.warp.sync, whose mask is in `a`.
 const Instruction* meet(Warp&, const Instruction*);
 // Throws Failure where an active lane is not in the mask that it names.

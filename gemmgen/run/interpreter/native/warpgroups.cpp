@@ -8,6 +8,7 @@
 #include "lanes.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
+#include "watch.hpp"
 
 namespace gemmgen {
 
@@ -91,7 +92,7 @@ Warpgroup::Sums& Warpgroup::take_sums(Block& block, const Instruction* i, const 
   return sums;
 }
 
-void Warpgroup::issue(Block& block, const Instruction* i) {
+void Warpgroup::issue(Block& block, Warp& last, const Instruction* i) {
   block_ = &block;
   const Detail& detail = *i->detail;
   const uint64_t flags = detail.numbers[0];
@@ -128,6 +129,11 @@ void Warpgroup::issue(Block& block, const Instruction* i) {
   }
   if (!product->from_registers) check_operand(block, i, Descriptor(product->a), WGMMA_ROWS, bits_of(of.a) / 8, flags & TRANS_A, "A");
   check_operand(block, i, Descriptor(product->b), of.n, bits_of(of.b) / 8, flags & TRANS_B, "B");
+  if (Watch* const watch = machine_.watch()) {
+    const Descriptor a(product->a), b(product->b);
+    watch->multiply(block, last, number_, i, {product->from_registers ? nullptr : &a, WGMMA_ROWS, bits_of(of.a) / 8, (flags & TRANS_A) != 0},
+                    {&b, of.n, bits_of(of.b) / 8, (flags & TRANS_B) != 0});
+  }
   Sums& sums = take_sums(block, i, of);
   sums.at = i;
   product->sums = &sums;
@@ -259,13 +265,14 @@ const Instruction* together(Warp& warp, const Instruction* i, Act act) {
 }
 
 const Instruction* multiply(Warp& warp, const Instruction* i) {
-  return together(warp, i, [&](Warpgroup& group) { group.issue(warp.block(), i); });
+  return together(warp, i, [&](Warpgroup& group) { group.issue(warp.block(), warp, i); });
 }
 
 const Instruction* fence(Warp& warp, const Instruction* i) {
   const Instruction* next = nullptr;
   if (!whole_warp(warp, i, next)) return next;
   group_of(warp, i).fence(warp);
+  if (Watch* const watch = warp.machine().watch()) watch->fence_products(warp);
   return i + 1;
 }
 
@@ -273,6 +280,7 @@ const Instruction* commit(Warp& warp, const Instruction* i) {
   const Instruction* next = nullptr;
   if (!whole_warp(warp, i, next)) return next;
   group_of(warp, i).commit(warp);
+  if (Watch* const watch = warp.machine().watch()) watch->commit_products(warp);
   return i + 1;
 }
 
@@ -280,6 +288,7 @@ const Instruction* wait(Warp& warp, const Instruction* i) {
   const Instruction* next = nullptr;
   if (!whole_warp(warp, i, next)) return next;
   group_of(warp, i).wait(warp, i, uint32_t(i->immediate));
+  if (Watch* const watch = warp.machine().watch()) watch->wait_for_products(warp, uint32_t(i->immediate));
   return i + 1;
 }
 

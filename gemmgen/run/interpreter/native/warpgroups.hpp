@@ -23,7 +23,8 @@ class Warpgroup {
   void start();
   // The running warp has come to a wgmma, or another instruction of all four. Whether it was the last one.
   bool gather(Warp& warp, const Instruction* i);
-  void issue(Block& block, const Instruction* i);
+  // `last` is the warp that came last.
+  void issue(Block& block, Warp& last, const Instruction* i);
   void fence(Warp& warp);
   void commit(Warp& warp);
   void wait(Warp& warp, const Instruction* i, uint32_t left);

@@ -1,0 +1,248 @@
+"""What ran of a kernel's text, and what came close to the rest: counted by the interpreter, in memory that both share.
+
+It counts the outcomes of each setp and the edges of each branch: native/coverage.hpp. Copies that a compiler made of
+one comparison in the text are one condition here: an outcome has run where one of them had it. A branch that the
+compiler proved impossible is not in the PTX, and counts nowhere.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.kernel.plan import Never
+from gemmgen.run.coverage import Coverage, Lines, Near, Unreachable, Untaken
+from gemmgen.run.interpreter.statements import Asked, Statements, Words
+
+Outcomes = npt.NDArray[np.bool_]  # of each site or condition, false and true
+
+# As coverage.hpp lays them out.
+HEADER = np.dtype([("sites", np.uint32), ("lines", np.uint32), ("unused", np.uint32, 2)])
+SITE = np.dtype(
+    [
+        ("ran", np.bool_, 2),
+        ("near", np.bool_),
+        ("locked", np.uint8),
+        ("kind", np.uint8),
+        ("operation", np.uint8),
+        ("flags", np.uint8),
+        ("index", np.uint8),
+        ("place", np.uint32, 2),
+        ("user", np.uint32, 2),
+        ("distance", np.float64),
+        ("operands", np.float64, 2),
+    ]
+)
+COMPARISON, BRANCH = 1, 2  # kinds of sites
+OPERATIONS = ("eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+ALL_OF, ANY_OF = 254, 253  # of a branch that asks several
+INVERTED, CONSTANT_LEFT, CONSTANT_RIGHT = 1, 2, 4  # flags
+HAS_CODE, HAS_RUN = 1, 2  # of a line
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`text` in `line`, which is true or false whenever it is evaluated; `plain` without the setp's name."""
+
+    line: int
+    text: str
+    plain: str
+
+
+class Sites:
+    """What a process says of the kernels that it has loaded: its sites, and the conditions of the text they belong to.
+
+    counted     SITE by site: memory that the process writes
+    lines       HAS_CODE and HAS_RUN by line
+    conditions  of the text
+    condition   by site the number of its condition; -1: it is none's
+    inverted    by site whether it is true where the condition is false
+    """
+
+    def __init__(self, memory: mmap.mmap, statements: Statements) -> None:
+        sites, lines, _ = np.frombuffer(memory, HEADER, 1)[0].tolist()
+        start = HEADER.itemsize
+        self.counted: npt.NDArray[Any] = np.frombuffer(memory, SITE, sites, start)
+        self.lines = np.frombuffer(memory, np.uint8, lines, start + sites * SITE.itemsize)
+        self.conditions: list[Condition] = []
+        self.condition = np.full(sites, -1)
+        self.inverted = np.zeros(sites, np.bool_)
+        numbers: dict[tuple[int, str], int] = {}
+        for number, site in enumerate(self.counted):
+            words = _words(site, statements)
+            if words is None:
+                continue
+            if (words.line, words.text) not in numbers:
+                numbers[words.line, words.text] = len(numbers)
+                self.conditions.append(Condition(words.line, words.text, words.plain))
+            self.condition[number], self.inverted[number] = numbers[words.line, words.text], words.inverted
+        self.compares = (self.counted["kind"] == COMPARISON) & (self.condition >= 0)
+
+    def detach(self) -> None:
+        """From the memory: what was counted stays readable."""
+        self.counted, self.lines = self.counted.copy(), self.lines.copy()
+
+    def outcomes(self) -> Outcomes:
+        """Those that have run, by condition."""
+        found = np.zeros((len(self.conditions), 2), np.bool_)
+        ran = self.counted["ran"]
+        ran = np.where(self.inverted[:, None], ran[:, ::-1], ran)
+        counts = self.condition >= 0
+        np.logical_or.at(found, self.condition[counts], ran[counts])
+        return found
+
+
+class Counters:
+    """Of the kernels in `ptx`, made of `text`, in a file without a name; `never` are outcomes that no launch has."""
+
+    def __init__(self, text: str, ptx: str, never: Sequence[Never]) -> None:
+        self.file = os.memfd_create("gemmgen-coverage")
+        most = ptx.count("setp") + ptx.count("bra")
+        os.ftruncate(self.file, HEADER.itemsize + most * SITE.itemsize + text.count("\n") + 2)
+        self._memory = mmap.mmap(self.file, 0)
+        self._text, self._stated, self._statements = text, never, Statements(text)
+        self._sites = Sites(self._memory, self._statements)  # none yet
+        self._never: dict[tuple[int, int], str] = {}
+        self._told_sites: Outcomes = np.zeros((0, 2), np.bool_)
+        self._ran, self._told = self._told_sites, self._told_sites
+
+    def close(self) -> None:
+        """What was counted stays readable."""
+        self._sites.detach()
+        os.close(self.file)
+
+    def loaded(self) -> None:
+        """The process has loaded the PTX: its sites are known."""
+        if self._sites.conditions:
+            return
+        self._sites = Sites(self._memory, self._statements)
+        self._never = dict(self._impossible())
+        self._told_sites = np.zeros((len(self._sites.counted), 2), np.bool_)
+        # By condition: of all launches, and of those that tell.
+        self._ran, self._told = np.zeros((2, len(self._sites.conditions), 2), np.bool_)
+
+    def launched(self, told: bool) -> None:
+        """A launch has come to its end; `told` says that it would have shown what is wrong."""
+        sites, ran = self._sites, self._sites.outcomes()
+        self._ran |= ran
+        if not told:
+            sites.counted["ran"] = self._told_sites
+            sites.counted["near"] = False
+            return
+        self._told |= ran
+        # Where both outcomes of a condition are known, none of its copies has to be watched.
+        known = np.append(self._told.all(axis=1), False)[sites.condition] & sites.compares
+        sites.counted["ran"][known] = True
+        self._told_sites = sites.counted["ran"].copy()
+
+    def coverage(self) -> Coverage | None:
+        """None where the process counts nothing."""
+        if not len(self._sites.counted):
+            return None
+        possible = self._possible()
+        untaken = [
+            Untaken(one.line, one.text, None if all(lacks) else lacks[1])
+            for one, lacks in zip(self._sites.conditions, (possible & ~self._ran).tolist(), strict=True)
+            if any(lacks)
+        ]
+        unreachable = tuple(sorted(self._unreachable(), key=lambda one: one.line))
+        by_line = tuple(sorted(untaken, key=lambda one: one.line))
+        return Coverage(int(possible.sum()), by_line, self._never_ran(unreachable), unreachable)
+
+    def lacking(self) -> dict[int, Near | None]:
+        """See `LoadedKernel.lacking`."""
+        lacks, counted = (self._possible() & ~self._told).any(axis=1), self._sites.counted
+        near = np.flatnonzero(counted["near"] & np.append(lacks, False)[self._sites.condition])
+        found: dict[int, Near | None] = dict.fromkeys(np.flatnonzero(lacks).tolist())
+        for site in near[np.argsort(-counted["distance"][near], kind="stable")].tolist():  # the closest last
+            number = int(self._sites.condition[site])
+            left, right = counted["operands"][site].tolist()
+            found[number] = Near(self._text_of(site, number), left, right, bool(self._ran[number].all()))
+        counted["near"] = False
+        return found
+
+    def _text_of(self, site: int, number: int) -> str:
+        """What operands belong to: of a branch that asks several conditions the one that would have turned it."""
+        counted, sites = self._sites.counted[site], self._sites
+        leaf = int(sites.condition[int(counted["user"][0]) - 1]) if counted["operation"] in (ALL_OF, ANY_OF) else number
+        return sites.conditions[leaf if leaf >= 0 else number].plain
+
+    def _possible(self) -> Outcomes:
+        """Which outcomes count: not those that never come. A condition with one outcome is no branch, and has none."""
+        found = np.ones((len(self._sites.conditions), 2), np.bool_)
+        for number, outcome in self._never:
+            found[number, outcome] = self._ran[number, outcome]
+        found &= found.all(axis=1, keepdims=True)
+        return found
+
+    def _unreachable(self) -> Iterator[Unreachable]:
+        """The outcomes that would be missing but for `never`."""
+        for (number, outcome), because in self._never.items():
+            if not self._ran[number, outcome]:
+                one = self._sites.conditions[number]
+                yield Unreachable(one.line, one.text, bool(outcome), because)
+
+    def _impossible(self) -> Iterator[tuple[tuple[int, int], str]]:
+        """By condition and outcome the reason. Where it is not sure which outcome is which, it may be either."""
+        for stated in self._stated:
+            within = lines_of(self._text, stated.function)
+            for number, one in enumerate(self._sites.conditions):
+                if one.line in within and one.plain == stated.text:
+                    outcomes = (stated.outcome,) if one.text == one.plain else (False, True)
+                    yield from (((number, int(outcome)), stated.because) for outcome in outcomes)
+
+    def _never_ran(self, unreachable: Sequence[Unreachable]) -> tuple[Lines, ...]:
+        """Lines with code of which none ran, but for what unreachable outcomes guard."""
+        guarded = {line for one in unreachable if one.outcome for line in self._statements.body(one.line)}
+        return tuple(_ranges(self._sites.lines, guarded, self._text.split("\n")))
+
+
+def _words(site: Any, statements: Statements) -> Words | None:
+    """None for what is no condition of its own: a branch that asks one thing, which its own statement compares."""
+    operation, flags = int(site["operation"]), int(site["flags"])
+    (line, column), (user_line, user_column) = site["place"].tolist(), site["user"].tolist()
+    place, user = (line, column), (user_line, user_column)
+    if site["kind"] == BRANCH and operation in (ALL_OF, ANY_OF):
+        words = statements.joined(operation == ALL_OF, place)
+        return None if words is None else replace(words, inverted=words.inverted != bool(flags & INVERTED))
+    if operation >= len(OPERATIONS):
+        return None
+    asked = Asked(OPERATIONS[operation], bool(flags & CONSTANT_LEFT), bool(flags & CONSTANT_RIGHT))
+    if site["kind"] == COMPARISON:
+        return statements.words(asked, int(site["index"]), (place, user))
+    words = statements.certain(asked, place) if site["kind"] == BRANCH and place != user else None
+    return None if words is None else replace(words, inverted=words.inverted != bool(flags & INVERTED))
+
+
+def _ranges(lines: npt.NDArray[np.uint8], guarded: set[int], text: Sequence[str]) -> Iterator[Lines]:
+    """Neighbours are one range, with lines between them that have no code; a function ends it."""
+    first = last = 0
+    for line in np.flatnonzero(lines).tolist():
+        if lines[line] & HAS_RUN or line in guarded:
+            if first:
+                yield first, last
+            first = last = 0
+            continue
+        if first and any(between.startswith("}") for between in text[last : line - 1]):
+            yield first, last
+            first = 0
+        first, last = first or line, line
+    if first:
+        yield first, last
+
+
+def lines_of(text: str, function: str) -> range:
+    """The lines, from 1, of the function whose name ends so, up to the brace that stands alone: none without it."""
+    if not function:
+        return range(1, text.count("\n") + 2)
+    start = text.find(f"{function}(")
+    if start < 0:
+        return range(0)
+    first = text.count("\n", 0, start) + 1
+    return range(first, first + text.count("\n", start, text.index("\n}\n", start)) + 1)
