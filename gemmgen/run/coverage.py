@@ -102,3 +102,14 @@ def coverage_from(fields: Mapping[str, Any]) -> Coverage:
         lines=tuple((first, last) for first, last in fields["lines"]),
         unreachable=tuple(Unreachable(**one) for one in fields.get("unreachable", ())),
     )
+
+
+def lines_of(text: str, function: str) -> range:
+    """The lines, from 1, of the function whose name ends so, up to the brace that stands alone: none without it."""
+    if not function:
+        return range(1, text.count("\n") + 2)
+    start = text.find(f"{function}(")
+    if start < 0:
+        return range(0)
+    first = text.count("\n", 0, start) + 1
+    return range(first, first + text.count("\n", start, text.index("\n}\n", start)) + 1)

@@ -16,7 +16,7 @@ from gemmgen.pool.worker import GPU
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compile_many
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.emulator.driver import HANG_SECONDS
+from gemmgen.run.emulator.launches import HANG_SECONDS
 from gemmgen.run.executor import Executor
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import Target

@@ -13,7 +13,8 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator.arena import ArenaLayout, SharedArena
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.emulator.counters import Counters
-from gemmgen.run.emulator.server import MAX_ARGUMENT_BYTES, Argument, Request, Server
+from gemmgen.run.emulator.launches import MAX_ARGUMENT_BYTES
+from gemmgen.run.emulator.server import Argument, Request, Server
 from gemmgen.run.executor import Operands
 from gemmgen.support.errors import CandidateFailed, InvalidInput
 from gemmgen.support.files import Store

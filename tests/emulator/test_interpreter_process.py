@@ -17,7 +17,7 @@ from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator.compiler import RUNTIME, HostCompiler
-from gemmgen.run.emulator.driver import long_work
+from gemmgen.run.emulator.launches import long_work
 from gemmgen.run.interpreter.kernel import InterpretedKernel
 from gemmgen.run.interpreter.program import KIND, NATIVE, interpreter
 from gemmgen.run.interpreter.ptx import PtxCompilers

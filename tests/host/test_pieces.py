@@ -31,7 +31,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.pieces import BF16X6
 from gemmgen.problem.types import PROMOTION, Compute, Types
 from gemmgen.problem.wgmma import Wgmma
-from gemmgen.run.emulator.driver import long_work
+from gemmgen.run.emulator.launches import long_work
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits

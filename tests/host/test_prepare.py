@@ -21,7 +21,7 @@ from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.arguments import arguments_of
-from gemmgen.run.emulator.driver import long_preparation
+from gemmgen.run.emulator.launches import long_preparation
 from gemmgen.run.gpu import arena
 from gemmgen.support.errors import CandidateFailed, InvalidInput
 

@@ -8,6 +8,7 @@
     arena.py       operands in memory that driver and executable share, between guard pages
     counters.py    what probes noted, in memory that driver and executable share
     server.py      the executable as a process that answers launches, and may die doing so
+    launches.py    what a launch runs, watches and may take: also that of gemmgen/run/interpreter
     driver.py      EmulatorExecutor, which the rest of gemmgen uses
 
 The executable's own side is C++: templates/device/host.

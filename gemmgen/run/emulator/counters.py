@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.plan import Never
-from gemmgen.run.coverage import Coverage, Lines, Near, Unreachable, Untaken
+from gemmgen.run.coverage import Coverage, Lines, Near, Unreachable, Untaken, lines_of
 from gemmgen.run.emulator.probes import MOST_SITES, Block, Condition, Site
 
 Outcomes = npt.NDArray[np.bool_]  # of each site, false and true
@@ -126,24 +126,13 @@ def _impossible(sites: Sequence[Site], text: str, never: Sequence[Never]) -> dic
     """By site and outcome the reason; a block that a condition opens in its own line has the outcome true alone."""
     found = {}
     for stated in never:
-        within = _lines_of(text, stated.function)
+        within = lines_of(text, stated.function)
         same = (site for site in sites if isinstance(site, Condition) and site.text == stated.text)
         lines = {site.line for site in same if site.line in within}
         for number, site in enumerate(sites):
             if site.line in lines and (stated.outcome if isinstance(site, Block) else site.text == stated.text):
                 found[number, int(stated.outcome)] = stated.because
     return found
-
-
-def _lines_of(text: str, function: str) -> range:
-    """The lines, from 1, of the function whose name ends so, up to the brace that stands alone: none without it."""
-    if not function:
-        return range(1, text.count("\n") + 2)
-    start = text.find(f"{function}(")
-    if start < 0:
-        return range(0)
-    first = text.count("\n", 0, start) + 1
-    return range(first, first + text.count("\n", start, text.index("\n}\n", start)) + 1)
 
 
 def _outermost(blocks: list[Lines]) -> tuple[Lines, ...]:

@@ -23,7 +23,6 @@ from gemmgen.run.emulator.failures import failed
 from gemmgen.support.errors import CandidateFailed, FailureKind
 from gemmgen.support.lifeline import Lifeline
 
-MAX_ARGUMENT_BYTES = 4096  # as in launch.hpp
 PATIENCE = 6  # times the limit of processor time that a launch may take, on a busy machine
 GRACE = 2.0  # seconds that a process has to report its own time-out
 SUCCESS = b"ok\n"

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.plan import Never
-from gemmgen.run.coverage import Coverage, Lines, Near, Unreachable, Untaken
+from gemmgen.run.coverage import Coverage, Lines, Near, Unreachable, Untaken, lines_of
 from gemmgen.run.interpreter.statements import Asked, Statements, Words
 
 Outcomes = npt.NDArray[np.bool_]  # of each site or condition, false and true
@@ -235,14 +235,3 @@ def _ranges(lines: npt.NDArray[np.uint8], guarded: set[int], text: Sequence[str]
         first, last = first or line, line
     if first:
         yield first, last
-
-
-def lines_of(text: str, function: str) -> range:
-    """The lines, from 1, of the function whose name ends so, up to the brace that stands alone: none without it."""
-    if not function:
-        return range(1, text.count("\n") + 2)
-    start = text.find(f"{function}(")
-    if start < 0:
-        return range(0)
-    first = text.count("\n", 0, start) + 1
-    return range(first, first + text.count("\n", start, text.index("\n}\n", start)) + 1)
