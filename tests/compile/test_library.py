@@ -15,9 +15,10 @@ import pytest
 
 import gemmgen
 from gemmgen.artifacts.library.building import library_texts
+from gemmgen.artifacts.library.choice import Choice, Timed
 from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Member, Needs
-from gemmgen.artifacts.library.rules import Choice, Timed, choose
+from gemmgen.artifacts.library.rules import choose
 from gemmgen.artifacts.library.spec import spec_from
 from gemmgen.artifacts.library.table import Sizes
 from gemmgen.artifacts.library.texts import LibraryText

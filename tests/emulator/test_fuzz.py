@@ -24,6 +24,7 @@ from gemmgen.support.files import Store
 from gemmgen.verification import fuzz as fuzzing
 from gemmgen.verification.corpus import entries, read
 from gemmgen.verification.fuzz import Budget, fuzz
+from gemmgen.verification.fuzz_jobs import SmallerJob, Tried
 from gemmgen.verification.lanes import lanes_like
 from gemmgen.verification.random_kernels import LAYOUTS, draw_points, schedules
 from gemmgen.verification.situation import ALL_DATA_KINDS
@@ -160,9 +161,9 @@ class DyingLane:
 
     def request(self, job: Any) -> Any:
         self.asked.append(job.source.name)
-        if len(self.asked) == 2 or isinstance(job, fuzzing.SmallerJob):
+        if len(self.asked) == 2 or isinstance(job, SmallerJob):
             raise ChildDied("its process was ended by SIGSEGV", timed_out=False)
-        tried = fuzzing.Tried()
+        tried = Tried()
         tried.data["exact"] = job.examples
         return tried
 

@@ -22,8 +22,8 @@ from gemmgen.arrays.checked import Arrays, Checked
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import ArrayProduct
 from gemmgen.arrays.view import ArrayView, view_of
+from gemmgen.artifacts.library.choice import Rule
 from gemmgen.artifacts.library.members import Needs
-from gemmgen.artifacts.library.rules import Rule
 from gemmgen.artifacts.library.table import Box
 from gemmgen.kernel.families import SIMT
 from gemmgen.kernel.render import render

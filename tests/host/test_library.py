@@ -23,6 +23,7 @@ import gemmgen
 from gemmgen.arrays.library import read_library
 from gemmgen.artifacts.library import building, regret
 from gemmgen.artifacts.library.building import Options, library_texts
+from gemmgen.artifacts.library.choice import Choice, Timed
 from gemmgen.artifacts.library.clocks import Predicted
 from gemmgen.artifacts.library.estimates import Axis, Tiling, estimated, estimates_from, octave, terms
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
@@ -31,7 +32,7 @@ from gemmgen.artifacts.library.known import known_or
 from gemmgen.artifacts.library.members import Member, Needs, case_of
 from gemmgen.artifacts.library.record import choice_document, choices_from, rule_document, rule_from
 from gemmgen.artifacts.library.regret import cross_validated
-from gemmgen.artifacts.library.rules import Choice, Timed, choose
+from gemmgen.artifacts.library.rules import choose
 from gemmgen.artifacts.library.sizes import SizeRange
 from gemmgen.artifacts.library.spec import BATCHES, OTHER_BATCHES, Product, Search, Spec, read_spec, spec_from
 from gemmgen.artifacts.library.table import FEATURES, Box, Sizes, between, chosen, paying, regions, regret_of

@@ -14,9 +14,10 @@ from typing import Any, Literal
 import pytest
 
 from gemmgen.artifacts.library import building
+from gemmgen.artifacts.library.choice import Choice, Timed
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.record import choice_again, choice_document
-from gemmgen.artifacts.library.rules import Choice, Timed, choose
+from gemmgen.artifacts.library.rules import choose
 from gemmgen.artifacts.library.table import Sizes
 from gemmgen.benchmark.gallery import check, unreadable, write_readme
 from gemmgen.benchmark.runtime_m import BANDS, PRODUCTS, VALUES, band_of, chosen, problem_of, reach_of

@@ -20,12 +20,13 @@ from gemmgen.artifacts.certificate import (
 from gemmgen.artifacts.exporting import compiled_where_possible
 from gemmgen.artifacts.folder import certified_files, exportable, kernel_texts, require_exportable, require_replaceable
 from gemmgen.artifacts.kernelfile import KernelFile, read_kernel, require_writable
+from gemmgen.artifacts.library.choice import Choice, Clock
 from gemmgen.artifacts.library.clocks import Measured, Predicted
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
 from gemmgen.artifacts.library.known import Remembered, certificate_key, found_before, known_or
 from gemmgen.artifacts.library.members import Member
 from gemmgen.artifacts.library.record import RECORD, choice_document
-from gemmgen.artifacts.library.rules import Choice, Clock, choose
+from gemmgen.artifacts.library.rules import choose
 from gemmgen.artifacts.library.spec import Product, Search, Spec, own_name
 from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.artifacts.records import Document, Origin, provenance

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from gemmgen.artifacts.library.choice import Timed
 from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Member, Needs, case_of, hopeful
-from gemmgen.artifacts.library.rules import Timed
 from gemmgen.artifacts.library.table import Sizes
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import compile_kernel

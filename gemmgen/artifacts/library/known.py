@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gemmgen.artifacts.kernelfile import KernelFile, source_from_record
+from gemmgen.artifacts.library.choice import Timed
 from gemmgen.artifacts.library.clocks import Measured
 from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Member, Needs, case_of
-from gemmgen.artifacts.library.rules import Timed
 from gemmgen.artifacts.library.table import Sizes
 from gemmgen.artifacts.records import problem_document
 from gemmgen.problem.device import DeviceSpec

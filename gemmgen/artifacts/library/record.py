@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.artifacts.kernelfile import problem_from, read_kernel, read_record, reading
+from gemmgen.artifacts.library.choice import Choice, Drawn, Point, Rule
 from gemmgen.artifacts.library.estimates import estimates_from
 from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, Needs
-from gemmgen.artifacts.library.rules import Choice, Drawn, Point, Rule
 from gemmgen.artifacts.library.spec import Product, Spec, own_name
 from gemmgen.artifacts.library.steps import steps_from
 from gemmgen.artifacts.library.table import AXES, Box

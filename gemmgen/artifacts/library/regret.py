@@ -9,12 +9,14 @@ from typing import Literal
 
 import numpy as np
 
+from gemmgen.artifacts.library.choice import Choice, Drawn, Point, Rule, Timed
 from gemmgen.artifacts.library.clocks import Measured
+from gemmgen.artifacts.library.draws import DRAWN, draw
 from gemmgen.artifacts.library.estimates import fitted
 from gemmgen.artifacts.library.fallback import Contestant
 from gemmgen.artifacts.library.members import Needs
 from gemmgen.artifacts.library.record import choices_from
-from gemmgen.artifacts.library.rules import DRAWN, Choice, Drawn, Point, Rule, Timed, draw, without_gaps
+from gemmgen.artifacts.library.rules import without_gaps
 from gemmgen.artifacts.library.spec import Spec
 from gemmgen.artifacts.library.steps import steps_of
 from gemmgen.artifacts.library.table import AXES, Regret, Sizes, chosen, regions, regret_of

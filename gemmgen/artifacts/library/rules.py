@@ -3,190 +3,34 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from operator import or_
-from typing import Literal, NamedTuple, Protocol
+from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.artifacts.library.estimates import Estimates, Numbers, estimated
+from gemmgen.artifacts.library.choice import Choice, Clock, Point, Rule, Timed
+from gemmgen.artifacts.library.draws import draw, times_of
+from gemmgen.artifacts.library.estimates import Numbers, estimated
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.grid import division, grid_of
 from gemmgen.artifacts.library.members import Member, Needs
 from gemmgen.artifacts.library.sizes import SizeRange
-from gemmgen.artifacts.library.spec import OTHER_BATCHES, Product
+from gemmgen.artifacts.library.spec import Product
 from gemmgen.artifacts.library.steps import Division, Steps, behind, steps_of
-from gemmgen.artifacts.library.table import AXES, Box, Regret, Sizes, paying, regions, regret_of, without_idle
-from gemmgen.problem.device import DeviceSpec
+from gemmgen.artifacts.library.table import AXES, Box, Sizes, paying, regions, without_idle
 from gemmgen.search.kernel_set import FAR, KernelSet, smallest_set, weights_of
 from gemmgen.search.order import HOPELESS
-from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
 from gemmgen.support.words import plural
 
 # Least gain of a kernel, in mean log(time): a kernel that gains less is dropped. Predictions err by a fifth.
 PAYS = {"measured": 0.003, "predicted": 0.02}
 NO_SLOWER = {"measured": FAR, "predicted": math.inf}  # see `smallest_set`
-DRAWN, ATTEMPTS = 64, 10  # sizes for the regret, and for each as many draws where it was seen
 FIRST, CLOSER = 0.6, 3  # share of a grid's points that come first; rounds that say where the others lie
 COMPARED = 8  # kernels whose estimates a rule compares, at most: it decides in less than 100 ns
-
-
-class Timed(NamedTuple):
-    """Times of one call in microseconds.
-
-    us          of each kernel; infinite of one that fails, NaN of one that was not timed, as it has no hope
-    library_us  of cuBLASLt's first heuristic, timed in the same run; None where there is none
-    """
-
-    us: Sequence[float]
-    library_us: float | None = None
-
-    @property
-    def best_us(self) -> float:
-        """The least; infinite where all fail."""
-        return min(filter(math.isfinite, self.us), default=math.inf)
-
-
-class Clock(Protocol):
-    """Where times come from.
-
-    kind  "measured" or "predicted"
-    spec  of the card that measured, or whose figures the model uses
-    most  points of a grid that it is asked for
-    """
-
-    @property
-    def kind(self) -> Literal["measured", "predicted"]: ...
-
-    @property
-    def spec(self) -> DeviceSpec: ...
-
-    @property
-    def most(self) -> int: ...
-
-    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
-        """Times at each of the points, for calls of these sizes that keep what is `given`."""
-        ...
-
-
-@dataclass(frozen=True)
-class Rule:
-    """Calls that keep what it `needs` and whose sizes are in the box go to one of `kernels`, by their numbers.
-
-    examples   for each kernel the sizes of a call that goes to it, which no earlier rule takes
-    batches    of these calls, where the number of products varies
-    estimates  of each kernel's time, of which the least decides, where several sizes are ranges
-    steps      along the size that is a range, where only one is
-    """
-
-    needs: Needs
-    box: Box
-    kernels: tuple[int, ...]
-    examples: tuple[Sizes, ...]
-    estimates: Estimates | None = None
-    steps: Steps | None = None
-    batches: tuple[int, ...] = ()
-
-    def kernel(self, sizes: Sizes, batch: int = 1) -> int:
-        """The number of the one that serves a call of these sizes."""
-        if self.steps is not None:
-            return self.kernels[self.steps.kernel(sizes)]
-        return self.kernels[0 if self.estimates is None else self.estimates.best(sizes, batch)]
-
-
-@dataclass(frozen=True)
-class Point:
-    """Times at a point of a grid, of the members that serve it, by their numbers.
-
-    best_us     of all candidates, those that the library does not hold included
-    library_us  of cuBLASLt's first heuristic; None where it was not timed
-    batch       the number of products
-    """
-
-    given: Needs
-    sizes: Sizes
-    times_us: dict[int, float]
-    best_us: float
-    library_us: float | None = None
-    batch: int = 1
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A call that rules were not made of: the time of the kernel that they choose, and others'.
-
-    best_us     of the fastest of all candidates, those that the library does not hold included
-    library_us  of cuBLASLt's first heuristic; None where it was not timed
-    batch       the number of products
-    """
-
-    given: Needs
-    sizes: Sizes
-    us: float
-    best_us: float
-    library_us: float | None = None
-    batch: int = 1
-
-
-@brief
-@dataclass(frozen=True)
-class Choice:
-    """The kernels of a product on one architecture, and the rules that choose among them; the first that fits counts.
-
-    times   what the rules were made of
-    sets    for each part of the table with a choice: what it loses with fewer kernels than it has, and with all
-    rivals  candidates that were timed beside the members, and that the library does not hold
-    drawn   sizes that are not among the times'
-    load_ms milliseconds to load the machine code of all kernels on the device; None where nothing is measured
-    """
-
-    product: Product
-    arch: str
-    members: tuple[Contestant, ...]
-    rules: tuple[Rule, ...]
-    kind: Literal["measured", "predicted"]
-    device: str
-    times: tuple[Point, ...]
-    sets: tuple[tuple[KernelSet, ...], ...] = ()
-    rivals: tuple[Member, ...] = ()
-    drawn: tuple[Drawn, ...] = ()
-    load_ms: float | None = None
-
-    @property
-    def object_bytes(self) -> int:
-        """The machine code of all kernels."""
-        return sum(len(one.compiled.cubin) for one in self.kernels if one.compiled is not None)
-
-    @cached_property
-    def regret(self) -> Regret:
-        """How much longer choices take than the fastest candidate, over the sizes drawn."""
-        return regret_of([one.us / one.best_us for one in self.drawn])
-
-    @cached_property
-    def beside_library(self) -> tuple[float, float] | None:
-        """(geometric mean, least) of cuBLASLt's time over the choice's; None where it was not timed."""
-        return beside_library(self.drawn)
-
-    @property
-    def kernels(self) -> tuple[Member, ...]:
-        """Without cuBLASLt."""
-        return tuple(one for one in self.members if isinstance(one, Member))
-
-    def chosen(self, sizes: Sizes, given: Needs, batch: int | None = None) -> int:
-        """The number of the kernel that a call goes to; of so many products, where not those of `product`."""
-        rule = next(rule for rule in self.rules if rule.needs in given and rule.box.holds(sizes))
-        return rule.kernel(sizes, batch or self.product.batch or 1)
-
-
-def beside_library(drawn: Sequence[Drawn]) -> tuple[float, float] | None:
-    """(geometric mean, least) of cuBLASLt's time over the choice's; None where it was not timed."""
-    ratios = [one.library_us / one.us for one in drawn if one.library_us is not None]
-    return (math.exp(sum(map(math.log, ratios)) / len(ratios)), min(ratios)) if ratios else None
 
 
 def choose(product: Product, arch: str, members: Sequence[Contestant], clock: Clock, *, seed: int = 0) -> Choice:
@@ -296,7 +140,7 @@ def _rows(
 ) -> list[_Row]:
     """The sizes of the grid at which at least one kernel could be timed, with their times."""
     products = [product.at(place, sizes) for place, sizes in enumerate(grid)]
-    timed = zip(grid, products, _times_of(products, members, grid, given, clock), strict=True)
+    timed = zip(grid, products, times_of(products, members, grid, given, clock), strict=True)
     return [_Row(sizes, one.batch or 1, row) for sizes, one, row in timed if any(map(math.isfinite, row.us))]
 
 
@@ -307,18 +151,6 @@ def _matrix(product: Product, rows: Sequence[_Row]) -> Numbers:
     times[:, failed] = math.inf
     require(not failed.all(), f"every kernel of {product.name} failed at one or more of {plural(len(rows), 'size')}")
     return times
-
-
-def _times_of(
-    products: Sequence[Product], members: Sequence[Contestant], points: Sequence[Sizes], given: Needs, clock: Clock
-) -> list[Timed]:
-    """Times at each of the points, as calls of the product that stands beside it: these differ in their batch."""
-    found: dict[int, Timed] = {}
-    for one in dict.fromkeys(products):
-        places = [place for place, other in enumerate(products) if other == one]
-        own = members if one == members[0].product else [replace(member, product=one) for member in members]
-        found |= zip(places, clock.times(own, [points[place] for place in places], given), strict=True)
-    return [found[place] for place in range(len(points))]
 
 
 def _steps_rule(
@@ -458,44 +290,3 @@ def _reached(section: _Section, product: Product, members: Sequence[Contestant])
 def _renumbered(point: Point, numbers: dict[int, int]) -> Point:
     kept = {numbers[old]: time for old, time in point.times_us.items() if old in numbers}
     return replace(point, times_us=kept)
-
-
-def draw(choice: Choice, clock: Clock, seed: str, count: int = DRAWN) -> Iterator[Drawn]:
-    """Up to `count` timed calls.
-
-    Their sizes are not in the grid, unless all sizes of the product are listed or a short range has no others. Half of
-    the calls are aligned and dense, as far as any kernel needs it. The other half are neither, if several kernels serve
-    such calls; else all calls are of the first kind.
-    """
-    seen = {point.sizes for point in choice.times}
-    random_ = random.Random(f"{seed} {choice.product.name} {choice.arch}")
-    most = reduce(or_, (member.needs for member in choice.members))
-    some = sum(not member.needs for member in choice.members) > 1
-    listed = all(one.listed for one in choice.product.ranges)  # there are no others
-    draws = [_drawn(choice.product, random_) for _ in range(ATTEMPTS * count)]
-    others = [one for one in draws if listed or one not in seen]
-    sizes = (others or draws)[:count]  # a short range may have no others
-    halves = [(most, sizes[::2]), (Needs.NONE, sizes[1::2])] if some else [(most, sizes)]
-    for given, points in halves:
-        yield from _timed(choice, clock, points, given)
-
-
-def _drawn(product: Product, random_: random.Random) -> Sizes:
-    m, n, k = (one.draw(random_) for one in product.ranges)
-    return m, n, k
-
-
-def _timed(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs) -> Iterator[Drawn]:
-    """The chosen kernels' times, and those of the best candidates that serve such calls."""
-    candidates = (*choice.members, *choice.rivals)
-    served: dict[tuple[int, ...], list[Sizes]] = {}
-    for sizes in points:
-        able = (number for number, member in enumerate(candidates) if member.serves(sizes, given))
-        served.setdefault(tuple(able), []).append(sizes)
-    for numbers, some in served.items():
-        products = [choice.product.at(place, sizes, OTHER_BATCHES) for place, sizes in enumerate(some)]
-        rows = _times_of(products, [candidates[one] for one in numbers], some, given, clock)
-        for sizes, one, row in zip(some, products, rows, strict=True):
-            taken = row.us[numbers.index(choice.chosen(sizes, given, one.batch))]
-            if math.isfinite(taken):  # else it could not be timed
-                yield Drawn(given, sizes, taken, row.best_us, row.library_us, one.batch or 1)

@@ -10,10 +10,10 @@ from gemmgen.artifacts.arguments import Argument
 from gemmgen.artifacts.built import Architectures
 from gemmgen.artifacts.elements import Element
 from gemmgen.artifacts.interface import Interface
+from gemmgen.artifacts.library.choice import Choice, Rule
 from gemmgen.artifacts.library.estimates import Estimates, EstimatesText, EstimateText
 from gemmgen.artifacts.library.fallback import Contestant, CublasLt
 from gemmgen.artifacts.library.members import Member, case_of
-from gemmgen.artifacts.library.rules import Choice, Rule
 from gemmgen.artifacts.library.spec import CHUNK, OWN_NAMES, Product, Spec, own_name
 from gemmgen.artifacts.library.statuses import (
     INVALID,

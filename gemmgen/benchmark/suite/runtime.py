@@ -12,9 +12,9 @@ from typing import Any
 
 from gemmgen.artifacts.kernelfile import reading
 from gemmgen.artifacts.library.building import Options, certify, make_choice
+from gemmgen.artifacts.library.choice import Choice
 from gemmgen.artifacts.library.members import Member, Needs, case_of, hopeful
 from gemmgen.artifacts.library.record import choice_again, choice_document
-from gemmgen.artifacts.library.rules import Choice
 from gemmgen.artifacts.library.spec import Product
 from gemmgen.artifacts.records import Document, problem_document
 from gemmgen.benchmark.runtime_m import VALUES, problem_of

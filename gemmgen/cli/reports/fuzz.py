@@ -13,7 +13,8 @@ from gemmgen.cli.reports.words import bad, bold, facts, fault, figure, good, per
 from gemmgen.kernel.naming import full_name_of
 from gemmgen.support.words import plural
 from gemmgen.verification.corpus import situation_document
-from gemmgen.verification.fuzz import Cell, Found, Replay, Report
+from gemmgen.verification.fuzz import Cell, Replay, Report
+from gemmgen.verification.fuzz_jobs import Found
 
 SHOWN_MISSED = 3
 

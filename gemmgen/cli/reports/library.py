@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from gemmgen.artifacts.library.building import Library
+from gemmgen.artifacts.library.choice import beside_library
 from gemmgen.artifacts.library.regret import ProductRegret
-from gemmgen.artifacts.library.rules import beside_library
 from gemmgen.cli.reports.words import bold, percent, show_table, table
 
 
