@@ -39,11 +39,10 @@ class Program:
     name: str
     ptx: str
     table: str
-    options: str = ""
 
     def pack(self) -> bytes:
         """As main.cpp reads it."""
-        parts = [part.encode() for part in (self.name, self.ptx, self.table, self.options)]
+        parts = [part.encode() for part in (self.name, self.ptx, self.table)]
         return b"".join(LENGTH.pack(len(part)) + part for part in parts)
 
 

@@ -7,11 +7,10 @@
 #include "failure.hpp"
 #include "lanes.hpp"
 #include "machine.hpp"
+#include "memory.hpp"
 #include "watch.hpp"
 
 namespace gemmgen {
-
-constexpr int POISON_BYTE = 0xFF;  // words of it are NaN
 
 Block::Block(Machine& machine, unsigned rank) : rank(rank), machine_(machine) {
   const Kernel& kernel = machine.kernel();
@@ -86,6 +85,14 @@ bool Block::arrive(Warp& warp, const Instruction* i, uint32_t number, uint32_t t
   if (barrier.arrived < (whole_block ? alive : threads)) return false;
   complete(number);
   return true;
+}
+
+std::string Block::waits_for(uint32_t number) const {
+  const Barrier& barrier = barriers_[number];
+  const std::string of_line = " of line " + std::to_string(barrier.line);
+  if (barrier.whole_block) return "wait at the __syncthreads" + of_line;
+  return "wait at barrier " + std::to_string(number) + of_line + ", where " + std::to_string(barrier.arrived) + " of " +
+         std::to_string(barrier.expected) + " threads have come";
 }
 
 void Block::complete(uint32_t number) {

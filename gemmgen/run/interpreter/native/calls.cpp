@@ -127,7 +127,7 @@ const std::vector<Operand>& list(const Operand& operand) {
   return operand.kind == Operand::Kind::vector ? operand.parts : none;
 }
 
-void decode_call(Decoder& to, const Statement& from) {
+void decode_call(Decoder& to, const Statement&) {
   std::size_t next = 0;
   const std::vector<Operand>& results = list(to.at(0));
   if (to.at(0).kind == Operand::Kind::vector) ++next;
@@ -144,7 +144,6 @@ void decode_call(Decoder& to, const Statement& from) {
   if (places.size() < 2) to.refuse("a call with other arguments");
   Instruction& i = to.emit(prints ? print : assertion);
   to.detail(i).units = std::move(places);
-  (void)from;
 }
 
 }  // namespace

@@ -52,8 +52,7 @@ const Instruction* shuffle(Warp& warp, const Instruction* i) {
   each_lane<uint32_t>(warp, i->d, [&](unsigned lane) { return received[lane]; });
   warp.settle(i, known);
   if (in_range != NO_UNIT) {
-    uint32_t& d = warp.predicate(in_range);
-    d = (d & ~warp.active) | (inside & warp.active);
+    warp.set_predicate(in_range, inside);
     warp.set_known(in_range, ALL_LANES);
   }
   return i + 1;
@@ -83,8 +82,7 @@ const Instruction* vote(Warp& warp, const Instruction* i) {
   } else {
     const bool all = yes == warp.active, any = yes != 0;
     const bool made = Vote(i->small) == Vote::all ? all : Vote(i->small) == Vote::any ? any : all || !any;
-    uint32_t& d = warp.predicate(i->d);
-    d = (d & ~warp.active) | (made ? warp.active : 0);
+    warp.set_predicate(i->d, made ? ALL_LANES : 0);
   }
   warp.settle(i, ALL_LANES);
   return i + 1;
@@ -123,8 +121,7 @@ const Instruction* match(Warp& warp, const Instruction* i) {
   each_lane<uint32_t>(warp, i->d, [&](unsigned lane) { return of_all ? (all ? here : 0) : same[lane]; });
   warp.settle(i, ALL_LANES);
   if (i->c != NO_UNIT) {
-    uint32_t& d = warp.predicate(i->c);
-    d = (d & ~warp.active) | (all ? warp.active : 0);
+    warp.set_predicate(i->c, all ? ALL_LANES : 0);
     warp.set_known(i->c, ALL_LANES);
   }
   return i + 1;
@@ -185,8 +182,7 @@ const Instruction* elect(Warp& warp, const Instruction* i) {
     each_lane<uint32_t>(warp, i->d, [=](unsigned) { return elected; });
     warp.settle(i, ALL_LANES);
   }
-  uint32_t& d = warp.predicate(i->c);
-  d = (d & ~warp.active) | 1u << elected;
+  warp.set_predicate(i->c, 1u << elected);
   warp.set_known(i->c, ALL_LANES);
   return i + 1;
 }

@@ -29,8 +29,6 @@ const Instruction* trap(Warp& warp, const Instruction* i) {
   fail("crash", "%s comes to a trap (%s)", warp.where().c_str(), warp.machine().place(i).c_str());
 }
 
-const Instruction* nothing(Warp&, const Instruction* i) { return i + 1; }
-
 // bar and barrier.cta. `small`: it waits; `smaller`: all lanes of a warp come together. b: threads, where there is a number.
 template <bool COUNTED>
 const Instruction* barrier(Warp& warp, const Instruction* i) {
@@ -69,8 +67,7 @@ const Instruction* vote_at_barrier(Warp& warp, const Instruction* i) {
     case Reduction::count: each_lane<uint32_t>(warp, i->d, [=](unsigned) { return count; }); break;
     default: {
       const bool yes = Reduction(i->small) == Reduction::any ? count > 0 : count == barrier.result_voters;
-      uint32_t& d = warp.predicate(i->d);
-      d = (d & ~warp.active) | (yes ? warp.active : 0);
+      warp.set_predicate(i->d, yes ? ALL_LANES : 0);
     }
   }
   warp.set_known(i->d, ALL_LANES);
@@ -114,6 +111,19 @@ void decode_fence(Decoder& to, const Statement& from) {
 }
 
 }  // namespace
+
+const Instruction* nothing(Warp&, const Instruction* i) { return i + 1; }
+
+bool whole_warp(Warp& warp, const Instruction* i, const Instruction*& next) {
+  if (!warp.converge(i, ALL_LANES)) {
+    next = warp.wait(State::converging, 0, i);
+    return false;
+  }
+  if (warp.active != ALL_LANES)
+    fail("crash", "%s: an instruction of a whole warp by %d lanes: the others have exited (%s)", warp.where().c_str(),
+         std::popcount(warp.active), warp.machine().place(i).c_str());
+  return true;
+}
 
 // To a target behind it, and no condition of the kernel's text.
 const Instruction* jump(Warp& warp, const Instruction* i) {

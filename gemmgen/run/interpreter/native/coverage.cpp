@@ -264,7 +264,7 @@ void Coverage::hook_joined(Decoder& to, Instruction& bra, const Statement& state
     detail.more.push_back(to.source(setp->operands[1], type));
     detail.third.push_back(to.source(setp->operands[2], type));
     detail.fourth.push_back(numbers_.at(setp) + 1);
-    detail.known.push_back(uint8_t(type));
+    detail.types.push_back(uint8_t(type));
   }
   detail.fourth.insert(detail.fourth.end(), found->second.steps.begin(), found->second.steps.end());
 }
@@ -332,7 +332,7 @@ void note_joined(Warp& warp, const Instruction* i) {
     const auto note = [&]<typename T>(Tag<T>) {
       note_near(*site_of(i), lanes, warp.reg<T>(left), warp.reg<T>(right), detail.fourth[leaf]);
     };
-    switch (const Type type = Type(detail.known[leaf])) {
+    switch (const Type type = Type(detail.types[leaf])) {
       case Type::f32: note(Tag<float>()); break;
       case Type::f64: note(Tag<double>()); break;
       case Type::f16: case Type::bf16: case Type::f16x2: case Type::bf16x2: break;

@@ -198,7 +198,6 @@ Instruction& Decoder::emit(Handler handler) {
   Instruction made;
   made.run = handler;
   made.location = statement_->location;
-  made.statement = uint32_t(statement_ - function_.statements.data());
   if (statement_->guard != Statement::UNGUARDED) {
     made.guard = registers_[statement_->guard];
     made.guard_negated = statement_->guard_negated;
@@ -312,9 +311,7 @@ Decoder::Address Decoder::address(const Operand& operand) {
 
 void Decoder::refuse(const std::string& what) const {
   if (statement_ == nullptr) fail("unjudged", "%s: %s", kernel_.name.c_str(), what.c_str());
-  std::string text(statement_->opcode);
-  for (std::string_view word : statement_->words) text += "." + std::string(word);
-  fail("unjudged", "line %u of the PTX, `%s`: %s (%s)", statement_->line, text.c_str(), what.c_str(),
+  fail("unjudged", "line %u of the PTX, `%s`: %s (%s)", statement_->line, statement_->text().c_str(), what.c_str(),
        program_.place(statement_->location).c_str());
 }
 

@@ -240,8 +240,7 @@ template <n::Property IS, typename T>
 const Instruction* test(Warp& warp, const Instruction* i) {
   const T* const a = warp.reg<T>(i->a);
   const uint32_t made = lanes_where([=](unsigned lane) { return n::testp<IS>(a[lane]); });
-  uint32_t& d = warp.predicate(i->d);
-  d = (d & ~warp.active) | (made & warp.active);
+  warp.set_predicate(i->d, made);
   warp.settle(i, warp.known(i->a));
   return i + 1;
 }

@@ -10,8 +10,6 @@ namespace gemmgen {
 
 namespace {
 
-const Instruction* nothing(Warp&, const Instruction* i) { return i + 1; }
-
 const Instruction* fence_proxies(Warp& warp, const Instruction* i) {
   if (Watch* const watch = warp.machine().watch()) watch->fence_proxies(warp);
   return i + 1;
@@ -77,8 +75,7 @@ const Instruction* is_in_space(Warp& warp, const Instruction* i) {
   const uint64_t* const a = warp.reg<uint64_t>(i->a);
   const auto space = uint64_t(i->immediate);
   const uint32_t made = lanes_where([=](unsigned lane) { return (a[lane] & SPACE_MASK) == space; });
-  uint32_t& d = warp.predicate(i->d);
-  d = (d & ~warp.active) | (made & warp.active);
+  warp.set_predicate(i->d, made);
   warp.settle(i, warp.known(i->a));
   return i + 1;
 }

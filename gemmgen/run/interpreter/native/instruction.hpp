@@ -27,9 +27,8 @@ constexpr Unit NO_UNIT = 0;  // a place that takes what nobody asks for
 // What few instructions need.
 struct Detail {
   std::vector<Unit> units, more, third, fourth;  // registers of vectors and fragments
-  std::vector<uint8_t> known;                    // whether an element of `units` is a register, and not `_`
+  std::vector<uint8_t> types;                     // of what a joined condition compares
   const MatrixInstruction* product = nullptr;
-  std::string text;
   uint64_t numbers[4] = {};
 };
 
@@ -43,7 +42,6 @@ struct Instruction {
   const Instruction* target = nullptr;
   const Detail* detail = nullptr;
   uint32_t location = 0;  // of Module::locations
-  uint32_t statement = 0;
 };
 
 // What a unit holds from a launch's, a block's or a warp's start on.

@@ -136,8 +136,7 @@ const Instruction* of_predicates(Warp& warp, const Instruction* i) {
   uint32_t made;
   if constexpr (requires(uint32_t a) { Of::of(a); }) made = Of::of(warp.predicate(i->a));
   else made = Of::of(warp.predicate(i->a), warp.predicate(i->b));
-  uint32_t& d = warp.predicate(i->d);
-  d = (d & ~warp.active) | (made & warp.active);
+  warp.set_predicate(i->d, made);
   warp.settle(i, i->b == NO_UNIT ? warp.known(i->a) : warp.known(i->a) & warp.known(i->b));
   return i + 1;
 }
@@ -287,8 +286,7 @@ const Instruction* with_carry(Warp& warp, const Instruction* i) {
   });
   warp.settle(i, known);
   if (WRITES) {
-    uint32_t& carry = warp.predicate(unit);
-    carry = (carry & ~warp.active) | (carries & warp.active);
+    warp.set_predicate(unit, carries);
     warp.set_known(unit, known);
   }
   return i + 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <thread>
@@ -99,17 +100,42 @@ std::string Machine::where(const Block& block, unsigned thread) const {
   return "block " + std::to_string(block.index) + ", thread " + std::to_string(thread);
 }
 
+std::string Machine::waits_for(const Block& block, const Split& split) {
+  const std::string line = std::to_string(program_.line(split.at->location)), of_line = " of line " + line;
+  switch (split.state) {
+    case State::at_mbarrier: return "wait at line " + line + " for " + mbarriers_.describe(split.number);
+    case State::at_registers: return "wait at line " + line + " for " + block.registers.describe(split.number);
+    case State::at_cluster_barrier: return "wait at the cluster's barrier" + of_line;
+    case State::at_warpgroup: return "wait at the warpgroup's instruction" + of_line;
+    case State::converging: return "wait at the warp collective" + of_line;
+    case State::ready: return "run at line " + line;
+    case State::at_barrier: break;
+  }
+  return block.waits_for(split.number);
+}
+
+// Threads that can never meet: says how many wait where, with a few of them by number.
 void Machine::refuse_deadlock() {
-  std::string text;
+  constexpr std::size_t SOME = 4;
+  std::map<std::pair<uint32_t, std::string>, std::vector<unsigned>> stops;
+  bool asynchronous = false;
   for (const auto& block : blocks_)
     for (const auto& warp : block->warps)
       for (const Split& split : warp->splits()) {
-        if (!text.empty()) text += "; ";
-        text += std::to_string(std::popcount(split.lanes)) + " threads from " + std::to_string(warp->first_thread() + first_of(split.lanes)) +
-                " of block " + std::to_string(block->index) + " wait at " + program_.place(split.at->location);
-        if (text.size() > 1500) fail("crash", "deadlock: %s; ...", text.c_str());
+        asynchronous |= split.state == State::at_mbarrier || split.state == State::at_registers || split.state == State::at_cluster_barrier;
+        std::vector<unsigned>& threads = stops[{block->index, waits_for(*block, split)}];
+        each_of(split.lanes, [&](unsigned lane) { threads.push_back(warp->first_thread() + lane); });
       }
-  fail("crash", "deadlock: %s", text.c_str());
+  std::string text;
+  for (const auto& [stop, threads] : stops) {
+    text += (text.empty() ? "" : "; ") + std::to_string(threads.size()) + " of " + std::to_string(launch_.threads) + " threads ";
+    if (ranks() > 1) text += "of block " + std::to_string(stop.first) + " ";
+    text += stop.second + " (";
+    for (std::size_t i = 0; i < std::min(SOME, threads.size()); ++i) text += (i == 0 ? "" : ", ") + std::to_string(threads[i]);
+    text += threads.size() > SOME ? ", ...)" : ")";
+  }
+  fail("crash", "%s in %s %u: %s", asynchronous ? "deadlock" : "barrier divergence",
+       ranks() == 1 ? "block" : "the cluster that begins with block", first_block_, text.c_str());
 }
 
 std::unique_ptr<Program> load_program(std::string_view ptx, std::string_view name, std::string_view instruction_table) {

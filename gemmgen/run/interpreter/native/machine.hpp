@@ -60,6 +60,8 @@ class Block {
   // Arrives with the active lanes of a warp; whether that completes the phase.
   bool arrive(Warp& warp, const Instruction* i, uint32_t number, uint32_t threads, bool whole_block);
   Barrier& barrier(uint32_t number) { return barriers_[number]; }
+  // What threads wait for at a barrier.
+  std::string waits_for(uint32_t number) const;
 
   void wake(State state, uint32_t number);
 
@@ -148,6 +150,7 @@ class Machine {
 
  private:
   void run_cluster(uint32_t first);
+  std::string waits_for(const Block& block, const Split& split);
   [[noreturn]] void refuse_deadlock();
 
   Program& program_;

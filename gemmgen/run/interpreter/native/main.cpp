@@ -1,7 +1,7 @@
 // The interpreter as a process: takes a program, then launches, until the driver closes the pipe. Messages on standard input,
 // other files as descriptors.hpp numbers them. A message, and a reply, is its length in 4 bytes and so many bytes:
 //
-//     program  the name of the .cu, its PTX, the table of matrix instructions, options: each behind its length in 4 bytes
+//     program  the name of the .cu, its PTX, the table of matrix instructions: each behind its length in 4 bytes
 //     launch   launch.hpp
 //     reply    "ok", a tab and what the kernel printed; or a failure's kind, a tab and its reason
 //
@@ -167,7 +167,6 @@ bool receive(std::vector<unsigned char>& message) {
 
 std::unique_ptr<Program> load(Message message) {
   const std::string name = message.text(), ptx = message.text(), table = message.text();
-  message.text();  // options: none yet
   return load_program(ptx, name, table);
 }
 

@@ -13,18 +13,6 @@ namespace gemmgen {
 
 namespace {
 
-// Whether all 32 lanes are here; what they wait for is in `next` else.
-bool whole_warp(Warp& warp, const Instruction* i, const Instruction*& next) {
-  if (!warp.converge(i, ALL_LANES)) {
-    next = warp.wait(State::converging, 0, i);
-    return false;
-  }
-  if (warp.active != ALL_LANES)
-    fail("crash", "%s: an instruction of a whole warp by %d lanes: the others have exited (%s)", warp.where().c_str(),
-         std::popcount(warp.active), warp.machine().place(i).c_str());
-  return true;
-}
-
 uint32_t known_of(Warp& warp, const std::vector<Unit>& units) {
   uint32_t known = ALL_LANES;
   for (const Unit unit : units) known &= warp.known(unit);
@@ -78,15 +66,9 @@ std::vector<Unit> destinations(Decoder& to, const Operand& vector) {
   return units;
 }
 
-std::string opcode(const Statement& from) {
-  std::string text(from.opcode);
-  for (std::string_view word : from.words) text += "." + std::string(word);
-  return text;
-}
-
 void decode_product(Decoder& to, const Statement& from, bool wmma) {
   if (from.has("sp") || from.has("sp::ordered_metadata") || from.has("block_scale")) to.refuse("it is not emulated");
-  const MatrixInstruction* const product = to.program().instructions().find(opcode(from));
+  const MatrixInstruction* const product = to.program().instructions().find(from.text());
   if (product == nullptr) to.refuse("it is no matrix instruction of " + std::string(to.program().module().target_name) + " that is emulated");
   const bool doubles = product->accumulator == Element::f64;
   const unsigned lanes_bits = WARP * (doubles ? 64 : 32), sums_bits = bits_of(product->accumulator);

@@ -75,4 +75,10 @@ constexpr LaneHalf matrix_holder(MatrixPlace place) { return {4 * place.row + pl
 // movmatrix.trans: where a half of a lane's result comes from.
 constexpr LaneHalf movmatrix_source(unsigned lane, unsigned half) { return matrix_holder(matrix_place(lane, half, true)); }
 
+// Where swizzled lines of `span` bytes have what belongs at `address`: its 16-byte chunk is permuted with those beside it.
+constexpr uint32_t swizzled(uint32_t address, uint32_t span) {
+  if (span == 0) return address;
+  return address ^ (address >> 7 & (span / 16 - 1)) << 4;
+}
+
 }  // namespace gemmgen

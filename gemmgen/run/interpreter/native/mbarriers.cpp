@@ -95,9 +95,9 @@ void Mbarriers::settle(Mbarrier& barrier) {
   machine_.wake(State::at_mbarrier, barrier.number);
 }
 
-std::string Mbarriers::describe(unsigned number, unsigned parity) const {
+std::string Mbarriers::describe(unsigned number) const {
   const Mbarrier& barrier = all_[number];
-  std::string text = "phase " + std::to_string(barrier.phase) + " (parity " + std::to_string(parity) + ") of " + place(barrier);
+  std::string text = "phase " + std::to_string(barrier.phase) + " (parity " + std::to_string(barrier.parity()) + ") of " + place(barrier);
   text += ", where " + std::to_string(barrier.missing) + " of " + std::to_string(barrier.count) + " arrivals";
   if (barrier.bytes > 0) text += " and " + std::to_string(barrier.bytes) + " bytes";
   text += " are missing";
@@ -191,8 +191,7 @@ const Instruction* test(Warp& warp, const Instruction* i) {
     }
   });
   if (TRIES && complete == 0) return warp.wait(State::at_mbarrier, waits_for, i);
-  uint32_t& d = warp.predicate(i->d);
-  d = (d & ~warp.active) | complete;
+  warp.set_predicate(i->d, complete);
   warp.set_known(i->d, ALL_LANES);
   return i + 1;
 }

@@ -39,7 +39,7 @@ class Mbarriers {
   // So many bytes more are expected; fewer than none have come. Returns the phase that they count in.
   uint32_t expect(const Instruction* i, Mbarrier& barrier, int64_t bytes);
   // What a thread waits for there.
-  std::string describe(unsigned number, unsigned parity) const;
+  std::string describe(unsigned number) const;
   std::string place(const Mbarrier& barrier) const;
 
  private:

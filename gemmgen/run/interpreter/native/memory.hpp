@@ -8,6 +8,8 @@
 
 namespace gemmgen {
 
+constexpr int POISON_BYTE = 0xFF;  // of memory that nobody has written: words of it are NaN
+
 enum class Space : uint8_t { generic, global, shared, local, parameter };
 
 enum class Use : uint8_t { read, read_only, strong_read, write, strong_write, atomic, copy };

@@ -45,6 +45,7 @@ struct Statement {
   bool vague = false;     // it comes from several lines: the location is that of what stands before
 
   bool has(std::string_view word) const;
+  std::string text() const;  // "ld.global.v4.f32"
   // The last word that names a type; `before` counts from the end.
   Type type(unsigned before = 0) const;
 };

@@ -17,8 +17,7 @@ struct Same {
 };
 
 const Instruction* move_predicate(Warp& warp, const Instruction* i) {
-  uint32_t& d = warp.predicate(i->d);
-  d = (d & ~warp.active) | (warp.predicate(i->a) & warp.active);
+  warp.set_predicate(i->d, warp.predicate(i->a));
   warp.settle(i, warp.known(i->a));
   return i + 1;
 }
@@ -169,8 +168,7 @@ const Instruction* select(Warp& warp, const Instruction* i) {
 
 const Instruction* select_predicate(Warp& warp, const Instruction* i) {
   const uint32_t chosen = warp.predicate(i->c), made = (warp.predicate(i->a) & chosen) | (warp.predicate(i->b) & ~chosen);
-  uint32_t& d = warp.predicate(i->d);
-  d = (d & ~warp.active) | (made & warp.active);
+  warp.set_predicate(i->d, made);
   warp.settle(i, ((warp.known(i->a) & chosen) | (warp.known(i->b) & ~chosen)) & warp.known(i->c));
   return i + 1;
 }
@@ -225,8 +223,7 @@ uint32_t joined(uint32_t made, uint32_t other, Join join) {
 }
 
 void put(Warp& warp, Unit unit, uint32_t made, uint32_t known) {
-  uint32_t& d = warp.predicate(unit);
-  d = (d & ~warp.active) | (made & warp.active);
+  warp.set_predicate(unit, made);
   warp.set_known(unit, known);
 }
 

@@ -635,6 +635,12 @@ Type type_named(std::string_view word) {
 
 bool Statement::has(std::string_view word) const { return std::find(words.begin(), words.end(), word) != words.end(); }
 
+std::string Statement::text() const {
+  std::string made(opcode);
+  for (std::string_view word : words) made.append(".").append(word);
+  return made;
+}
+
 Type Statement::type(unsigned before) const {
   for (auto word = words.rbegin(); word != words.rend(); ++word)
     if (const Type found = type_named(*word); found != Type::none && before-- == 0) return found;

@@ -11,8 +11,6 @@ namespace gemmgen {
 
 namespace {
 
-constexpr int POISON_BYTE = 0xFF;
-
 // To nearest, ties to even: recorded on an H200 (tests/gpu/test_wgmma.py), where cvt.rna.tf32 rounds ties away from zero.
 uint32_t tf32_by_tma(uint32_t bits) {
   const uint32_t magnitude = bits & 0x7FFFFFFF;
@@ -181,7 +179,6 @@ Box box_of(Warp& warp, const Instruction* i, unsigned lane, Block& block, uint32
     box.start[dimension] = warp.reg<int32_t>(detail.units[dimension])[lane];
   box.rank = block.rank, box.offset = offset, box.window = block.shared();
   box.stores = stores, box.at = i;
-  box.thread = warp.first_thread() + lane;
   check_box(warp, i, box, unsigned(detail.units.size()));
   return box;
 }

@@ -9,6 +9,7 @@
 #include <deque>
 #include <vector>
 
+#include "matrix_lanes.hpp"
 #include "mbarriers.hpp"
 #include "warp.hpp"
 
@@ -37,12 +38,6 @@ struct TensorMap {
 
 static_assert(sizeof(TensorMap) == 96, "the driver packs as many bytes");
 
-// Where swizzled lines of `span` bytes have what belongs at `address`: its 16-byte chunk is permuted with those beside it.
-constexpr uint32_t swizzled(uint32_t address, uint32_t span) {
-  if (span == 0) return address;
-  return address ^ (address >> 7 & (span / 16 - 1)) << 4;
-}
-
 // A box: a tensor map, where in the tensor it starts, and its place in the shared memory of a block.
 struct Box {
   TensorMap map;
@@ -52,7 +47,6 @@ struct Box {
   unsigned char* window;
   bool stores;          // from shared memory
   const Instruction* at;
-  unsigned thread;      // that issued it
   uint32_t operation = 0;  // of a watch
 
   // Calls `visit` with up to 16 bytes in shared memory, in the tensor, and their number, for all chunks of the box; those of

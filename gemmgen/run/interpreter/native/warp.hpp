@@ -67,6 +67,11 @@ class Warp {
     return reinterpret_cast<T*>(file_.get() + std::size_t(unit) * 128);
   }
   uint32_t& predicate(Unit unit) { return *reg<uint32_t>(unit); }
+  // Of the active lanes.
+  void set_predicate(Unit unit, uint32_t lanes) {
+    uint32_t& held = predicate(unit);
+    held = (held & ~active) | (lanes & active);
+  }
   // Lanes that have a value there.
   uint32_t known(Unit unit) const { return known_[unit]; }
   void set_known(Unit unit, uint32_t lanes) { known_[unit] = (known_[unit] & ~active) | (lanes & active); }
@@ -147,6 +152,10 @@ class Warp {
 const Instruction* label(Warp&, const Instruction*);
 const Instruction* exit_lanes(Warp&, const Instruction*);
 const Instruction* jump(Warp&, const Instruction*);
+// Whether all 32 lanes are here; what the warp does else is in `next`. Throws Failure where some have exited.
+bool whole_warp(Warp&, const Instruction*, const Instruction*& next);
+// What has nothing to do here.
+const Instruction* nothing(Warp&, const Instruction*);
 // bar.warp.sync, whose mask is in `a`.
 const Instruction* meet(Warp&, const Instruction*);
 // Throws Failure where an active lane is not in the mask that it names.

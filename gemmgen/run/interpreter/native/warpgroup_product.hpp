@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 
+#include "matrix_lanes.hpp"
 #include "matrix_table.hpp"
 #include "tile_factors.hpp"
 #include "tile_sums.hpp"
@@ -32,7 +33,7 @@ struct Descriptor {
   uint32_t k_major(uint32_t line, uint32_t chunk) const {
     const uint32_t span = swizzle == 0 ? WGMMA_CHUNK_BYTES : swizzle;
     const uint32_t along = swizzle == 0 ? chunk * leading : chunk * WGMMA_CHUNK_BYTES;
-    return swizzled((start + line / 8 * stride + line % 8 * span + along) & WINDOW);
+    return swizzled((start + line / 8 * stride + line % 8 * span + along) & WINDOW, swizzle);
   }
 
   // MN-major: k and chunk `chunk` along rows or columns.
@@ -40,7 +41,7 @@ struct Descriptor {
     if (swizzle == 0) return (start + chunk * stride + k % 8 * WGMMA_CHUNK_BYTES + k / 8 * leading) & WINDOW;
     const uint32_t chunks = swizzle / WGMMA_CHUNK_BYTES;
     const uint32_t along = chunk % chunks * WGMMA_CHUNK_BYTES + chunk / chunks * leading;
-    return swizzled((start + along + k % 8 * swizzle + k / 8 * stride) & WINDOW);
+    return swizzled((start + along + k % 8 * swizzle + k / 8 * stride) & WINDOW, swizzle);
   }
 
   // Calls `visit` with each chunk's shared address, its first line and its first k.
@@ -58,11 +59,6 @@ struct Descriptor {
 
  private:
   static constexpr uint32_t WINDOW = 0x3FFFF;
-
-  // Swizzled lines have their 16-byte chunks permuted.
-  uint32_t swizzled(uint32_t address) const {
-    return swizzle == 0 ? address : address ^ (address >> 7 & (swizzle / WGMMA_CHUNK_BYTES - 1)) << 4;
-  }
 };
 
 // A wgmma with its immediates.

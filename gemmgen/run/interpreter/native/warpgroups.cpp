@@ -231,17 +231,6 @@ std::string RegisterPool::describe(unsigned group) const {
 
 namespace {
 
-bool whole_warp(Warp& warp, const Instruction* i, const Instruction*& next) {
-  if (!warp.converge(i, ALL_LANES)) {
-    next = warp.wait(State::converging, 0, i);
-    return false;
-  }
-  if (warp.active != ALL_LANES)
-    fail("crash", "%s: an instruction of a warpgroup by %d lanes of a warp (%s)", warp.where().c_str(), std::popcount(warp.active),
-         warp.machine().place(i).c_str());
-  return true;
-}
-
 Warpgroup& group_of(Warp& warp, const Instruction* i) {
   Block& block = warp.block();
   const unsigned number = warp.number() / WGMMA_WARPS;
@@ -312,9 +301,7 @@ const Instruction* set_registers(Warp& warp, const Instruction* i) {
 }
 
 void decode_product(Decoder& to, const Statement& from) {
-  std::string text = "wgmma";
-  for (std::string_view word : from.words) text += "." + std::string(word);
-  const MatrixInstruction* const product = to.program().instructions().find(text);
+  const MatrixInstruction* const product = to.program().instructions().find(from.text());
   if (product == nullptr) to.refuse("it is no wgmma of " + std::string(to.program().module().target_name) + " that is emulated");
   const Operand &d = to.at(0), &a = to.at(1);
   if (d.kind != Operand::Kind::vector) to.refuse("its sums are no registers");
