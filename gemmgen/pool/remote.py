@@ -51,7 +51,7 @@ def ask(
 
 
 def identity(described: Mapping[str, Any]) -> dict[str, str | None]:
-    """What all workers must have in common, taken from what `describe` says of one. None matches everything."""
+    """The facts that must be equal for all workers, from the description of one. None matches everything."""
     card = described["card"] or {"name": None, "driver": None}
     return {
         "gemmgen": f"{described['gemmgen']}, code {described['digest'][:8]}",

@@ -84,7 +84,7 @@ def compiler_process(most_bytes: str | None = None) -> Callable[[tuple[str, str]
 
 
 def _limit_memory(most_bytes: int) -> None:
-    """That of this process, from now on."""
+    """Limit the address space of this process."""
     import resource  # of Unix alone
 
     resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
@@ -126,7 +126,7 @@ def flags_for(arch: str, *options: str) -> tuple[str, ...]:
 
 
 def flags_for_ptx(arch: str) -> tuple[str, ...]:
-    """The same where ptxas does not run: for PTX alone, of the lines of the text."""
+    """Flags to compile for `arch` to PTX alone, with the lines of the text in it."""
     return (*FLAGS, LINES, f"--gpu-architecture={arch.replace('sm_', 'compute_')}")
 
 

@@ -71,6 +71,15 @@ def test_a_missing_barrier_is_found(interpreter: InterpreterExecutor) -> None:
         judge(interpreter, broken, 30)
 
 
+def test_a_deadlock_says_who_waits_for_what(interpreter: InterpreterExecutor) -> None:
+    source = rendered(drawn("sm_90", 6, "wgmma")[-1])
+    freed = "mbarrier_arrive(&shared.empty[ring.stage]);"
+    assert freed in source.text
+    waits = r"deadlock in block 0: .* wait at line \d+ for phase 0 \(parity 0\) of the mbarrier at byte \d+ of dynamic"
+    with pytest.raises(CandidateFailed, match=waits):
+        judge(interpreter, replace(source, text=source.text.replace(freed, ";")), 12)
+
+
 def test_a_function_out_of_line_and_printf(interpreter: InterpreterExecutor, capfd: pytest.CaptureFixture[str]) -> None:
     source = rendered(drawn("sm_90", 1, "naive")[0])
     speaks = "__device__ __noinline__ bool speaks(int thread) { return thread == 0; }\n"

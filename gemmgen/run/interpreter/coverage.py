@@ -1,8 +1,9 @@
-"""What ran of a kernel's text, and what came close to the rest: counted by the interpreter, in memory that both share.
+"""Lines and conditions of a kernel's text that have run, and operands that came close to the outcomes that have not.
 
-It counts the outcomes of each setp and the edges of each branch: native/coverage.hpp. Copies that a compiler made of
-one comparison in the text are one condition here: an outcome has run where one of them had it. A branch that the
-compiler proved impossible is not in the PTX, and counts nowhere.
+The interpreter counts them in memory that it shares with this process: the outcomes of each setp and the edges of each
+branch (native/coverage.hpp). Copies that a compiler made of one comparison in the text are one condition here: an
+outcome has run if one of the copies had it. A branch that the compiler proved impossible is not in the PTX and is not
+counted.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Condition:
 
 
 class Sites:
-    """What a process says of the kernels that it has loaded: its sites, and the conditions of the text they belong to.
+    """The sites of the kernels that a process has loaded, and the conditions of the text that each belongs to.
 
     counted     SITE by site: memory that the process writes
     lines       HAS_CODE and HAS_RUN by line
@@ -89,7 +90,7 @@ class Sites:
         self.counted, self.lines = self.counted.copy(), self.lines.copy()
 
     def outcomes(self) -> Outcomes:
-        """Those that have run, by condition."""
+        """The outcomes that have run, by condition."""
         found = np.zeros((len(self.conditions), 2), np.bool_)
         ran = self.counted["ran"]
         ran = np.where(self.inverted[:, None], ran[:, ::-1], ran)
@@ -99,7 +100,7 @@ class Sites:
 
 
 class Counters:
-    """Of the kernels in `ptx`, made of `text`, in a file without a name; `never` are outcomes that no launch has."""
+    """Coverage of the kernels in `ptx`, compiled from `text`. `never` lists outcomes that no launch can have."""
 
     def __init__(self, text: str, ptx: str, never: Sequence[Never]) -> None:
         self.file = os.memfd_create("gemmgen-coverage")
@@ -113,7 +114,7 @@ class Counters:
         self._ran, self._told = self._told_sites, self._told_sites
 
     def close(self) -> None:
-        """What was counted stays readable."""
+        """Close the shared file. `coverage` and `lacking` still answer."""
         self._sites.detach()
         os.close(self.file)
 
@@ -168,7 +169,10 @@ class Counters:
         return found
 
     def _text_of(self, site: int, number: int) -> str:
-        """What operands belong to: of a branch that asks several conditions the one that would have turned it."""
+        """The condition that a site's operands belong to.
+
+        A branch may ask several conditions: it is the one that alone would have changed the branch's outcome.
+        """
         counted, sites = self._sites.counted[site], self._sites
         leaf = int(sites.condition[int(counted["user"][0]) - 1]) if counted["operation"] in (ALL_OF, ANY_OF) else number
         return sites.conditions[leaf if leaf >= 0 else number].plain

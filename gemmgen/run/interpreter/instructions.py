@@ -24,7 +24,7 @@ def instruction_table(arch: Arch) -> str:
 
 
 def instructions(arch: Arch) -> dict[str, Mma | Wgmma]:
-    """The same by opcode; of a wmma the mma.sync of half of its columns."""
+    """The instructions by opcode. A wmma stands for the mma.sync that computes half of its columns."""
     return {opcode: one for opcode, one in _all() if one.why_not(arch) is None}
 
 

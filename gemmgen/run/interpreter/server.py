@@ -263,7 +263,7 @@ def _pidfd(pid: int) -> int:
 
 
 def _words(status: int) -> str:
-    """Of an exit status."""
+    """An exit status in words: "SIGKILL", "status 3"."""
     if status >= 0:
         return f"status {status}"
     try:

@@ -38,7 +38,7 @@ class Asked:
 
     @property
     def base(self) -> str:
-        """That of numbers which are ordered."""
+        """The comparison without its letter for NaN: "lt" for "ltu"."""
         return self.operation[:2]
 
     @property
@@ -127,7 +127,7 @@ class Statements:
         self._known: dict[tuple[int, int], tuple[str, tuple[Comparison, ...], bool]] = {}
 
     def words(self, asked: Asked, index: int, places: Sequence[tuple[int, int]]) -> Words | None:
-        """Of a setp that one of the statements at `places` asks, the likely ones first.
+        """The words of a setp, which one of the statements at `places` asks; likely ones come first.
 
         It is the `index`-th of those that are joined there. None for a compiler's own, and for a loop over constants.
         """
@@ -141,14 +141,14 @@ class Statements:
         return self._vague(asked, index, places)
 
     def certain(self, asked: Asked, place: tuple[int, int]) -> Words | None:
-        """Of one of a statement at `place`, where just one comparison in it may be that."""
+        """The words of a setp, if just one comparison of the statement at `place` can be it; else None."""
         found = self._likely(asked, place)
         if len(found) != 1 or found[0].over_constants:
             return None
         return Words(place[0], _short(str(found[0])), str(found[0]), bool(found[0].inverted(asked)))
 
     def joined(self, all_of: bool, place: tuple[int, int]) -> Words | None:
-        """Of a predicate that joins several by `and`, or by `or`: what the statement at `place` asks, as a whole."""
+        """The words of a predicate that joins several by `and` or `or`: all that the statement at `place` asks."""
         if not 0 < place[0] <= len(self._lines):
             return None
         head, _, asks = self._statement(place)
@@ -262,7 +262,7 @@ def _comparisons(tokens: Sequence[str], constants: frozenset[str]) -> Iterator[C
 
 
 def _first_value(tokens: Sequence[str]) -> str | None:
-    """That of the counter in `for (int i = 0;`; None of another statement."""
+    """The first value of the counter of a `for` statement; None for another statement."""
     if tokens[:1] != ["for"] or ";" not in tokens:
         return None
     first = tokens[: tokens.index(";")]
