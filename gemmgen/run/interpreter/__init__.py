@@ -10,14 +10,14 @@
 native/, in the order in which a kernel goes through it:
 
     main, launch, allocations            messages; a launch; its operands, between guard bands
-    parser, module, types                PTX -> statements
+    lexer, parser, module, types         PTX -> statements
     decoder, program, instruction        statements -> instructions with handlers; registers -> places in a file
     machine, block, warp, lanes          who runs when: clusters, barriers, splits of a warp
-    integers, floats, casts, moves       handlers of arithmetic, by numbers, conversions and approximations
+    integers, floats, casts, moves       handlers of arithmetic, by *numbers, conversions and approximations
     control, collectives, calls          branches, barriers; shuffles and votes; functions, printf and assert
     memory, atomics, copies              accesses, checked to the byte; cp.async
     matrices, matrix_*, tile_*, products mma, wmma and ldmatrix, to the bit
     mbarriers, tma, warpgroups, hopper   what sm_90 does beside its threads
-    watch, *_watch, clocks               data races, and memory that nobody has written
+    watch, *_watch, shared_proxies       data races, and memory that nobody has written, by clocks, plane and cell_scans
     coverage                             outcomes of conditions, and the operands closest to one that lacks
 """

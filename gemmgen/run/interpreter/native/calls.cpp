@@ -140,7 +140,10 @@ void decode_call(Decoder& to, const Statement&) {
   const bool prints = callee.name == "vprintf";
   if (!prints && callee.name != "__assertfail") to.refuse("the function " + std::string(callee.name) + " is not emulated");
   std::vector<Unit> places;
-  for (const Operand& one : arguments) places.push_back(to.local(one.name));
+  for (const Operand& one : arguments) {
+    places.push_back(to.local(one.name));
+    if (places.back() == ~0u) to.refuse("an argument that is no .param variable");
+  }
   if (places.size() < 2) to.refuse("a call with other arguments");
   Instruction& i = to.emit(prints ? print : assertion);
   to.detail(i).units = std::move(places);

@@ -1,6 +1,7 @@
 // cvt between integers and floats of all sizes, and between pairs of floats.
 #pragma once
 
+#include "integer_numbers.hpp"
 #include "numbers.hpp"
 
 namespace gemmgen::numbers {

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "decoder.hpp"
+#include "integer_numbers.hpp"
 #include "lanes.hpp"
-#include "numbers.hpp"
 
 namespace gemmgen {
 

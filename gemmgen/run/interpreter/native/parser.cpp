@@ -7,58 +7,18 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "failure.hpp"
+#include "lexer.hpp"
 #include "module.hpp"
 
 namespace gemmgen {
 
 namespace {
 
-constexpr std::pair<std::string_view, Type> TYPES[] = {
-    {"pred", Type::pred}, {"b8", Type::b8}, {"b16", Type::b16}, {"b32", Type::b32}, {"b64", Type::b64}, {"b128", Type::b128},
-    {"u8", Type::u8}, {"u16", Type::u16}, {"u32", Type::u32}, {"u64", Type::u64},
-    {"s8", Type::s8}, {"s16", Type::s16}, {"s32", Type::s32}, {"s64", Type::s64},
-    {"f16", Type::f16}, {"bf16", Type::bf16}, {"f16x2", Type::f16x2}, {"bf16x2", Type::bf16x2}, {"tf32", Type::tf32},
-    {"f32", Type::f32}, {"f64", Type::f64}, {"e4m3", Type::e4m3}, {"e5m2", Type::e5m2}, {"e4m3x2", Type::e4m3x2},
-    {"e5m2x2", Type::e5m2x2}, {"e2m1x2", Type::e2m1x2}, {"e2m3x2", Type::e2m3x2}, {"e3m2x2", Type::e3m2x2},
-    {"ue8m0x2", Type::ue8m0x2},
-};
-
 constexpr uint64_t MOST_REGISTERS = 1 << 20, MOST_NESTED = 64, MOST_BYTES = uint64_t(1) << 32;
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || c == '%'; }
-
-// Registers by name: `%r<37>` declares %r0 to %r36 at once.
-class Scope {
+class Parser : Lexer {
  public:
-  void add(std::string_view name, uint32_t number) { single_[name] = number; }
-  void add(std::string_view prefix, uint32_t first, uint32_t count) { ranges_.push_back({prefix, first, count}); }
-
-  // Its number, or ~0.
-  uint32_t find(std::string_view name) const {
-    if (!single_.empty())
-      if (const auto found = single_.find(name); found != single_.end()) return found->second;
-    const std::size_t digits = name.find_last_not_of("0123456789") + 1;
-    if (digits == 0 || digits == name.size()) return ~0u;
-    uint32_t index = 0;
-    std::from_chars(name.data() + digits, name.data() + name.size(), index);
-    for (const Range& range : ranges_)
-      if (range.prefix == name.substr(0, digits) && index < range.count) return range.first + index;
-    return ~0u;
-  }
-
- private:
-  struct Range {
-    std::string_view prefix;
-    uint32_t first, count;
-  };
-  std::unordered_map<std::string_view, uint32_t> single_;
-  std::vector<Range> ranges_;
-};
-
-class Parser {
- public:
-  explicit Parser(Module& module) : module_(module), at_(module.text.data()), end_(at_ + module.text.size()) {
+  explicit Parser(Module& module) : Lexer(module.text), module_(module) {
     module.locations.push_back({});
     module.files.push_back({});
   }
@@ -68,85 +28,6 @@ class Parser {
   }
 
  private:
-  // The text.
-  void skip() {
-    while (at_ < end_) {
-      if (*at_ == '\n') ++line_, ++at_;
-      else if (std::isspace(static_cast<unsigned char>(*at_))) ++at_;
-      else if (*at_ == '/' && at_ + 1 < end_ && at_[1] == '/') while (at_ < end_ && *at_ != '\n') ++at_;
-      else if (*at_ == '/' && at_ + 1 < end_ && at_[1] == '*') skip_comment();
-      else return;
-    }
-  }
-
-  void skip_comment() {
-    for (at_ += 2; at_ + 1 < end_ && !(at_[0] == '*' && at_[1] == '/'); ++at_) line_ += *at_ == '\n';
-    at_ = std::min(at_ + 2, end_);
-  }
-
-  [[noreturn]] void refuse(const std::string& what) const {
-    const char* stop = at_;
-    while (stop < end_ && *stop != '\n' && stop - at_ < 60) ++stop;
-    fail("unjudged", "line %u of the PTX: %s at `%s`", line_, what.c_str(), std::string(at_, stop).c_str());
-  }
-
-  char peek() {
-    skip();
-    return at_ < end_ ? *at_ : '\0';
-  }
-
-  bool take(char c) {
-    if (peek() != c) return false;
-    ++at_;
-    return true;
-  }
-
-  void expect(char c) {
-    if (!take(c)) refuse(std::string("no `") + c + "`");
-  }
-
-  // Letters, digits, _, $ and %.
-  std::string_view word() {
-    skip();
-    const char* start = at_;
-    while (at_ < end_ && is_word(*at_)) ++at_;
-    if (at_ == start) refuse("no name");
-    return {start, std::size_t(at_ - start)};
-  }
-
-  // `.word`, where the dot is next.
-  std::string_view directive() {
-    expect('.');
-    return word();
-  }
-
-  uint64_t number() {
-    const bool negative = take('-');
-    const std::string_view digits = word();
-    const uint64_t value = integer(digits);
-    return negative ? -value : value;
-  }
-
-  uint64_t integer(std::string_view digits) {
-    if (!digits.empty() && (digits.back() == 'U' || digits.back() == 'u')) digits.remove_suffix(1);
-    int base = 10;
-    if (digits.size() > 2 && digits[0] == '0' && (digits[1] == 'x' || digits[1] == 'X')) base = 16, digits.remove_prefix(2);
-    else if (digits.size() > 2 && digits[0] == '0' && (digits[1] == 'b' || digits[1] == 'B')) base = 2, digits.remove_prefix(2);
-    else if (digits.size() > 1 && digits[0] == '0') base = 8;
-    uint64_t value = 0;
-    const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-    if (error != std::errc() || stop != digits.data() + digits.size()) refuse("`" + std::string(digits) + "` is no number");
-    return value;
-  }
-
-  std::string_view quoted() {
-    expect('"');
-    const char* start = at_;
-    while (at_ < end_ && *at_ != '"') line_ += *at_++ == '\n';
-    if (at_ == end_) refuse("a string without end");
-    return {start, std::size_t(at_++ - start)};
-  }
-
   // Directives of the module.
   void top() {
     const std::string_view name = directive();
@@ -168,22 +49,6 @@ class Parser {
     if (name == "shared") return variable(module_.shared, false);
     if (name == "pragma" || name == "alias") return skip_statement();
     refuse("`." + std::string(name) + "` is not known");
-  }
-
-  void skip_line() {
-    while (at_ < end_ && *at_ != '\n') ++at_;
-  }
-
-  void skip_statement() {
-    while (at_ < end_ && *at_ != ';') line_ += *at_++ == '\n';
-    expect(';');
-  }
-
-  void skip_section() {
-    skip();
-    while (at_ < end_ && *at_ != '{') line_ += *at_++ == '\n';
-    while (at_ < end_ && *at_ != '}') line_ += *at_++ == '\n';
-    expect('}');
   }
 
   void target() {
@@ -301,12 +166,6 @@ class Parser {
     if (value.kind != Operand::Kind::immediate) refuse("an initial value that is no number");
     if (each.initial.size() > MOST_BYTES / 16) refuse("so many initial values");
     for (uint64_t i = 0; i < element; ++i) each.initial.push_back(i < 8 ? (unsigned char)(value.bits >> 8 * i) : 0);
-  }
-
-  void skip_brackets(char open, char close) {
-    expect(open);
-    while (at_ < end_ && *at_ != close) line_ += *at_++ == '\n';
-    expect(close);
   }
 
   // Functions.
@@ -612,9 +471,6 @@ class Parser {
   }
 
   Module& module_;
-  const char* at_;
-  const char* const end_;
-  uint32_t line_ = 1;
   uint32_t location_ = 0;
   bool vague_ = false;
   bool external_ = false;
@@ -626,32 +482,6 @@ class Parser {
 };
 
 }  // namespace
-
-Type type_named(std::string_view word) {
-  for (const auto& [name, type] : TYPES)
-    if (name == word) return type;
-  return Type::none;
-}
-
-bool Statement::has(std::string_view word) const { return std::find(words.begin(), words.end(), word) != words.end(); }
-
-std::string Statement::text() const {
-  std::string made(opcode);
-  for (std::string_view word : words) made.append(".").append(word);
-  return made;
-}
-
-Type Statement::type(unsigned before) const {
-  for (auto word = words.rbegin(); word != words.rend(); ++word)
-    if (const Type found = type_named(*word); found != Type::none && before-- == 0) return found;
-  return Type::none;
-}
-
-const Function* Module::find(std::string_view name) const {
-  for (const Function& one : functions)
-    if (one.name == name) return &one;
-  return nullptr;
-}
 
 std::unique_ptr<const Module> parse(std::string text) {
   auto module = std::make_unique<Module>();

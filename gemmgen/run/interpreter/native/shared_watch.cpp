@@ -1,12 +1,11 @@
 #include "shared_watch.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "cell_scans.hpp"
 #include "failure.hpp"
 #include "machine.hpp"
 
@@ -16,109 +15,7 @@ namespace {
 
 constexpr uint32_t INSIDE = (1u << RANK_SHIFT) - 1;
 
-using Four = int32_t __attribute__((vector_size(16)));
-using Eight = int32_t __attribute__((vector_size(32)));
-
-// Cells begin at any multiple of 4 bytes.
-template <typename V>
-inline V loaded(const int32_t* from) {
-  V values;
-  std::memcpy(&values, from, sizeof values);
-  return values;
-}
-
-inline bool any(Four lanes) {
-  int64_t parts[2];
-  std::memcpy(parts, &lanes, sizeof parts);
-  return (parts[0] | parts[1]) != 0;
-}
-
-inline bool any(Eight lanes) {
-  int64_t parts[4];
-  std::memcpy(parts, &lanes, sizeof parts);
-  return (parts[0] | parts[1] | parts[2] | parts[3]) != 0;
-}
-
-// What settles numbers of cells: those from `low` on and below `high`, and one more of writes and of reads each.
-struct Limits {
-  int32_t low, high, write, read, id;
-};
-
-template <typename V>
-inline auto unread(const int32_t* write, const int32_t* read, const Limits& limits) {
-  const V w = loaded<V>(write), r = loaded<V>(read);
-  return (((w < limits.low) | (w >= limits.high)) & (w != limits.write)) | ((r >= limits.high) & (r != limits.read) & (r != limits.id));
-}
-
-// Whether the warp of `read` may read cells, which has no access of theirs to look at.
-inline bool may_read(const int32_t* write, const int32_t* read, unsigned count, const Limits& limits) {
-  unsigned c = 0;
-  if (count >= 8) {
-    Eight bad = {};
-    for (; c + 8 <= count; c += 8) bad |= unread<Eight>(write + c, read + c, limits);
-    if (any(bad)) return false;
-  }
-  if (c + 4 <= count) {
-    if (any(Four(unread<Four>(write + c, read + c, limits)))) return false;
-    c += 4;
-  }
-  for (; c < count; ++c) {
-    const int32_t w = write[c], r = read[c];
-    if (((w < limits.low || w >= limits.high) && w != limits.write) || (r >= limits.high && r != limits.read && r != limits.id)) return false;
-  }
-  return true;
-}
-
-template <typename V>
-inline auto unwritten(const int32_t* write, const int32_t* latest, const Limits& limits) {
-  const V w = loaded<V>(write), l = loaded<V>(latest);
-  return (((w <= -limits.low) | (w >= limits.high)) & (w != limits.write)) | (l >= limits.high);
-}
-
-inline bool may_write(const int32_t* write, const int32_t* latest, unsigned count, const Limits& limits) {
-  unsigned c = 0;
-  if (count >= 8) {
-    Eight bad = {};
-    for (; c + 8 <= count; c += 8) bad |= unwritten<Eight>(write + c, latest + c, limits);
-    if (any(bad)) return false;
-  }
-  if (c + 4 <= count) {
-    if (any(Four(unwritten<Four>(write + c, latest + c, limits)))) return false;
-    c += 4;
-  }
-  for (; c < count; ++c)
-    if (((write[c] <= -limits.low || write[c] >= limits.high) && write[c] != limits.write) || latest[c] >= limits.high) return false;
-  return true;
-}
-
-inline void set(int32_t* cells, unsigned count, int32_t number) {
-  unsigned c = 0;
-  const Eight eight = number - Eight{};
-  const Four four = number - Four{};
-  for (; c + 8 <= count; c += 8) std::memcpy(cells + c, &eight, sizeof eight);
-  if (c + 4 <= count) std::memcpy(cells + c, &four, sizeof four), c += 4;
-  for (; c < count; ++c) cells[c] = number;
-}
-
 }  // namespace
-
-Plane::Plane(std::size_t count) : bytes_(count * sizeof(int32_t)) {
-  void* const found = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (found == MAP_FAILED) fail("unjudged", "the emulator cannot map %zu bytes to watch memory by", bytes_);
-  cells_ = static_cast<int32_t*>(found);
-}
-
-Plane::Plane(Plane&& other) noexcept : cells_(std::exchange(other.cells_, nullptr)), bytes_(other.bytes_) {}
-
-Plane& Plane::operator=(Plane&& other) noexcept {
-  std::swap(cells_, other.cells_);
-  std::swap(bytes_, other.bytes_);
-  return *this;
-}
-
-Plane::~Plane() {
-  if (cells_ != nullptr) munmap(cells_, bytes_);
-}
 
 // Where the lanes of an access lie: as a mask of as many bytes each from `low` on, where that takes 64 bits, or lane by lane.
 struct SharedWatch::Runs {
@@ -265,17 +162,6 @@ uint32_t SharedWatch::lanes_at(const Event& event, uint32_t offset) {
   uint32_t found = 0;
   for (unsigned lane = 0; lane < WARP; ++lane) found |= uint32_t(offset - event.offsets[lane] < event.bytes) << lane;
   return found & event.lanes;
-}
-
-template <typename Visit>
-void SharedWatch::each_trace(const std::vector<Event>& log, int32_t number, uint32_t offset, Visit visit) const {
-  const auto time = uint32_t(std::abs(number));
-  if (const Event* const event = find(log, time)) {
-    const Event known = *event;
-    each_of(lanes_at(known, offset), [&](unsigned lane) { visit(trace_of(known, lane)); });
-  } else if (const Trace* const operation = find_operation(time)) {
-    visit(Trace(*operation));
-  }
 }
 
 // Whether all that a number stands for comes before what the active lanes do next.
@@ -570,105 +456,6 @@ void SharedWatch::spoil(Warp&, const uint64_t (&addresses)[WARP], Block& owner, 
   });
   Spoiled& spoiled = spoiled_.try_emplace(time, Spoiled{0, why}).first->second;
   spoiled.lanes |= lanes;
-}
-
-void SharedWatch::load(Block& owner, uint32_t offset, uint32_t bytes, const Trace& trace, unsigned thread) {
-  operations_.push_back(trace);
-  const std::size_t base = first_cell(owner) + (offset >> shift_);
-  const auto count = unsigned(bytes >> shift_);
-  int32_t* const writes = writes_.cells() + base;
-  const int32_t* const latest = latest_.cells() + base;
-  const bool own_block = clocks_.rank_of(thread) == owner.rank;
-  const int32_t know = own_block ? known(owner) : int32_t(clocks_.known_of_threads());
-  const auto place = [&](unsigned c) { return offset + (c << shift_); };
-  int32_t fine = 0;  // of writes, one by whoever
-  for (unsigned c = 0; c < count; ++c) {
-    const int32_t number = writes[c];
-    if ((number > -start() && number < know) || number == fine) continue;
-    bool whole = true;
-    each_trace(write_log_, number, place(c), [&](const Trace& first) {
-      if (!clocks_.before(first, thread) && !(own_block && first.agent < clocks_.copies_of(0) && int32_t(first.time) < know && clocks_.rank_of(first.agent) == owner.rank))
-        fail("race", "%s", race(first, place(c), trace, thread, owner).c_str());
-      whole &= clocks_.is_hired(first.agent);
-    });
-    if (whole) fine = number;
-  }
-  for (unsigned c = 0; c < count; ++c)
-    if (latest[c] >= know) check_readers(base + c, place(c), trace, thread, owner);
-  for (unsigned reader = 0; reader < PROXY_READERS; ++reader) {
-    if (!proxies_[reader].exists()) continue;
-    const int32_t* const reads = proxies_[reader].cells() + base;
-    std::array<int32_t, 16> checked = {};
-    for (unsigned c = 0; c < count; ++c) {
-      const int32_t number = reads[c];
-      if (number < start()) continue;
-      int32_t& known_number = checked[(uint32_t(number) * 0x9E3779B1u) >> 28];
-      if (known_number == number) continue;
-      if (const Trace* const first = find_operation(uint32_t(number)); first != nullptr && !clocks_.before(*first, thread))
-        fail("race", "%s", race(*first, place(c), trace, thread, owner).c_str());
-      known_number = number;
-    }
-    set(proxies_[reader].cells() + base, count, 0);
-  }
-  if (!far_reads_.empty())
-    for (unsigned c = 0; c < count; ++c) check_proxy_readers(base + c, place(c), trace, thread, owner);
-  set(writes, count, -int32_t(trace.time));
-}
-
-void SharedWatch::read_by_proxy(Block& owner, uint32_t offset, uint32_t bytes, const Trace& trace, const unsigned* threads, unsigned count,
-                                const Clock& proxied, unsigned reader, bool may_be_unset) {
-  if (!proxies_[reader].exists()) proxies_[reader] = Plane(cells_ * ranks_);
-  const std::size_t base = first_cell(owner) + (offset >> shift_);
-  const auto cells = unsigned(bytes >> shift_);
-  if (checked_by_ != trace.time) checked_by_ = trace.time, checked_.fill(0);
-  for (unsigned c = 0; c < cells; ++c) {
-    const int32_t number = writes_.cells()[base + c], time = std::abs(number);
-    int32_t& checked = checked_[(uint32_t(number) * 0x9E3779B1u) >> 27];
-    if (checked == number && number != 0) continue;
-    const uint32_t place = offset + (c << shift_);
-    if (time < start()) {
-      if (!may_be_unset) fail("crash", "%s", unset_text(place, trace, threads[0], owner).c_str());
-      continue;
-    }
-    const auto later = [&](const Trace& first, unsigned thread) {
-      const bool own = first.agent < clocks_.copies_of(0) && clocks_.rank_of(first.agent) == clocks_.rank_of(thread);
-      return (own && int32_t(first.time) < block_known_[clocks_.rank_of(thread)]) || clocks_.before(first, thread);
-    };
-    const auto fenced = [&](const Trace& first) {
-      return first.deed == Deed::load || clocks_.covers(proxied, first) || clocks_.told_before(first, proxied);
-    };
-    const auto check = [&](const Trace& first) {
-      for (unsigned t = 0; t < count; ++t)
-        if (!later(first, threads[t])) fail("race", "%s", race(first, place, trace, threads[t], owner).c_str());
-      if (!fenced(first)) fail("race", "%s", unfenced(first, place, trace, threads[0], owner).c_str());
-    };
-    if (number < 0 && !spoiled_.empty())
-      if (const auto spoiled = spoiled_.find(uint32_t(time)); spoiled != spoiled_.end())
-        fail(spoiled->second.why.kind, "%s", spoiled->second.why.text.c_str());
-    if (const Event* const event = find(write_log_, uint32_t(time))) {
-      bool all = true;
-      each_of(event->lanes, [&](unsigned lane) {
-        const Trace first = trace_of(*event, lane);
-        for (unsigned t = 0; t < count; ++t) all = all && later(first, threads[t]);
-        all = all && fenced(first);
-      });
-      if (!all) {
-        each_trace(write_log_, number, place, check);
-        continue;
-      }
-    } else {
-      each_trace(write_log_, number, place, check);
-    }
-    if (spoiled_.empty()) checked = number;
-  }
-  set(proxies_[reader].cells() + base, cells, int32_t(trace.time));
-}
-
-std::string SharedWatch::unfenced(const Trace& first, uint32_t offset, const Trace& now, unsigned thread, Block& owner) const {
-  const unsigned earlier = clocks_.thread_of(first);
-  const std::string second = clocks_.rank_of(thread) == clocks_.rank_of(earlier) ? "thread " + std::to_string(thread % clocks_.stride()) : where(thread);
-  return "data race on shared memory: " + where(earlier) + verb(first.deed) + describe(owner, offset) + " at " + place(first.at) + ", " + second +
-         verb(now.deed) + "it at " + place(now.at) + " by the async proxy, without a proxy fence between";
 }
 
 bool SharedWatch::unset(Block& owner, uint32_t offset, uint32_t bytes) const {

@@ -20,29 +20,15 @@
 #include <vector>
 
 #include "clocks.hpp"
+#include "lanes.hpp"
 #include "memory.hpp"
+#include "plane.hpp"
 #include "warp.hpp"
 
 namespace gemmgen {
 
 class Block;
 class Machine;
-
-// Numbers that begin as 0, in pages that cost nothing before they are touched.
-class Plane {
- public:
-  Plane() = default;
-  explicit Plane(std::size_t count);
-  Plane(Plane&& other) noexcept;
-  Plane& operator=(Plane&& other) noexcept;
-  ~Plane();
-  int32_t* cells() const { return cells_; }
-  bool exists() const { return cells_ != nullptr; }
-
- private:
-  int32_t* cells_ = nullptr;
-  std::size_t bytes_ = 0;
-};
 
 class SharedWatch {
  public:
@@ -151,5 +137,16 @@ class SharedWatch {
   };
   std::vector<std::array<Verdict, 64>> verdicts_;  // by warp of the cluster: what comes before all that these lanes do
 };
+
+template <typename Visit>
+void SharedWatch::each_trace(const std::vector<Event>& log, int32_t number, uint32_t offset, Visit visit) const {
+  const auto time = uint32_t(std::abs(number));
+  if (const Event* const event = find(log, time)) {
+    const Event known = *event;
+    each_of(lanes_at(known, offset), [&](unsigned lane) { visit(trace_of(known, lane)); });
+  } else if (const Trace* const operation = find_operation(time)) {
+    visit(Trace(*operation));
+  }
+}
 
 }  // namespace gemmgen
