@@ -120,14 +120,7 @@ def _program(store: Store) -> bytes:
     """The shared library. Raises CandidateFailed (unavailable)."""
     headers = sysconfig.get_path("include")
     key = content_key(SOURCE.read_text(), sys.version, str(sysconfig.get_config_var("SOABI")), headers)
-    found = store.get(KIND, key)
-    if found is None:
-        with store.alone(KIND, key):
-            found = store.get(KIND, key)
-            if found is None:
-                found = HostCompiler.find().extension(SOURCE, headers)
-                store.put(KIND, key, found)
-    return found
+    return store.made(KIND, key, lambda: HostCompiler.find().extension(SOURCE, headers))
 
 
 def _load(program: bytes) -> Any:

@@ -7,7 +7,7 @@ import hashlib
 import os
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -141,6 +141,18 @@ class Store:
                     fcntl.flock(turn, fcntl.LOCK_EX)
                     fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             yield
+
+    def made(self, kind: str, key: str, make: Callable[[], bytes]) -> bytes:
+        """The entry; `make` gives it where there is none, once for all processes that ask together."""
+        found = self.get(kind, key)
+        if found is not None:
+            return found
+        with self.alone(kind, key):
+            found = self.get(kind, key)
+            if found is None:
+                found = make()
+                self.put(kind, key, found)
+        return found
 
     def put(self, kind: str, key: str, payload: bytes) -> None:
         """Keep `payload` where it can be written."""

@@ -187,15 +187,7 @@ class HostCompiler:
     def _stored(self, what: str, make: Callable[[], bytes], store: Store) -> bytes:
         """What serves every kernel: made once, also by processes that start together."""
         key = content_key(what, *self._identity(), *self.link_flags)
-        found = store.get(KIND, key)
-        if found is not None:
-            return found
-        with store.alone(KIND, key):
-            made = store.get(KIND, key)
-            if made is None:
-                made = make()
-                store.put(KIND, key, made)
-        return made
+        return store.made(KIND, key, make)
 
     def _compile_own(self, file: str, *flags: str) -> bytes:
         with scratch_folder() as folder:

@@ -27,16 +27,7 @@ def interpreter(compiler: HostCompiler, store: Store, folder: Path = NATIVE) -> 
 
     Processes that ask together make it once. Raises CandidateFailed: unavailable, where the compiler refuses it.
     """
-    key = program_key(compiler, folder)
-    found = store.get(KIND, key)
-    if found is not None:
-        return found
-    with store.alone(KIND, key):
-        made = store.get(KIND, key)
-        if made is None:
-            made = _build(compiler, folder)
-            store.put(KIND, key, made)
-    return made
+    return store.made(KIND, program_key(compiler, folder), lambda: _build(compiler, folder))
 
 
 def program_key(compiler: HostCompiler, folder: Path = NATIVE) -> str:
