@@ -342,8 +342,9 @@ def test_a_launch_that_is_told_to_stop_says_where_it_is(load: Load) -> None:
 
 def test_a_launch_that_does_not_stop_ends_the_process(load: Load) -> None:
     kernel = load("hang", timeout=0.1)
-    said = failure(kernel)
-    assert said.startswith("timeout: the launch still runs after") and said.endswith("2 s after it was to stop")
+    by_itself = r"the launch still runs after .* 2 s after it was to stop"
+    by_the_driver = r"no result after 0\.6 s"  # where other work leaves it little of the processor
+    assert re.fullmatch(f"timeout: ({by_itself}|{by_the_driver})", failure(kernel))
 
 
 def test_what_it_does_not_load_is_told_before_a_launch(load: Load) -> None:

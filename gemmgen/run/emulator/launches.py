@@ -21,6 +21,8 @@ from gemmgen.run.turns import by_turns
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require
 from gemmgen.support.threads import cores
 
+MAX_ARGUMENT_BYTES = 4096  # CUDA's own limit before 12.1; as in launch.hpp
+STILL_RUNS = " still runs"  # behind block and thread in what faults.hpp says of one that hangs
 WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
 WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 threads for 2^16 columns stays below
 WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes,
@@ -33,8 +35,6 @@ WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
 HANG_SECONDS = 4.0  # of processor time: most launches take a tenth of it
 THREAD_SECONDS = 2e-5  # that a launch may take beside for each of its threads,
 FLOP_SECONDS = 4e-9  # for each FLOP of its tiles, with those beyond the edges of C,
-MAX_ARGUMENT_BYTES = 4096  # CUDA's own limit before 12.1; as in launch.hpp
-STILL_RUNS = " still runs"  # behind block and thread in what faults.hpp says of one that hangs
 COPY_SECONDS = 1e-7  # and for each byte that is prepared,
 SUM_SECONDS = 1e-5  # line that is summed,
 STRIDE_SECONDS = 5e-7  # and thread that comes to a tile of these, whether it has work there or not,
