@@ -32,7 +32,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-interpreter test-extras .extras .browser soak lint .style .types format gpu clean
+.PHONY: help demo test test-extras .extras .browser soak lint .style .types format gpu clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -43,9 +43,6 @@ demo: $(BASE) $(EXECUTORS) ## tune a kernel for a 512 x 512 x 512 problem, on a 
 # pytest runs a process a core: threads of numpy's products would wait for each other's cores.
 test: lint $(EXECUTORS) ## lint, then every test that this machine can run
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal
-
-test-interpreter: $(DEV) $(EXECUTORS) ## the tests of the emulator that executes PTX, which no command uses yet
-	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal -m interpreter tests/emulator
 
 # In an environment of its own: `make test` goes on without what gemmgen does not need.
 test-extras: ## the tests of torch, JAX and the report's page in a browser, all of which it installs

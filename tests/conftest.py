@@ -7,8 +7,7 @@ Fixtures:  gpu                             an NVIDIA GPU: missing, tests that ta
            torch, transformers, jax, browser  extras: likewise; `pytest --extras` runs the tests that take one,
                                               and no others, and fails them where it is missing
 
-What takes long is marked `soak`: `make soak` runs it, `make test` does not. Tests of the interpreter of PTX
-(test_interpreter_*.py) are marked `interpreter`: `make test-interpreter` runs them.
+What takes long is marked `soak`: `make soak` runs it, `make test` does not.
 """
 
 from __future__ import annotations
@@ -35,10 +34,9 @@ from gemmgen.kernel.source import KernelSource, Launch, parameters
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.wgmma import wgmmas
-from gemmgen.run.emulator.compiler import KIND as EMULATOR
 from gemmgen.run.emulator.compiler import HostCompiler
+from gemmgen.run.emulator.program import KIND
 from gemmgen.run.gpu import why_no_gpu
-from gemmgen.run.interpreter.program import KIND as INTERPRETER
 from gemmgen.run.nvrtc import compiler_version
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
@@ -58,9 +56,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.name.startswith("test_interpreter_"):
-            item.add_marker(pytest.mark.interpreter)
     if config.getoption("--extras"):
         others = [item for item in items if not extras_of(item)]
         config.hook.pytest_deselected(items=others)
@@ -162,12 +157,11 @@ def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-cache"
-    for kind in (EMULATOR, INTERPRETER):
-        compiled, here = Store().root / kind, folder / "gemmgen" / kind
-        compiled.mkdir(exist_ok=True)
-        here.parent.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # another worker was first
-            here.symlink_to(compiled)
+    compiled, here = Store().root / KIND, folder / "gemmgen" / KIND
+    compiled.mkdir(exist_ok=True)
+    here.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):  # another worker was first
+        here.symlink_to(compiled)
     return folder
 
 

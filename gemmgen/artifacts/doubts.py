@@ -12,9 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gemmgen.kernel.conditionals import directives
 from gemmgen.verification.determinism import RUNS
-
-_MACRO = re.compile(r"(?:#|%:)(?:\s|/\*.*?\*/)*define(?:\s|/\*.*?\*/)+(\w+)")
 
 
 @dataclass(frozen=True)
@@ -87,19 +86,8 @@ def macros_of_launcher(file: str, text: str, rendered: str, launcher: str, first
 
     first  the text's first line in the file
     """
-    known, words = set(rendered.splitlines()), set(re.findall(r"\w+", launcher))
-    for number, line in enumerate(_joined(text), first):
-        macro = _MACRO.search(line)
-        if macro and macro[1] in words and line not in known:
-            yield Edit(file, number, line, None)
-
-
-def _joined(text: str) -> Iterator[str]:
-    """Lines as a compiler joins them; empty ones stand for those that went into one before, so that numbers hold."""
-    lines = iter(text.splitlines())
-    for line in lines:
-        whole, more = line, 0
-        while whole.endswith("\\"):
-            whole, more = whole[:-1] + next(lines, ""), more + 1
-        yield whole
-        yield from [""] * more
+    known, words = {rest for _, _, rest in directives(rendered)}, set(re.findall(r"\w+", launcher))
+    for line, word, rest in directives(text):
+        macro = re.search(r"\w+", rest)
+        if word == "define" and macro and macro[0] in words and rest not in known:
+            yield Edit(file, first + line - 1, f"#{word}{rest}".rstrip(), None)

@@ -21,9 +21,8 @@ from gemmgen.artifacts.folder import folder_texts
 from gemmgen.artifacts.kernelfile import read_record, reading, source_from_record
 from gemmgen.artifacts.promises import only_promised, require_agreement
 from gemmgen.artifacts.records import Document, verdict_document
-from gemmgen.artifacts.unseen import unseen
 from gemmgen.kernel.again import rendered_or_none
-from gemmgen.kernel.conditionals import Conditional
+from gemmgen.kernel.conditionals import Conditional, conditionals
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require, whole
@@ -125,10 +124,8 @@ class Recheck:
 
     @cached_property
     def unseen(self) -> tuple[Conditional, ...]:
-        """Lines that the emulator, which ran it now, did not see: see `unseen.unseen`."""
-        emulated = self.executor is not None and self.executor["name"] == "emulator"
-        hidden = unseen(self.certificate.source, self.certificate.arch) if emulated else ()
-        return tuple(one.moved(self.certificate.first - 1) for one in hidden)
+        """Lines that a user's compiler may see otherwise than NVRTC, whose program ran."""
+        return tuple(one.moved(self.certificate.first - 1) for one in conditionals(self.certificate.source.text))
 
     @property
     def stands(self) -> bool:

@@ -10,9 +10,6 @@ OF_LIBRARY = r"(?:\w+_)?"  # a library's name, before that of its kernel
 GUARD = r"#if defined\(__CUDACC__\) && !defined\(__CUDACC_RTC__\)"
 
 
-FOR_HOSTS = "#if !defined(__CUDA_ARCH__) ||"  # how a file begins that is for some architectures alone
-
-
 def own_name_in(text: str, name: str) -> str | None:
     """What a library calls the kernel `name` of its file's text; None elsewhere."""
     found = re.search(rf"^namespace (\w+_{name})_impl \{{$", text, re.MULTILINE)

@@ -1,56 +1,32 @@
-"""Coverage of a kernel's text, told of another text that compiles to the same machine code.
-
-Conditions and blocks are the same ones then, in the same order; they lie in other lines, or name things by other words.
-"""
+"""Coverage of a kernel's text, told of another text that compiles to the same machine code: its lines lie elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import SequenceMatcher
 from typing import Any
 
-from gemmgen.run.coverage import Coverage, coverage_from
-from gemmgen.run.emulator.conditions import probed
-from gemmgen.run.emulator.hosted import for_host
-from gemmgen.run.emulator.probes import Block, Condition, Site
+CONDITIONS = ("untaken", "unreachable")  # of a Coverage: each has a line
 
 
 def moved(verdict: Mapping[str, Any], before: str, now: str) -> dict[str, Any]:
-    """`verdict` on the text `before`, as JSON has it, with coverage of `now`; without, where these do not agree."""
-    rest = {name: value for name, value in verdict.items() if name != "coverage"}
-    known = verdict.get("coverage")
-    there = _places(before, now)
-    if known is None or there is None:
-        return rest
+    """`verdict` on the text `before`, as JSON has it, with coverage of `now`; without, where a line is not there."""
+    there = _lines(before, now)
     try:
-        return {name: _moved(known, there) if name == "coverage" else value for name, value in verdict.items()}
-    except KeyError:  # a line that is no site of `before`: the emulator counted otherwise then
-        return rest
+        return {name: _moved(value, there) if name == "coverage" else value for name, value in verdict.items()}
+    except KeyError:
+        return {name: value for name, value in verdict.items() if name != "coverage"}
 
 
-def _places(before: str, now: str) -> dict[Site, Site] | None:
-    """Where each condition and block of `before` is in `now`; None where these are not alike one by one."""
-    old, new = (probed(for_host(text)).sites for text in (before, now))
-    if [type(site) for site in old] != [type(site) for site in new]:
+def _lines(before: str, now: str) -> dict[int, int]:
+    """Where each line of `before` that `now` has, too, lies in that: from 1."""
+    old, new = before.splitlines(), now.splitlines()
+    blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    return {at.a + offset + 1: at.b + offset + 1 for at in blocks for offset in range(at.size)}
+
+
+def _moved(known: Mapping[str, Any] | None, there: Mapping[int, int]) -> dict[str, Any] | None:
+    if known is None:
         return None
-    return dict(zip(old, new, strict=True))
-
-
-def _moved(known: Mapping[str, Any], there: Mapping[Site, Site]) -> dict[str, Any]:
-    coverage: Coverage = coverage_from(known)
-    blocks = {
-        (site.line, site.last): [new.line, new.last]
-        for site, new in there.items()
-        if isinstance(site, Block) and isinstance(new, Block)
-    }
-
-    def condition(one: Mapping[str, Any]) -> dict[str, Any]:
-        new = there[Condition(one["line"], one["text"])]
-        assert isinstance(new, Condition)
-        return {**one, "line": new.line, "text": new.text}
-
-    return {
-        **known,
-        "untaken": [condition(one) for one in known["untaken"]],
-        "lines": [blocks[place] for place in coverage.lines],
-        "unreachable": [condition(one) for one in known.get("unreachable", ())],
-    }
+    conditions = {name: [{**one, "line": there[one["line"]]} for one in known.get(name, ())] for name in CONDITIONS}
+    return {**known, **conditions, "lines": [[there[first], there[last]] for first, last in known["lines"]]}

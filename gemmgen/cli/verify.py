@@ -12,6 +12,8 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from gemmgen.api import DEFAULT_OUT, explain
+from gemmgen.artifacts.doubts import first_edit
+from gemmgen.artifacts.folder import kernel_texts
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.artifacts.recheck import (
     Recheck,
@@ -22,7 +24,7 @@ from gemmgen.artifacts.recheck import (
     recheck_document,
 )
 from gemmgen.artifacts.records import cuda_document, kernel_document, verdict_document
-from gemmgen.artifacts.unseen import unseen
+from gemmgen.artifacts.wrapped import kernel_alone, own_name_in
 from gemmgen.benchmark.explain import Explanation
 from gemmgen.cli.named import named
 from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
@@ -30,7 +32,8 @@ from gemmgen.cli.output import DONE, FAILED, NOT_JUDGED, emit, judging
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
 from gemmgen.cli.reports.verify import coverage_words, show_expected, show_unconfined, show_verdict
-from gemmgen.kernel.conditionals import Conditional
+from gemmgen.kernel.again import rendered_again
+from gemmgen.kernel.conditionals import Conditional, conditionals
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import Failure, InvalidInput, require
@@ -110,11 +113,10 @@ def command(
     launch it is read from the JSON beside it, or from its header. A JSON of another problem than its header or name
     says is refused; what it alone promises, the verdict says.
 
-    The emulator runs what the host's C++ compiler makes of the text. Where NVRTC is installed it compiles the text too,
-    for the architecture of the kernel's JSON: a text that it refuses fails, and so does one whose parameters are not
-    those of its launch, or that needs more registers or shared memory, or takes fewer threads, than it may. A kernel
-    that uses what the emulator lacks is not judged, nor are lines that nvcc alone sees (#ifdef __CUDACC__) and that
-    gemmgen does not render so.
+    The emulator executes the PTX that NVRTC makes of the text, for the architecture of the kernel's JSON. A text that
+    NVRTC refuses fails, and so does one whose parameters are not those of its launch, or that needs more registers or
+    shared memory, or takes fewer threads, than it may. A kernel that uses what the emulator lacks is not judged, nor
+    are lines that another compiler may read otherwise (#if on what the text does not define, __FILE__).
 
     The emulator counts which lines and branch outcomes of the text ran. PASS names those that never did; with
     --require-coverage they fail the kernel. Outcomes do not count that the compiler finds impossible, or that the plan
@@ -152,7 +154,7 @@ def command(
     with target.executor:
         found = named(kernel, out, target.spec)
         cuda = check_cuda(found.source, found.arch, target.executor.store) if target.gpu is None else None
-        hidden = unseen(found.source, found.arch) if target.gpu is None else ()
+        hidden = _hidden(found)
         verdict = _verified(target, found.source, examples, seed, chosen, cuda, bits)
         unconfined = target.executor.unconfined
     if require_coverage:
@@ -179,6 +181,23 @@ def command(
 
     emit(as_json, lambda: document, show)
     ctx.exit(exit_code(verdict, hidden))
+
+
+def _hidden(found: KernelFile) -> tuple[Conditional, ...]:
+    """What another compiler may see otherwise of the kernel, and the first edit of the launcher around it."""
+    alone, text = found.alone.source.text, found.source.text
+    first = text[: text.index(alone)].count("\n")
+    hidden = [one.moved(first) for one in conditionals(alone)]
+    if alone == text:
+        return tuple(hidden)
+    again = rendered_again(found.source, found.arch)
+    own = own_name_in(text, again.name)
+    whole = kernel_texts(again, found.arch, own)[f"{own or again.name}.cu"]
+    expected = whole.replace(kernel_alone(whole, again.name), alone, 1)
+    if text != expected:
+        line = first_edit("", text, expected).line
+        hidden.append(Conditional(line, line))
+    return tuple(hidden)
 
 
 def exit_code(verdict: Verdict, hidden: Sequence[Conditional] = ()) -> int:

@@ -1,60 +1,88 @@
-"""Text of a `.cu` that not every compiler sees: preprocessor conditionals on what the text itself does not define.
+"""Text of a `.cu` that not every compiler sees alike: conditionals on what the text does not define, and __FILE__.
 
-The emulator runs what the host's compiler sees of a kernel, and a GPU what nvcc does.
+NVRTC compiles what is judged here, and nvcc, which reads a text twice, for the host and for the device, what users run.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 # What no directive begins in, and what looks like one but is a comment or a string.
 OPAQUE = re.compile(
-    r'//(?:\\\n|[^\n])*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL
+    r'//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL
 )
-DIRECTIVE = re.compile(r"^[ \t]*(?:#|%:)[ \t]*(\w+)((?:\\\n|[^\n])*)", re.MULTILINE)
-OPENING = ("if", "ifdef", "ifndef")
+SPLICE = re.compile(r"\\[ \t\r\f\v]*\n")  # compilers join such lines before all else
+CONTINUED = re.compile(rf"(?:[^\n]*{SPLICE.pattern})+[^\n]*")
+BREAK = "\x01"  # where a line ends inside of a comment, which ends no directive
+SPACE = rf"[ \t\r\f\v{BREAK}]*"
+DIRECTIVE = re.compile(rf"^{SPACE}(?:#|%:){SPACE}(\w+)([^\n]*)", re.MULTILINE)
 NAME = re.compile(r"\b[A-Za-z_]\w*")
+EVERYWHERE = frozenset(("defined", "__CUDACC__", "__cplusplus"))  # NVRTC's, and nvcc's for host and device
+MACRO = re.compile(r"\b__[A-Z][A-Z0-9_]*\b")  # of a compiler
+ALIKE = frozenset(("__CUDACC__", "__CUDA_ARCH__", "__LINE__"))  # of these, in device code
+OPENING = ("if", "ifdef", "ifndef")
 
 
 @dataclass(frozen=True)
 class Conditional:
-    """An outermost `#if` to its `#endif`: its first and last line, from 1, and what stands there."""
+    """An outermost `#if` to its `#endif`, or a line with a compiler's macro: its first and last line, from 1."""
 
     first: int
     last: int
-    text: str
 
     def moved(self, lines: int) -> Conditional:
         """The same in a file that has so many lines before."""
-        return replace(self, first=self.first + lines, last=self.last + lines)
+        return Conditional(self.first + lines, self.last + lines)
 
     def __str__(self) -> str:
-        return f"lines {self.first} to {self.last}"
+        return f"line {self.first}" if self.first == self.last else f"lines {self.first} to {self.last}"
 
 
 def conditionals(text: str) -> Iterator[Conditional]:
-    """Those whose condition another compiler may see otherwise."""
-    lines, plain = text.splitlines(), OPAQUE.sub(_blank, text)
-    own: set[str] = set()
+    """What another compiler may see otherwise."""
+    found = [*_conditionals(text)]
+    inside = {line for one in found for line in range(one.first, one.last + 1)}
+    for number, line in enumerate(_plain(text).replace(BREAK, "\n").split("\n"), 1):
+        if number not in inside and any(one not in ALIKE for one in MACRO.findall(line)):
+            found.append(Conditional(number, number))
+    yield from sorted(found, key=lambda one: one.first)
+
+
+def _conditionals(text: str) -> Iterator[Conditional]:
+    """The conditionals of these."""
+    own: dict[str, bool] = {}  # names of the text, and whether each has one meaning, which is the text's own
     depth, first, foreign = 0, 0, False
-    for found in DIRECTIVE.finditer(plain):
-        word, rest = found[1], found[2].replace("\\\n", " ")
-        number = plain.count("\n", 0, found.start()) + 1
-        if word == "define" and depth == 0:
-            own |= _defined(rest, own)
+    for line, word, rest in directives(text):
+        names = NAME.findall(rest)
+        if word in ("define", "undef") and names:
+            once = word == "define" and depth == 0 and names[0] not in own
+            own[names[0]] = once and all(own.get(one, False) for one in names[1:])
         if word in OPENING:
-            first, foreign = (first, foreign) if depth else (number, False)
+            first, foreign = (first, foreign) if depth else (line, False)
             depth += 1
         if word.startswith(("if", "elif")):
-            foreign |= any(name not in own for name in NAME.findall(rest) if name != "defined")
+            foreign |= any(not own.get(one, False) and one not in EVERYWHERE for one in names)
         if word == "endif":
             depth -= 1
             if depth == 0 and foreign:
-                yield _between(lines, first, number)
+                yield Conditional(first, line)
     if depth > 0 and foreign:
-        yield _between(lines, first, len(lines))
+        yield Conditional(first, len(text.splitlines()))
+
+
+def directives(text: str) -> Iterator[tuple[int, str, str]]:
+    """(line, "define", what follows) of each directive, as a compiler finds them, with lines joined."""
+    plain = _plain(text)
+    for found in DIRECTIVE.finditer(plain):
+        before = plain[: found.start(1)]
+        yield before.count("\n") + before.count(BREAK) + 1, found[1], found[2]
+
+
+def _plain(text: str) -> str:
+    """Lines joined, and a space for each comment and string."""
+    return OPAQUE.sub(_blank, CONTINUED.sub(_joined, text))
 
 
 def code_and_others(text: str) -> Iterator[tuple[str, bool]]:
@@ -67,22 +95,12 @@ def code_and_others(text: str) -> Iterator[tuple[str, bool]]:
     yield text[end:], True
 
 
-def unlike(text: str, reference: str) -> tuple[Conditional, ...]:
-    """The conditionals of `text` that `reference` has not."""
-    known = {one.text for one in conditionals(reference)}
-    return tuple(one for one in conditionals(text) if one.text not in known)
-
-
-def _between(lines: list[str], first: int, last: int) -> Conditional:
-    return Conditional(first, last, "\n".join(line.rstrip() for line in lines[first - 1 : last]))
+def _joined(found: re.Match[str]) -> str:
+    """One line of those that continue each other; their number stays."""
+    joined, count = SPLICE.subn("", found[0])
+    return joined + "\n" * count
 
 
 def _blank(found: re.Match[str]) -> str:
-    """Comments and strings go, their lines stay."""
-    return " " + "\n" * found[0].count("\n")
-
-
-def _defined(rest: str, own: set[str]) -> set[str]:
-    """The name that `#define` gives a meaning of the text's own: numbers and such names make it up."""
-    name, *body = NAME.findall(rest) or [""]
-    return {name} if all(one in own for one in body) else set()
+    """Comments and strings go, their number of lines stays."""
+    return " " + BREAK * found[0].count("\n")

@@ -35,7 +35,7 @@ from gemmgen.support.paths import TEMPLATES
 from gemmgen.support.words import listed
 
 MIN_NAN_SINCE = 80  # sm_NN: PTX ISA, min.NaN.f32
-BETWEEN_REGIONS = re.compile(r"\n+#endif  // __CUDACC__\n+#ifdef __CUDACC__\n+")  # that nvcc alone sees: they are one
+BLANK_LINES = re.compile(r"\n{3,}")  # one is enough where a part of a template is empty
 
 
 @dataclass(frozen=True)
@@ -367,7 +367,7 @@ def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
     unnamed = short_name(plan.problem, arch, "0" * DIGITS)
     template = environment(plan.problem.types, arch).get_template(plan.template)
     text = template.render(kernel=Kernel(plan, arch, unnamed), view=plan.view)
-    text = fitted(BETWEEN_REGIONS.sub("\n\n", text))
+    text = fitted(BLANK_LINES.sub("\n\n", text))
     name = short_name(plan.problem, arch, content_key(text)[:DIGITS])
     return KernelSource(
         name=name,

@@ -44,8 +44,8 @@ class Coverage:
     """What ran of a kernel's text, over all launches.
 
     branches     outcomes, true and false, of its conditions: each operand of && and || is one, and so is each
-                 comparison. Loops over constants are none, nor are those with an outcome that is impossible, as the
-                 host's compiler finds or the kernel's plan says
+                 comparison. Loops over constants are none, nor are those with an outcome that is impossible, as
+                 NVRTC finds or the kernel's plan says
     untaken      of these outcomes those that never ran
     lines        the blocks that never ran
     unreachable  the outcomes that are impossible by the plan
@@ -79,7 +79,7 @@ def _words(lines: Lines) -> str:
 
 @dataclass(frozen=True)
 class Near:
-    """Operands of the comparison `text` that came close to its other outcome, which has not run yet.
+    """Operands of the comparison `text` ("": nobody knows it) that came close to its other outcome, which has not run.
 
     empty  or which launches alone have run that tell nothing: see executor.tells
     """

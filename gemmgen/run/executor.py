@@ -139,7 +139,7 @@ class Executor(Protocol):
     """Where kernels run. A context manager: leaving it frees worker processes."""
 
     name: str  # "gpu" or "emulator"
-    description: str  # for records: card and driver, or the host compiler
+    description: str  # for records: card and driver, or NVRTC
     flags: tuple[str, ...]  # that kernels are compiled with
 
     @property

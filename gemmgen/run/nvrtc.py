@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind, require_no_nul
-from gemmgen.support.paths import TEMPLATES
 
 # -v puts the resource usage into the log. NVRTC has a cache of its own where there is a driver, and a kernel that
 # it knows comes without that log: no-cache (NVRTC 12.9).
@@ -111,7 +110,7 @@ def _is_cudas(operand: str) -> bool:
     name = HEADER.match(operand)
     if name is None:
         return False
-    return any((folder / name[1]).is_file() for folder in wheel_folders("include")) or not Path(name[1]).exists()
+    return any((folder / name[1]).is_file() for folder in header_folders()) or not Path(name[1]).exists()
 
 
 def compiler_version() -> str:
@@ -147,6 +146,11 @@ def wheel_folders(name: str) -> list[Path]:
     return sorted((folder for root in roots for folder in Path(root).glob(f"cu[0-9]*/{name}")), reverse=True)
 
 
+def header_folders() -> list[Path]:
+    """Those of the wheels' headers, and of CCCL's, which some of them include."""
+    return [*wheel_folders("include"), *wheel_folders("include/cccl")]
+
+
 @cache
 def _nvrtc() -> Any:
     """The binding, imported late: it costs 0.2 s and a cached answer to many commands needs none."""
@@ -168,7 +172,7 @@ def _compile(text: str, flags: tuple[str, ...], *, ptx: bool = False) -> tuple[b
     foreign = foreign_file(text)
     if foreign is not None:
         raise CandidateFailed(Failure("unjudged", f"{foreign} names a file that is none of CUDA's headers", "nvrtc"))
-    headers = (f"--include-path={folder}" for folder in wheel_folders("include"))
+    headers = (f"--include-path={folder}" for folder in header_folders())
     options = [option.encode() for option in (*flags, *headers)]
     _, program = nvrtc.nvrtcCreateProgram(text.encode(), PROGRAM.encode(), 0, [], [])
     try:
@@ -192,9 +196,12 @@ def _output(get_size: Callable[..., Any], get: Callable[..., Any], program: obje
 
 def _failure(error: str, kind: FailureKind) -> Failure:
     """Unavailable where one of CUDA's headers that kernels include is not here: they come in a wheel of their own."""
-    lacking = re.search(r'cannot open source file "(\w+\.h)"', error)
-    if lacking is not None and (TEMPLATES / "device" / "host" / "cuda" / lacking[1]).is_file():
-        return Failure("unavailable", f"NVRTC has no {lacking[1]} here: pip install nvidia-cuda-runtime", "nvrtc")
+    lacking = re.search(
+        r'cannot open source file "(?:((?:cuda|mma|cooperative_groups)\w*\.h)|((?:nv|cuda/std)/[\w/.]+))"', error
+    )
+    if lacking is not None:
+        wheel = "nvidia-cuda-runtime" if lacking[1] else "nvidia-cuda-cccl"
+        return Failure("unavailable", f"NVRTC has no {lacking[1] or lacking[2]} here: pip install {wheel}", "nvrtc")
     return Failure(kind, error, "nvrtc")
 
 

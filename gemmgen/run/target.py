@@ -61,7 +61,7 @@ def open_target(device: DeviceChoice, arch: str, store: Store) -> Target:
         gpu.close()
         require(device == "auto", f"--arch {arch} is {wanted.arch.name}, but the GPU here is {found.arch.name}")
     spec = wanted if wanted is not None else device_for(parse_arch(DEFAULT_ARCH))
-    return Target(EmulatorExecutor(store, cores_to_spare=True), _arch_name(arch, spec.arch.name), spec)
+    return Target(EmulatorExecutor(store), _arch_name(arch, spec.arch.name), spec)
 
 
 def open_card(device: str, store: Store) -> Target:

@@ -1,8 +1,7 @@
 """Mutants of a kernel: one small mistake each, at random places of its text or of its launch.
 
 The catalogue (`bugs/`) holds mistakes that somebody thought of; mutants are those that nobody did. An operator proposes
-edits from the tokens of the text; comments, preprocessor lines, `static_assert`s and what only a GPU's
-compiler reads (`#ifdef __CUDACC__`: the emulator has twins of it) stay as they are.
+edits from the tokens of the text; comments, preprocessor lines and `static_assert`s stay as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +13,18 @@ from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
 from gemmgen.kernel.source import KernelSource, Launch
-from gemmgen.run.emulator.tokens import Token
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word of a text, and where it starts."""
+
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
 
 
 @dataclass(frozen=True)
@@ -68,17 +78,14 @@ DECLARES = r"const|constexpr|static|int|float|unsigned|using|struct|extern|templ
 STATEMENT = re.compile(rf"^[ ]+((?!(?:{DECLARES})\b|Vec<|Tile)[^\s}}{{#][^{{}}\n]*;)[ ]*$", re.MULTILINE)
 # In __launch_bounds__ fewer threads are a bug of the catalogue, more threads and other blocks a matter of speed alone;
 # so is what a vector is aligned to, up to what its accesses need.
-DEAD = (
-    re.compile(r"^#ifdef __CUDACC__$.*?^#endif", re.MULTILINE | re.DOTALL),
-    re.compile(r"//[^\n]*|^\s*#[^\n]*|^static_assert[^\n]*|__launch_bounds__\([^)]*\)|alignas\([^)]*\)", re.MULTILINE),
+DEAD = re.compile(
+    r"//[^\n]*|^\s*#[^\n]*|^static_assert[^\n]*|__launch_bounds__\([^)]*\)|alignas\([^)]*\)", re.MULTILINE
 )
 
 
 def _blanked(text: str) -> str:
     """`text` with spaces for whatever no operator may change."""
-    for pattern in DEAD:
-        text = pattern.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
-    return text
+    return DEAD.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
 RELATIONS = ("<", "<=", ">", ">=", "==", "!=")

@@ -32,7 +32,9 @@ from gemmgen.verification.situation import (
     padded_case,
 )
 
-MOST_TRIES, EMPTY_TRIES = 24, 3  # for an outcome; for one that launches have run which tell nothing
+MOST_TRIES = 24  # for an outcome,
+EMPTY_TRIES = 3  # for one that launches have run which tell nothing,
+NAMELESS_TRIES = 12  # and for one of a comparison that may be the compiler's own
 SOUGHT_FLOPS, SOUGHT_ELEMENTS = 2e7, 3e6  # of a case at most
 SCALARS, A_TILE, DATA = ("alpha", "beta"), "a tile", "data"
 ODD_DATA: tuple[DataKind, ...] = ("denormal", "huge", "special", "sparse")  # an aim's value is the number of one
@@ -83,6 +85,8 @@ class Seeker:
         ] = {}  # by comparison, and whether an operand was a number of the case
         self._tries: Counter[int] = Counter()
         self._tries_of: Counter[tuple[int, int]] = Counter()  # by what they were worth
+        self._aim: tuple[int, str] | None = None  # of the situation proposed last: for which outcome, by what
+        self._moves: set[tuple[int, str]] = set()  # of such those that brought operands closer
         self._tried: set[tuple[Case, DataKind, int | None]] = set()  # and the tile, where one was sought
         self._sought: set[Situation] = set()
         self._lacked: frozenset[int] = frozenset()  # an outcome, before what ran last
@@ -101,7 +105,10 @@ class Seeker:
                 continue
             key = number, _is_number_of(situation.case, near)
             if key not in self._known or near.distance < self._known[key].near.distance:
+                if self._aim is not None and self._aim[0] == number:
+                    self._moves.add(self._aim)
                 self._known[key] = Known(situation, near)
+        self._aim = None
 
     def next(self) -> Situation | None:
         """A situation for an outcome that has not run, none of which comes twice; then some for outcomes that were met
@@ -109,7 +116,7 @@ class Seeker:
         aims = [
             (self._rank(key[0], aim), aim, key)
             for key, (situation, near) in self._known.items()
-            if self._tries[key[0]] < (EMPTY_TRIES if near.empty else MOST_TRIES)
+            if self._tries[key[0]] < (EMPTY_TRIES if near.empty else MOST_TRIES if near.text else NAMELESS_TRIES)
             for aim in aims_of(situation.case, self._kernel.source.launch, near, self._kernel.source.config.get("BK"))
         ]
         for _, aim, key in sorted(aims):
@@ -121,6 +128,7 @@ class Seeker:
                 self._tries[key[0]] += 1
                 self._tries_of[key[0], aim.chance] += 1
                 self._sought.add(sought)
+                self._aim = key[0], aim.name
                 return sought
         if self._again is None:
             self._again = again(self._first[: -MOST_AGAIN - 1 : -1])
@@ -141,7 +149,8 @@ class Seeker:
     def _rank(self, number: int, aim: Aim) -> int:
         """Low for what is likely, and has not been tried much."""
         tries = self._tries[number] + self._tries_of[number, aim.chance]
-        return aim.chance + aim.step + aim.unnamed + tries
+        unlikely = 0 if (number, aim.name) in self._moves else aim.chance + aim.unnamed
+        return unlikely + aim.step + tries
 
     def has_sought(self, situation: Situation) -> bool:
         return situation in self._sought
@@ -201,7 +210,7 @@ def aims_of(case: Case, launch: Launch, near: Near, depth: int | None = None) ->
     yield from _last_aims(case, launch, words)
     for aim in _any_aims(case, launch, near):
         named = not words.isdisjoint(TILES if aim.chance == IS_TILE else (aim.name,))
-        yield aim if named or words.isdisjoint(known) else replace(aim, unnamed=UNNAMED)
+        yield aim if named or (near.text and words.isdisjoint(known)) else replace(aim, unnamed=UNNAMED)
     tiles = {**dict(launch.grid), **({} if depth is None else {"K": depth})}
     for name in ("K", "M", "N", "batch"):  # whatever is left beyond the last tile stays
         if name in case.problem.runtime_names and name in tiles:

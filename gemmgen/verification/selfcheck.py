@@ -44,6 +44,12 @@ EDIT = "right edit"  # in the place of a category
 Alarms = tuple[tuple[KernelSource, Verdict], ...]  # correct kernels that are rejected
 
 
+def _failed(verdict: Verdict) -> bool:
+    """Whether some situation failed: one that the emulator lacks an instruction for says nothing."""
+    failure = verdict.failure
+    return failure is not None and failure.kind != "unjudged" and verdict.situation is not None
+
+
 @dataclass(frozen=True)
 class BugOutcome:
     """What became of a planted bug.
@@ -59,7 +65,7 @@ class BugOutcome:
     @property
     def found(self) -> bool:
         """Some situation failed, or a sanitizer found something. A kernel that does not compile says nothing."""
-        return self.verdict.found_after is not None or bool(self.sanitizers)
+        return _failed(self.verdict) or bool(self.sanitizers)
 
     @property
     def sanitizers(self) -> tuple[str, ...]:
@@ -148,7 +154,7 @@ class MutantOutcome:
 
     @property
     def killed(self) -> bool:
-        return self.verdict.situation is not None
+        return _failed(self.verdict)
 
     @property
     def survived(self) -> bool:
@@ -319,12 +325,12 @@ def try_mutants(
     """The outcome of every mutant, in their order."""
     jobs = [VerifyJob(one.source, examples, seed, shrink=False, what=f"mutant: {one}") for one in mutants]
     verdicts = lanes.verdicts(jobs, on_mutant)
-    left = [mutant for mutant, verdict in zip(mutants, verdicts, strict=True) if verdict.situation is None]
+    left = [mutant for mutant, verdict in zip(mutants, verdicts, strict=True) if not _failed(verdict)]
     reasons = iter(reasons_of(left, lanes.store))
     outcomes = []
     for mutant, verdict in zip(mutants, verdicts, strict=True):
-        harmless = next(reasons) if verdict.situation is None else None
-        ran = verdict.passed or verdict.situation is not None
+        harmless = next(reasons) if not _failed(verdict) else None
+        ran = verdict.passed or _failed(verdict)
         outcomes.append(MutantOutcome(mutant, verdict, harmless, not ran and refuses(mutant, lanes.store)))
     return tuple(outcomes)
 

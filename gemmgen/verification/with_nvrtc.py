@@ -1,4 +1,4 @@
-"""The CUDA compiler as a part of verification: the emulator runs what the host's compiler makes of a kernel's text."""
+"""The CUDA compiler as a part of verification: what a launch may have, by the machine code of a kernel's text."""
 
 from __future__ import annotations
 

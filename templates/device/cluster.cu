@@ -4,7 +4,6 @@
 
 /*# `split`: also the halves of cluster_sync. #*/
 //% macro cluster(split=true)
-#ifdef __CUDACC__
 // Which block of its cluster this is.
 __device__ __forceinline__ unsigned cluster_rank()
 {
@@ -32,13 +31,11 @@ __device__ __forceinline__ void cluster_sync()
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 //% endif
 }
-#endif  // __CUDACC__
 //% endmacro
 
 /*# No release at the cluster's scope, which costs a barrier of the whole GPU's memory with each arrival, nor mbarrier_wait's acquire
     there, which empties the L1: an arrival says that copies and products have read, and mbarrier_wait waits for it. #*/
 //% macro mbarrier_arrive_cluster()
-#ifdef __CUDACC__
 // Arrive at this barrier in block `rank` of the cluster, which must not have exited. The release is at block scope: it says
 // that this thread's warpgroup has read a stage, and publishes nothing that the thread wrote.
 __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
@@ -47,13 +44,11 @@ __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barr
                  "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
                  ::"r"(shared_address(barrier)), "r"(rank) : "memory");
 }
-#endif  // __CUDACC__
 //% endmacro
 
 /*# `ctype`: float, or int. #*/
 //% macro load_shared_cluster(ctype)
 //% set type, constraint = ("s32", "r") if ctype == "int" else ("f32", "f")
-#ifdef __CUDACC__
 // Load four ${ ctype }s from distributed shared memory: from block `rank` of the cluster, at the address that they have in this
 // block. That one must not have exited; a barrier of the cluster comes between their store and this.
 __device__ __forceinline__ void load_shared_cluster(const ${ ctype }* shared, unsigned rank, ${ ctype } (&values)[4])
@@ -63,12 +58,10 @@ __device__ __forceinline__ void load_shared_cluster(const ${ ctype }* shared, un
                  : "=${ constraint }"(values[0]), "=${ constraint }"(values[1]), "=${ constraint }"(values[2]), "=${ constraint }"(values[3])
                  : "r"(shared_address(shared)), "r"(rank));
 }
-#endif  // __CUDACC__
 //% endmacro
 
 /*# `loads`: the numbers of dimensions that a kernel uses. #*/
 //% macro tma_multicast(loads=(2,))
-#ifdef __CUDACC__
 //% for rank in loads
 // tma_load_${ rank }d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
 // here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
@@ -84,5 +77,4 @@ __device__ __forceinline__ void tma_load_multicast_${ rank }d(void* to, const Te
 
 /*% endif %*/
 //% endfor
-#endif  // __CUDACC__
 //% endmacro

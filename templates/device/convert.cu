@@ -65,7 +65,6 @@ __device__ __forceinline__ unsigned short round_to_bf16(float value)
 }
 
 //% elif stored
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
@@ -73,7 +72,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 //% endif
 // A bfloat16: the upper half of a float.
@@ -90,7 +88,6 @@ struct BF16 {
 //% endmacro
 
 //% macro tf32()
-#ifdef __CUDACC__
 // The nearest tf32, ties away from zero: tensor cores cut off the last 13 bits of an f32 that is not rounded before.
 __device__ __forceinline__ unsigned tf32_from_float(float value)
 {
@@ -98,24 +95,20 @@ __device__ __forceinline__ unsigned tf32_from_float(float value)
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 //% endmacro
 
 //% macro from_f16()
-#ifdef __CUDACC__
 __device__ __forceinline__ float float_from_f16(unsigned short bits)
 {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 }
-#endif  // __CUDACC__
 //% endmacro
 
 //% macro f16(read, stored)
 //% if stored
-#ifdef __CUDACC__
 // The nearest half, ties to even.
 __device__ __forceinline__ unsigned short f16_from_float(float value)
 {
@@ -123,7 +116,6 @@ __device__ __forceinline__ unsigned short f16_from_float(float value)
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 //% endif
 // A half, IEEE 754's binary16.
@@ -172,7 +164,6 @@ __device__ __forceinline__ float widen_e4m3(unsigned char bits)
 ${ round_to_fp8("e4m3", 448, "0x7eu", "2^-6", "0x3c800000u", "2^-9", "16384.0f", 20, "0x7ffffu", "((127u - 7u) << 3)") }
 /*% endif %*/
 /*% elif read or stored %*/
-#ifdef __CUDACC__
 /*% if read %*/
 __device__ __forceinline__ float float_from_e4m3(unsigned char bits)
 {
@@ -195,7 +186,6 @@ __device__ __forceinline__ unsigned char e4m3_from_float(float value)
     return static_cast<unsigned char>(pair);
 }
 //% endif
-#endif  // __CUDACC__
 
 /*% endif %*/
 // An 8-bit float of 4 bits of exponent and 3 of fraction.
@@ -215,7 +205,6 @@ struct E4M3 {
 //% if stored and "e5m2" in computed
 ${ round_to_fp8("e5m2", 57344, "0x7bu", "2^-14", "0x38800000u", "2^-16", "128.0f", 21, "0xfffffu", "((127u - 15u) << 2)") }
 //% elif stored
-#ifdef __CUDACC__
 // The nearest e5m2, ties to even; beyond the largest, 57344, that one.
 __device__ __forceinline__ unsigned char e5m2_from_float(float value)
 {
@@ -223,7 +212,6 @@ __device__ __forceinline__ unsigned char e5m2_from_float(float value)
     asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(value));
     return static_cast<unsigned char>(pair);
 }
-#endif  // __CUDACC__
 
 //% endif
 // An 8-bit float of 5 bits of exponent and 2 of fraction: the upper half of a half.
@@ -288,7 +276,6 @@ __device__ __forceinline__ ${ T } unpack<${ dtype.ctype }>(unsigned word, ${ "in
 //% endmacro
 
 //% macro halves_of_e4m3()
-#ifdef __CUDACC__
 // Two halves, which hold every number of e4m3.
 __device__ __forceinline__ unsigned halves_from_e4m3(unsigned short pair)
 {
@@ -296,7 +283,6 @@ __device__ __forceinline__ unsigned halves_from_e4m3(unsigned short pair)
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(pair));
     return halves;
 }
-#endif  // __CUDACC__
 
 //% endmacro
 
@@ -305,7 +291,6 @@ __device__ __forceinline__ unsigned halves_from_e4m3(unsigned short pair)
 //% set signed = {"A": types.a.is_signed, "B": types.b.is_signed}
 //% set x_signed, w_signed = signed[x.X], signed[w.X]
 //% if x_signed != w_signed
-#ifdef __CUDACC__
 // c plus the products of four unsigned bytes with four signed ones.
 __device__ __forceinline__ int dp4a_us(unsigned a, int b, int c)
 {
@@ -313,7 +298,6 @@ __device__ __forceinline__ int dp4a_us(unsigned a, int b, int c)
     asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(b), "r"(c));
     return sum;
 }
-#endif  // __CUDACC__
 
 //% endif
 // sum + the products of ${ x.X }'s and ${ w.X }'s four elements, which share 32 bits. It wraps around at 32 bits.

@@ -1,6 +1,5 @@
 //% from "copy/access.cu" import limits
 //% macro cp_async()
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -25,7 +24,6 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 //% endmacro
 
 /*# Start the copies of the next k tile to `stage`, where it `exists`: `depth` of K is left from there on. #*/

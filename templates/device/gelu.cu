@@ -7,7 +7,6 @@ ${ gelu(
 //%- endmacro
 /*# By a polynomial, whose coefficients begin with the highest, of magnitudes up to `most`. #*/
 //% macro gelu(off, most, coefficients)
-#ifdef __CUDACC__
 // 2^x, off by 2^-22 of it at most.
 __device__ __forceinline__ float exp2_approx(float x)
 {
@@ -24,8 +23,7 @@ __device__ __forceinline__ float min_or_nan(float a, float b)
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
     return value;
 }
-//% endif
-#endif  // __CUDACC__
+/*% endif %*/
 
 // x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), ${ off }.
 __device__ __forceinline__ float gelu(float x)

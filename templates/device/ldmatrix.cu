@@ -1,7 +1,6 @@
 /*# Matrices of 8 x 8 elements of 2 bytes between shared memory and the registers that mma takes. `loads` and `stores` are
     those that a kernel uses: (how many matrices, whether they are transposed). #*/
 //% macro ldmatrix(loads=(), stores=())
-#ifdef __CUDACC__
 //% for count, transposed in loads
 // Load ${ count } matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
 // Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of ${ "column" if transposed else "row" } l / 4.
@@ -32,6 +31,5 @@ __device__ __forceinline__ void stmatrix_x${ count }${ "_trans" if transposed }(
 
 /*% endif %*/
 //% endfor
-#endif  // __CUDACC__
 //% endmacro
 //% from "device/mma.cu" import listed, bound

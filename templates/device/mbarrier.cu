@@ -1,6 +1,5 @@
 /*# Barriers in shared memory that count arrivals, and bytes that arrive by TMA. #*/
 //% macro mbarrier(arrives=true)
-#ifdef __CUDACC__
 // An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have come,
 // and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence makes
 // that visible to TMA and to the cluster; a barrier of all threads comes before any use.
@@ -35,5 +34,4 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
-#endif  // __CUDACC__
 //% endmacro

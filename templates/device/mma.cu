@@ -1,6 +1,5 @@
 /*# A device function for each of `instructions` (problem/mma.py), which the text calls by the record's name. #*/
 //% macro mma(instructions)
-#ifdef __CUDACC__
 //% for one in instructions
 // d += a * b, ${ one.m } x ${ one.n } x ${ one.k }, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
 // in row${ "s g and g + 8" if one.m == 16 else " g" }; of a the same row${ "s" if one.m == 16 }, of b column g, each at k = ${ one.k_text }.
@@ -19,7 +18,6 @@ __device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ one.c_
 
 /*% endif %*/
 //% endfor
-#endif  // __CUDACC__
 //% endmacro
 
 //% macro listed(first, end)

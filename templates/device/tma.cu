@@ -21,7 +21,6 @@ __device__ __forceinline__ MapOrigin map_origin(const void* matrix)
 
 /*# `written`: also what waits until stores have arrived in global memory. #*/
 //% macro tma(loads=(2,), stores=(), written=true)
-#ifdef __CUDACC__
 //% for rank in loads
 // Start loading the box at (${ coordinates(rank, "") }), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`, also
 // those outside of the tensor, which become zeros.
@@ -60,15 +59,12 @@ template <int N>
 __device__ __forceinline__ void tma_store_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory"); }
 //% endif
 //% endif
-#endif  // __CUDACC__
 //% endmacro
 
 //% macro fence_proxy_async()
-#ifdef __CUDACC__
 // Threads access shared memory by the generic proxy, TMA and wgmma by the async proxy. These see what a thread wrote only
 // after its fence: each that wrote fences, then all meet at a barrier, and then a copy or a product may read it.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-#endif  // __CUDACC__
 //% endmacro
 
 //% macro coordinates(rank, ctype)

@@ -1,6 +1,5 @@
 /*# Warps that have different roles. #*/
 //% macro named_barriers(arrive=true)
-#ifdef __CUDACC__
 // A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
@@ -14,7 +13,6 @@ __device__ __forceinline__ void named_barrier_arrive(int number, int threads)
     asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 //% endif
-#endif  // __CUDACC__
 //% endmacro
 
 //% macro first_lane()
@@ -26,7 +24,6 @@ __device__ __forceinline__ int first_lane(int value)
 }
 //% endmacro
 //% macro elect_one()
-#ifdef __CUDACC__
 // Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
 __device__ __forceinline__ bool elect_one()
 {
@@ -40,16 +37,13 @@ __device__ __forceinline__ bool elect_one()
         : "=r"(elected));
     return elected != 0;
 }
-#endif  // __CUDACC__
 //% endmacro
 
 //% macro setmaxnreg()
-#ifdef __CUDACC__
 // All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits until
 // the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 template <int COUNT>
 __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-#endif  // __CUDACC__
 //% endmacro

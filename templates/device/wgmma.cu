@@ -2,7 +2,6 @@
 /*# The asynchronous products of a warpgroup (sm_90a), a device function for each of `instructions` (problem/wgmma.py).
     `always`: it adds to sums whenever it is called, and the caller does not say so. #*/
 //% macro wgmma(instructions, always=false)
-#ifdef __CUDACC__
 // The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
 // leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
 // swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
@@ -48,7 +47,6 @@ __device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ regist
 }
 #undef SUMS
 //% endfor
-#endif  // __CUDACC__
 //% endmacro
 
 //% macro sums(first, end)

@@ -2,7 +2,6 @@
     record of problem/wmma.py. #*/
 //% from "device/mma.cu" import bound, listed
 //% macro wmma(one)
-#ifdef __CUDACC__
 // Fragments of a warp's product of 16 x 16 x 16. Which lane has which element is left open: only the functions below know.
 struct FragmentA {
     unsigned registers[${ one.registers }];
@@ -37,7 +36,6 @@ __device__ __forceinline__ void wmma_store(float* rows, const Accumulator& d, in
                  : "r"(to), ${ bound("f", "d.registers", one.sums) }, "r"(ld)
                  : "memory");
 }
-#endif  // __CUDACC__
 //% endmacro
 
 //% macro load(x, order, one)

@@ -2,7 +2,7 @@
 //% if not out.run_by.all_known
 #if !defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || ${ out.run_by.compiled }  // others: at the end
 //% endif
-#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC takes the kernel alone
 #include "${ out.name }.h"
 /*% if out.maps.encoded %*/
 

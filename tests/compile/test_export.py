@@ -35,7 +35,6 @@ from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.compile import compile_text
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, sha256
-from gemmgen.support.paths import TEMPLATES
 
 HOST_CUDA = Path(__file__).parent / "host_cuda"  # what stands in for CUDA where a test needs no more of it,
 HOST_KERNEL = Path(__file__).parent / "host_kernel"  # and for a GPU
@@ -1055,7 +1054,11 @@ def test_sampling_selftest_finds_one_element_off(sampling_selftest: Path) -> Non
 # The same, against exported kernels themselves: launcher and self-test as they are, with CUDA's own types
 
 
-ON_HOST = ("-std=c++17", "-O1", "-cudart", "none", "-I.", f"-I{TEMPLATES.parent}", f"-I{HOST_KERNEL}")
+ON_HOST = ("-std=c++17", "-O1", "-cudart", "none", "-I.", f"-I{HOST_KERNEL}")
+# Functions that host_kernel has for a host.
+INLINE_PTX = re.compile(
+    r"^__device__ .*(?:\n\{\n(?:[^}].*\n)*?)?.* asm(?: volatile)?\(.*(?: \}\n|\n(?:[^}].*\n|\n)*\}\n)", re.MULTILINE
+)
 
 
 def exported_on_the_host(
@@ -1074,7 +1077,7 @@ def exported_on_the_host(
     packs = source.launch.prepared("B") is not None  # by an entry point of its own, too
     assert count == len(source.program) + packs and right in source.text
     kernel = source.text.replace(right, wrong) if right else source.text
-    kernel = f"#undef __CUDACC__\n{kernel}\n#define __CUDACC__\n"
+    kernel = INLINE_PTX.sub("", kernel)
     (folder / "kernel.cpp").write_text(
         f'#include "{source.name}.h"\n#include "kernel.hpp"\n#define __CUDACC__\n{called.replace(source.text, kernel)}'
     )

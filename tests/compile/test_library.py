@@ -25,7 +25,6 @@ from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.render import render
 from gemmgen.problem.device import DEVICES
-from gemmgen.support.paths import TEMPLATES
 
 HOST_KERNEL = Path(__file__).parent / "host_kernel"
 
@@ -85,6 +84,12 @@ class Alternating:
         return min(members - 1, (sizes[0] * sizes[1]).bit_length() // 4)
 
 
+# Functions that host_kernel has for a host.
+INLINE_PTX = re.compile(
+    r"^__device__ .*(?:\n\{\n(?:[^}].*\n)*?)?.* asm(?: volatile)?\(.*(?: \}\n|\n(?:[^}].*\n|\n)*\}\n)", re.MULTILINE
+)
+
+
 def on_the_host(folder: Path, library: LibraryText) -> Path:
     """The self-test of a library of naive kernels, which run on the host one thread after the other."""
     starts = re.compile(r"return started\(cudaLaunchKernelEx\(&config, ([\w:]+),([^;]*)\)\);")
@@ -95,13 +100,13 @@ def on_the_host(folder: Path, library: LibraryText) -> Path:
         name, kernel = f"{own}.cu", member.source.text
         called, count = starts.subn(here, texts[name])
         assert count == 1
-        host = called.replace(kernel, f"#undef __CUDACC__\n{kernel}\n#define __CUDACC__\n")
+        host = called.replace(kernel, INLINE_PTX.sub("", kernel))
         texts[name] = f'#include "{own}.h"\n#include "kernel.hpp"\n#define __CUDACC__\n{host}'
     for name, text in texts.items():
         (folder / name.replace(".cu", ".cpp")).write_text(text)
     (folder / "device.cpp").write_text(DEVICE)
     sources = (*sorted(folder.glob("*.cpp")), HOST_KERNEL / "runtime.cpp")
-    flags = ("-std=c++17", "-O1", "-cudart", "none", "-t0", "-I.", f"-I{TEMPLATES.parent}", f"-I{HOST_KERNEL}")
+    flags = ("-std=c++17", "-O1", "-cudart", "none", "-t0", "-I.", f"-I{HOST_KERNEL}")
     built = subprocess.run(
         ["nvcc", *flags, *sources, "-o", "selftest"], cwd=folder, capture_output=True, text=True, check=False
     )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
@@ -26,6 +27,10 @@ PARAMETERS = tuple(
         ("beta", "float"),
     )
 )
+CP_ASYNC = """
+//% from "device/cp_async.cu" import cp_async
+${ cp_async() }
+"""
 PADDED = ANY_SHAPE.case(3, 4, 5, lda=8, ldb=6, ldc=7, batch=2, stride_a=40, stride_b=24, stride_c=22)
 
 
@@ -115,14 +120,16 @@ def test_what_the_launch_has_written_of_c_it_may_read(emulator: EmulatorExecutor
 
 
 def test_a_copy_is_held_to_elements(emulator: EmulatorExecutor) -> None:
-    body = "__shared__ float tile[4];\nif (threadIdx.x == 1) cp_async<4>(tile, A + 5, 4);\ncp_async_wait<0>();"
-    reason = finding(emulator, kernel(body))
+    copy = "if (threadIdx.x == 1) cp_async<4>(tile, A + 5, 4);"
+    functions = environment(ANY_SHAPE.types).from_string(CP_ASYNC).render()
+    source = kernel(f"__shared__ float tile[4];\n{copy}\ncp_async_wait<0>();", functions)
+    reason = finding(emulator, source)
     assert reason is not None
     assert reason.startswith("block 0, thread 1 reads the padding of A at row 0, column 5")
-    assert reason.endswith("(k.cu:3)")
+    assert reason.endswith(f", called from line {source.text.splitlines().index(copy) + 1})")
 
 
-def test_the_line_is_the_callers(emulator: EmulatorExecutor) -> None:
+def test_the_lines_are_those_of_all_callers(emulator: EmulatorExecutor) -> None:
     """What moves a vector knows no sizes: who gives it the address made the mistake."""
     helpers = """__device__ __forceinline__ float load_edge(const float* from, int valid)
 {
@@ -136,4 +143,4 @@ __device__ __forceinline__ float last_of_row(const float* row)
     reason = finding(emulator, kernel("if (threadIdx.x == 0)\nC[0] = last_of_row(A);", helpers))
     assert reason is not None
     assert reason.startswith("block 0, thread 0 reads the padding of A at row 0, column 5")
-    assert reason.endswith("(k.cu:7, called from line 11)")
+    assert reason.endswith("(k.cu:3, called from line 7, called from line 11)")

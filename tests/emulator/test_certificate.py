@@ -74,7 +74,7 @@ def test_a_certificate_says_what_ran_and_stands(run: Run, certificate: Path) -> 
     assert verification["determinism"]["same_bits"] and verification["determinism"]["runs"] == 10
     assert verification["domain"]["sizes"]["K"] == [40, 40]
     assert 0 < verification["errors"]["quantiles"]["0.5"] < verification["worst_error_over_bound"] <= 1
-    assert record["executor"]["name"] == "emulator" and "-O2" in record["executor"]["flags"]
+    assert record["executor"]["name"] == "emulator" and "--std=c++17" in record["executor"]["flags"]
     assert record["certified"]["examples"] == 19 and len(record["generator"]["digest"]) == 64
     assert "that it is right on a GPU: none ran it" in record["not_shown"]
     code, out = run(*CHECK, str(certificate))
@@ -152,10 +152,10 @@ def test_a_wrong_kernel_with_the_right_hashes_fails(run: Run, certificate: Path)
     assert run("verify", str(kernel), "--examples", "50", "--device", "emulator")[0] == 1, "and by what it computes"
 
 
-def test_lines_that_nvcc_alone_sees_do_not_stand(run: Run, certificate: Path) -> None:
+def test_lines_that_another_compiler_sees_otherwise_do_not_stand(run: Run, certificate: Path) -> None:
     kernel = certificate.with_name(f"{NAME}.cu")
     right, start = kernel.read_text(), "    float acc = 0.0f;\n"
-    edited = right.replace(start, f"#ifdef __CUDACC__\n    if (alpha == 3.0f) return;\n#endif\n{start}")
+    edited = right.replace(start, f"#ifndef __CUDACC_RTC__\n    if (alpha == 3.0f) return;\n#endif\n{start}")
     kernel.write_text(edited)
 
     def forge(record: dict[str, Any]) -> None:
@@ -166,7 +166,9 @@ def test_lines_that_nvcc_alone_sees_do_not_stand(run: Run, certificate: Path) ->
 
     rewrite(certificate, forge)
     code, out = run(*CHECK, str(certificate))
-    assert code == 3 and "STANDS" not in out and "NOT JUDGED" in out
+    line = edited[: edited.index("#ifndef __CUDACC_RTC__")].count("\n") + 1
+    assert code == 3 and "STANDS" not in out
+    assert f"NOT JUDGED  lines {line} to {line + 2}: another compiler than NVRTC may read them otherwise" in out
     document = json.loads(run(*CHECK, str(certificate), "--json")[1])
     assert not document["stands"] and document["not_judged"]
 
@@ -192,6 +194,21 @@ def test_an_edit_that_keeps_it_right_voids_the_certificate_and_passes_verify(run
     code, out = run(*CHECK, str(certificate))
     assert code == 1 and "VOID" in out
     assert run("verify", str(kernel), "--examples", "10", "--device", "emulator")[0] == 0
+
+
+def test_verify_judges_an_exported_file_but_for_edits_of_what_is_around_the_kernel(run: Run, tmp_path: Path) -> None:
+    """In an `#if` that leaves all of it to some architectures."""
+    assert (
+        run("export", "gemm_bf16_rr_MxNx40_naive_8x8", "--to", "out", "--examples", "1", "--device", "emulator")[0] == 0
+    )
+    (kernel,) = (path for path in (tmp_path / "out").glob("*.cu") if not path.stem.endswith("_selftest"))
+    text, words = kernel.read_text(), ("verify", str(kernel), "--examples", "1", "--device", "emulator")
+    assert text.startswith("#if !defined(__CUDA_ARCH__) ||") and run(*words)[0] == 0
+    for old, new in (("#include <algorithm>", "#include <vector>"), ("__CUDA_ARCH__ >= ", "__CUDA_ARCH__ > ")):
+        assert old in text
+        kernel.write_text(text.replace(old, new))
+        code, out = run(*words)
+        assert code == 3 and "NOT JUDGED" in out
 
 
 def test_a_wrong_kernel_is_not_exported(run: Run, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.emulator.hosted import device_variables, for_host
 from gemmgen.run.executor import Operands
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
@@ -29,6 +28,25 @@ __constant__ float ones[2] = {1.0f, 1.0f};
 __device__ int seen[2];
 static __device__ unsigned long long most;
 extern __shared__ __align__(16) float whole[];
+
+// The value, which the compiler does not know.
+template <typename T>
+__device__ T some(T value)
+{
+    volatile T kept = value;
+    return kept;
+}
+
+// As __ldg, which the compiler may move before a store.
+__device__ float load_constant(const float* from)
+{
+    float value;
+    asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(value) : "l"(from) : "memory");
+    return value;
+}
+
+// The address, of which the compiler does not know what it is a multiple of.
+__device__ float4* as_vector(float* address) { return reinterpret_cast<float4*>(some(address)); }
 """
 
 # Every line holds for each of a block's threads, which come in whole warps.
@@ -37,9 +55,9 @@ RIGHT = """
     extern __shared__ int words[];
     const int t = threadIdx.x, threads = blockDim.x;
     __builtin_assume(threads % 32 == 0);
-    assert(__builtin_expect(__clz(1 << 4), 27) == 27 && __clz(0) == 32 && __clzll(1) == 63);
-    assert(__popc(7u) == 3 && __popcll(7ull << 40) == 3 && __ffs(8) == 4 && __ffs(0) == 0 && __brev(1u) == 1u << 31);
-    assert(__umulhi(1u << 31, 4u) == 2u && __mulhi(-1, 1) == -1);
+    assert(__builtin_expect(__clz(some(1 << 4)), 27) == 27 && __clz(some(0)) == 32 && __clzll(some(1ll)) == 63);
+    assert(__popc(some(7u)) == 3 && __popcll(some(7ull << 40)) == 3 && __ffs(some(8)) == 4 && __ffs(some(0)) == 0);
+    assert(__umulhi(some(1u << 31), 4u) == 2u && __mulhi(some(-1), 1) == -1 && __brev(some(1u)) == 1u << 31);
     assert(__syncthreads_count(t < 5) == 5 && __syncthreads_or(t == 3) == 1 && __syncthreads_or(0) == 0);
     assert(__syncthreads_and(t >= 0) == 1 && __syncthreads_and(t != 3) == 0);
     assert(__ballot_sync(~0u, t % 32 < 2) == 3u && __any_sync(~0u, t % 32 == 9) && !__all_sync(~0u, t % 32 == 9));
@@ -47,27 +65,32 @@ RIGHT = """
     assert(__shfl_up_sync(~0u, t % 32, 1) == max(t % 32 - 1, 0));
     assert(__shfl_down_sync(~0u, t % 32, 1) == min(t % 32 + 1, 31));
     assert(__reduce_add_sync(~0u, t % 32) == 496 && __reduce_max_sync(~0u, t % 32) == 31);
-    assert(__brevll(1) == 1ull << 63 && __funnelshift_l(1u << 31, 1, 1) == 3 && __funnelshift_r(0, 1, 1) == 1u << 31);
-    assert(rsqrtf(4.0f) == 0.5f && __saturatef(3.0f) == 1.0f);
-    assert(isnan(0.0f / 0.0f) && !isinf(1.0f) && abs(-2) == 2 && abs(-0.5f) == 0.5f);
-    const float nan = 0.0f / 0.0f, far = 3e9f;
-    assert(max(nan, 1.0f) == 1.0f && max(1.0f, nan) == 1.0f && min(nan, 1.0) == 1.0 && fmaxf(nan, 2.0f) == 2.0f);
+    assert(__brevll(some(1ull)) == 1ull << 63 && __funnelshift_l(some(1u << 31), 1, 1) == 3);
+    assert(__funnelshift_r(some(0u), 1, 1) == 1u << 31 && __saturatef(some(3.0f)) == 1.0f);
+    assert(isnan(some(0.0f) / 0.0f) && !isinf(some(1.0f)) && abs(some(-2)) == 2 && abs(some(-0.5f)) == 0.5f);
+    const float one = some(1.0f), nan = some(0.0f) / 0.0f, far = some(3e9f);
+    assert(max(nan, one) == 1.0f && max(one, nan) == 1.0f && min(nan, 1.0) == 1.0 && fmaxf(nan, 2.0f) == 2.0f);
     assert(__float2int_rz(far) == 2147483647 && __float2int_rz(-far) == -2147483647 - 1 && __float2int_rz(nan) == 0);
-    assert(__float2int_rn(2.5f) == 2 && __float2int_ru(2.1f) == 3 && __float2int_rd(-2.1f) == -3);
-    assert(__float2uint_rz(-far) == 0u && __float2uint_rz(5e9f) == ~0u && __double2ll_rn(1e30) == ~(1ll << 63));
-    assert(__double2uint_rn(4294967295.0) == ~0u && __double2ull_rz(1e30) == ~0ull);
-    const float third = __fmaf_rz(1.0f / 3.0f, 1.0f, 0x1p-60f), least = 0x1p-23f;
-    assert(third == 1.0f / 3.0f && __fmaf_ru(1.0f / 3.0f, 1.0f, 0x1p-60f) > third);
-    assert(__fadd_rz(1.0f, 0.75f * least) == 1.0f && __fadd_ru(1.0f, 0x1p-60f) == 1.0f + least);
-    assert(__fadd_rd(-1.0f, -0x1p-60f) == -1.0f - least && __fsub_rz(1.0f, 0x1p-60f) == 1.0f - 0.5f * least);
+    assert(__float2int_rn(some(2.5f)) == 2 && __float2int_ru(some(2.1f)) == 3 && __float2int_rd(some(-2.1f)) == -3);
+    assert(__float2uint_rz(-far) == 0u && __float2uint_rz(2 * far) == ~0u);
+    assert(__double2ll_rn(some(1e30)) == ~(1ll << 63) && __double2ull_rz(some(1e30)) == ~0ull);
+    assert(__double2uint_rn(some(4294967295.0)) == ~0u);
+    const float third = one / 3, least = 0x1p-23f, tiny = some(0x1p-60f);
+    assert(third == 1.0f / 3.0f && __fmaf_rz(third, one, tiny) == third && __fmaf_ru(third, one, tiny) > third);
+    assert(__fadd_rz(one, 0.75f * least) == 1.0f && __fadd_ru(one, tiny) == 1.0f + least);
+    assert(__fadd_rd(-one, -tiny) == -1.0f - least && __fsub_rz(one, tiny) == 1.0f - 0.5f * least);
     assert(__fmul_rz(-third, third) > __fmul_rd(-third, third) && __fmul_ru(third, third) > __fmul_rz(third, third));
-    assert(__vadd4(0x01FF7F80u, 0x01010101u) == 0x02008081u && __vaddss4(0x01FF7F80u, 0x01010101u) == 0x02007F81u);
-    assert(__vsubus4(0x00020304u, 0x01010101u) == 0x00010203u && __vmaxs2(0xFFFF0001u, 2u) == 0x00000002u);
-    assert(__vminu2(0xFFFF0001u, 2u) == 1u && __vabsdiffu4(3u, 5u) == 2u && __vcmpeq4(0x0102u, 0x0103u) == 0xFFFFFF00u);
-    assert(__vneg4(1u) == 0xFFu && __vabs4(0xFFu) == 1u && __hiloint2double(__double2hiint(2.5), 0) == 2.5);
+    const unsigned bytes = some(0x01FF7F80u), halves = some(0xFFFF0001u);
+    assert(__vadd4(bytes, 0x01010101u) == 0x02008081u && __vaddss4(bytes, 0x01010101u) == 0x02007F81u);
+    assert(__vsubus4(some(0x00020304u), 0x01010101u) == 0x00010203u && __vmaxs2(halves, 2u) == 0x00000002u);
+    assert(__vminu2(halves, 2u) == 1u && __vcmpeq4(some(0x0102u), 0x0103u) == 0xFFFFFF00u);
+    assert(__vneg4(some(1u)) == 0xFFu && __hiloint2double(__double2hiint(some(2.5)), 0) == 2.5);
     assert(__match_any_sync(~0u, t % 2) == (t % 2 ? 0xAAAAAAAAu : 0x55555555u));
+    const unsigned quarter = 0xffu << t % 32 / 8 * 8;  // whose lanes meet apart from the others
+    __syncwarp(quarter);
+    assert(__shfl_sync(quarter, t, 0, 8) == t / 8 * 8 && __ballot_sync(quarter, t % 8 < 3) == (quarter & 0x07070707u));
     int all = 0;
-    assert(__match_all_sync(~0u, 7, &all) == ~0u && all == 1);
+    assert(__match_all_sync(~0u, some(7), &all) == ~0u && all == 1);
     const long long start = clock64();
     assert(clock64() > start);
     const dim3 whole_grid = gridDim, tile(4, 2);
@@ -113,36 +136,38 @@ WRONG = {
         "__shared__ int sum; if (threadIdx.x == 0) sum = 0; __syncthreads(); atomicAdd(&sum, 1); if (sum < 0) return;",
         "race: data race on shared memory: .* (updates|reads) byte 0 of sum",
     ),
-    2: ("seen[0] = int(blockIdx.x);", "race: data race on seen"),
-    3: ("if (threadIdx.x < 16 && __syncthreads_or(1) == 0) return;", "crash: barrier divergence"),
-    4: ("__builtin_assume(threadIdx.x < 3);", "crash: .*__builtin_assume.threadIdx.x < 3. is false"),
-    5: ("atomicExch(whole + 32, 1.0f);", "crash: .* shared memory"),
+    2: ("seen[0] = int(threadIdx.x);", "race: data race on seen"),
+    3: (
+        "if (threadIdx.x >= 16) __syncthreads(); else if (__syncthreads_or(1) == 0) return;",
+        "crash: barrier divergence in block 0: .* wait at the __syncthreads",
+    ),
+    4: ("atomicExch(whole + 32, 1.0f);", "crash: .* updates 0 bytes after the end of dynamic shared memory"),
+    5: (
+        "__shared__ float row[8]; if (threadIdx.x == 0) *as_vector(row) = make_float4(0, 0, 0, 0);",
+        r"crash: .* writes 16 bytes at a misaligned address, which 16 does not divide \(byte 0 of row\)",
+    ),
     6: (
-        "__shared__ float row[8]; if (threadIdx.x == 0) *reinterpret_cast<float4*>(row) = make_float4(0, 0, 0, 0);",
-        r"crash: .*misaligned access to 'struct float4'.* \(byte 0 of row\)",
+        "__shared__ __align__(8) float row8[8]; if (threadIdx.x == 0) *as_vector(row8) = make_float4(0, 0, 0, 0);",
+        r"crash: .* writes 16 bytes at a misaligned address, which 16 does not divide \(byte 0 of row8\)",
     ),
     7: (
-        "__shared__ __align__(8) float row8[8]; (void)*reinterpret_cast<volatile float4*>(row8);",
-        "crash: .*misaligned",
-    ),
-    8: ("if ((1 << (threadIdx.x + 30)) == 0) return;", "crash: .* a shift by 32 of 'int'"),
-    9: ("if (int(A[0] + 3e9f) == 0) return;", "unjudged: .* a conversion to an integer that its type does not hold"),
-    10: (
-        "if (threadIdx.x == 0) C[0] = 1.0f; __syncthreads(); if (__ldg(C) == 2.0f) return;",
-        "race: .*__ldg reads byte 0 of C, which the same launch wrote",
+        "if (threadIdx.x == 0) C[0] = 1.0f; __syncthreads(); if (load_constant(C) == 2.0f) return;",
+        "race: .* __ldg reads byte 0 of C, which the same launch wrote",
     ),
 }
 ALIGNED = """
     __shared__ __align__(16) float row[8], one;
     __shared__ double pair[2];
-    if (threadIdx.x == 0) *reinterpret_cast<float4*>(row + 4) = make_float4(0, 0, 0, 0), pair[1] = row[7], one = 0;
+    if (threadIdx.x == 0) {
+        *as_vector(row + 4) = make_float4(0, 0, 0, 0);
+        one = 0;
+        *some(pair + 1) = row[7] + one;
+    }
 """
 
 
-HEADERS = """
+GROUPS_HEADER = """
 #include <cooperative_groups.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 namespace cg = cooperative_groups;
 """
 GROUPS = """
@@ -157,22 +182,41 @@ GROUPS = """
     assert(tile.shfl(t, 0) == t / 8 * 8 && tile.shfl_xor(t, 1) == (t ^ 1) && tile.shfl_down(t, 7) <= t + 7);
     assert(tile.ballot(t % 8 < 3) == 7u && tile.any(t % 8 == 1) && !tile.all(t % 8 == 1));
     cg::sync(tile);
-    if (t % 32 < 20) assert(__activemask() == 0xfffffu);
-    else assert(__activemask() == 0xfff00000u);
-    const __half h = __float2half(0.1f), sum = __hfma(h, __half(3.0f), __half(1.0f));
-    assert(__half_as_ushort(h) == 0x2e66 && __half2float(__half(2.5f)) == 2.5f && __half_as_ushort(sum) == 0x3d33);
-    const __nv_bfloat16 b = __float2bfloat16(1.01171875f);
-    assert(__bfloat162float(__float2bfloat16_rz(1.01171875f)) == 1.0078125f);
-    assert(__half2float(__float2half_rz(-1.99999f)) == -1.9990234f);
-    assert(__bfloat162float(b) == 1.015625f && __bfloat162float(b * __nv_bfloat16(2.0f)) == 2.03125f);
-    const float2 both = __half22float2(__hadd2(__floats2half2_rn(1.0f, 2.0f), __halves2half2(h, h)));
-    assert(both.x > 1.0f && both.y > 2.0f);
+    if (t % 32 < 20) assert((__activemask() & ~0xfffffu) == 0 && (__activemask() >> t % 32 & 1) == 1);
+    else assert((__activemask() & 0xfffffu) == 0 && (__activemask() >> t % 32 & 1) == 1);
 """
 
 
-def test_headers_of_cuda_work(emulator: EmulatorExecutor) -> None:
-    source = edited(GROUPS)
-    verdict = verify(emulator, replace(source, text=HEADERS + source.text), examples=3, shrink=False)
+HALVES_HEADERS = """
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+"""
+HALVES = """
+    const __half h = __float2half(some(0.1f)), sum = __hfma(h, __half(3.0f), __half(1.0f));
+    assert(__half_as_ushort(h) == 0x2e66 && __half_as_ushort(sum) == 0x3d33);
+    assert(__half2float(__half(some(2.5f))) == 2.5f);
+    const __nv_bfloat16 b = __float2bfloat16(some(1.01171875f));
+    assert(__bfloat162float(__float2bfloat16_rz(some(1.01171875f))) == 1.0078125f);
+    assert(__half2float(__float2half_rz(some(-1.99999f))) == -1.9990234f);
+    assert(__bfloat162float(b) == 1.015625f && __bfloat162float(b * __nv_bfloat16(2.0f)) == 2.03125f);
+    const float2 both = __half22float2(__hadd2(__floats2half2_rn(some(1.0f), 2.0f), __halves2half2(h, h)));
+    assert(both.x > 1.0f && both.y > 2.0f);
+"""
+# All that NVRTC compiles to vabsdiff4.
+DIFFERENCES = """
+    assert(__vabsdiffu4(some(3u), 5u) == 2u && __vabsdiffu4(some(0x05FF0003u), 0x03000100u) == 0x02FF0103u);
+    assert(__vabs4(some(0x7F80FFu)) == 0x7F8001u && __vsadu4(some(0x05FF0003u), 0x03000100u) == 2 + 255 + 1 + 3);
+"""
+
+
+@pytest.mark.parametrize(
+    ("header", "body"),
+    [(GROUPS_HEADER, GROUPS), (HALVES_HEADERS, HALVES), ("", DIFFERENCES)],
+    ids=["cooperative groups", "halves", "differences of bytes"],
+)
+def test_what_headers_of_cuda_have_works(header: str, body: str, emulator: EmulatorExecutor) -> None:
+    source = edited(body)
+    verdict = verify(emulator, replace(source, text=header + source.text), examples=3, shrink=False)
     assert verdict.passed, verdict.failure
 
 
@@ -190,27 +234,3 @@ def test_a_wrong_use_is_found(emulator: EmulatorExecutor) -> None:
             loaded.run(case, operands)
         said = f"{caught.value.failure.kind}: {caught.value.failure.reason}"
         assert re.match(words, said), said
-
-
-def test_declarations_keep_their_lines() -> None:
-    text = """
-extern __shared__ float all[];
-  extern __shared__ __align__(16) unsigned char raw[];
-static __shared__ int n;
-"""
-    host = for_host(text)
-    assert host.count("\n") == text.count("\n") and "#define all (" in host and "unsigned char* const raw = " in host
-    assert "static __shared__" not in host
-
-
-def test_variables_of_the_device_are_known_by_name() -> None:
-    text = """
-__device__ float table[4][2], other;
-static __device__ volatile int flag = 0;
-__device__ __align__(16) int x[2] = {1, 2};
-__device__ const int fixed = 3;
-__constant__ float ones[2] = {1.0f, 1.0f};
-__device__ __forceinline__ int twice(int a) { return 2 * a; }
-"""
-    written = ("table", "other", "flag", "x")
-    assert device_variables(text) == {**dict.fromkeys(written, True), "fixed": False, "ones": False}

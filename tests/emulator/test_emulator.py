@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY
@@ -65,11 +66,11 @@ TILED = """
     }
 """
 
-# The device functions as a rendered kernel holds them: for the device compiler alone.
-PTX = """
-#ifdef __CUDACC__
-#error "the emulator supplies these"
-#endif
+FUNCTIONS = """
+//% from "device/cp_async.cu" import cp_async
+//% from "device/dynamic_shared.cu" import dynamic_shared
+${ cp_async() }
+${ dynamic_shared() }
 """
 
 ASYNC = """
@@ -105,6 +106,8 @@ WARP_SUM = """
     for (int mask = 16; mask > 0; mask /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, mask);
     if (threadIdx.x == 0) C[row * ldc + column] = alpha * sum;
 """
+
+DEVICE = environment(ANY_SHAPE.types).from_string(FUNCTIONS).render()
 
 ROW = Launch(64, (("M", 1),))
 TILES = Launch(64, (("M", 8), ("N", 8)))
@@ -161,7 +164,7 @@ def fails(emulator: EmulatorExecutor, source: KernelSource, case: Case, seed: in
     ids=["naive", "tiled", "cp_async", "shuffle"],
 )
 def test_right_result(emulator: Executor, body: str, launch: Launch) -> None:
-    loaded = emulator.load(kernel(body, launch, before=PTX))
+    loaded = emulator.load(kernel(body, launch, before=DEVICE))
     for case in (
         ANY_SHAPE.case(16, 24, 32),
         ANY_SHAPE.case(1, 1, 1),
@@ -170,17 +173,6 @@ def test_right_result(emulator: Executor, body: str, launch: Launch) -> None:
         operands = data(case)
         for seed in range(5):
             np.testing.assert_array_equal(loaded.run(case, operands, seed=seed), expected(case, operands))
-
-
-def test_a_symbol_of_no_bytes_is_no_shared_array(emulator: EmulatorExecutor) -> None:
-    """Linkers mark where .data ends, which may be where shared arrays begin."""
-    source = kernel(TILED, TILES)
-    mark = '__attribute__((used, section("gemmgen_shared"))) unsigned char mark[0];\n'
-    case = ANY_SHAPE.case(16, 24, 32)
-    operands = data(case)
-    for text in (mark + source.text, source.text + mark):
-        loaded = emulator.load(replace(source, text=text))
-        np.testing.assert_array_equal(loaded.run(case, operands, seed=0), expected(case, operands))
 
 
 def test_beta_reads_c_and_operands_stay(emulator: EmulatorExecutor) -> None:
@@ -198,7 +190,7 @@ def test_no_depth(emulator: EmulatorExecutor) -> None:
     assert "after the end of A" in fails(emulator, kernel("C[0] = A[0];"), case)
 
 
-def test_big_grid_spreads_over_processes(emulator: EmulatorExecutor) -> None:
+def test_big_grid_spreads_over_threads(emulator: EmulatorExecutor) -> None:
     case = ANY_SHAPE.case(256, 256, 64)
     operands = data(case)
     loaded = emulator.load(kernel(TILED, TILES))
@@ -251,16 +243,16 @@ def test_read_before_the_start(emulator: EmulatorExecutor) -> None:
 
 def test_a_is_read_only(emulator: EmulatorExecutor) -> None:
     reason = fails(emulator, kernel("const_cast<float*>(A)[1] = 0.0f;"), ANY_SHAPE.case(2, 2, 2))
-    assert reason == "crash: block 0, thread 0 writes byte 4 of A (k.cu:2)"
+    assert reason == "crash: block 0, thread 0 writes byte 4 of A, which the kernel may only read (k.cu:2)"
 
 
 def test_write_into_padding(emulator: EmulatorExecutor) -> None:
     case = ANY_SHAPE.case(4, 5, 3, ldc=8)
-    source, place = kernel(NAIVE + "if (row == 2 && column == 0) c[6] = 1.0f;"), "the padding of C at row 2, column 6"
-    reason = fails(emulator, source, case)
-    assert reason.startswith(f"crash: block 2, thread 0 writes {place} (C is 4 x 5, ldc = 8) (k.cu:")
-    with pytest.raises(CandidateFailed, match=f"the kernel writes outside C: {place}"):
-        emulator.load(source).run(case, data(case), watch=False)
+    source = kernel(NAIVE + "if (row == 2 && column == 0) c[6] = 1.0f;")
+    told = "block 2, thread 0 writes the padding of C at row 2, column 6 (C is 4 x 5, ldc = 8) (k.cu:9)"
+    for watch in (True, False):
+        with pytest.raises(CandidateFailed, match=re.escape(told)):
+            emulator.load(source).run(case, data(case), watch=watch)
 
 
 def test_write_into_slack(emulator: EmulatorExecutor) -> None:
@@ -282,22 +274,21 @@ def test_wild_write_costs_one_launch(emulator: EmulatorExecutor) -> None:
 
 def test_misaligned_vector(emulator: EmulatorExecutor) -> None:
     problem = Problem(None, None, None, pointer_align=4)
-    case = problem.case(2, 4, 4)
+    case = problem.case(1, 4, 4)
     source = kernel(
         """
-        const float4* vectors = reinterpret_cast<const float4*>(A);
-        if (threadIdx.x == 0) C[0] = vectors->x;
+        const float4 vector = *reinterpret_cast<const float4*>(A);
+        if (threadIdx.x == 0) C[0] = vector.x + vector.y + vector.z + vector.w;
         """,
         problem=problem,
     )
     for seed in range(2):
         reason = fails(emulator, source, case, seed=seed)
-        assert re.search(r"block 0, thread 0: misaligned access to '(const )?(struct )?float4'", reason)
-        assert reason.endswith(f"(byte 0 of A) ({line_of(source, 'vectors->x')})")
-    copy = kernel("*reinterpret_cast<float4*>(C) = *reinterpret_cast<const float4*>(A);", problem=problem)
-    assert "misaligned access" in fails(emulator, copy, case)
-    pair = kernel("reinterpret_cast<float2*>(C + 1)->y = 1.0f;")
-    assert "4 mod 16 is no multiple of 8 (byte 4 of C)" in fails(emulator, pair, ANY_SHAPE.case(2, 4, 4))
+        where = f"(byte 0 of A) ({line_of(source, 'const float4 vector')})"
+        told = f"crash: block 0, thread 0 reads 16 bytes at a misaligned address, which 16 does not divide {where}"
+        assert reason == told
+    pair = kernel("if (threadIdx.x == 0) *reinterpret_cast<float2*>(C + 1) = make_float2(1, 1);")
+    assert "misaligned address, which 8 does not divide (byte 4 of C)" in fails(emulator, pair, ANY_SHAPE.case(1, 4, 4))
 
 
 def test_unset_shared_memory(emulator: EmulatorExecutor) -> None:
@@ -316,11 +307,10 @@ def test_unset_shared_memory(emulator: EmulatorExecutor) -> None:
     assert (np.delete(result, 5, axis=1) == 1).all()
 
 
-def test_unset_register_shows(emulator: EmulatorExecutor) -> None:
+def test_unset_register(emulator: EmulatorExecutor) -> None:
     body = "float sum; for (int k = 0; k < K; ++k) sum += A[k]; if (threadIdx.x < N) C[threadIdx.x] = sum;"
-    case = ANY_SHAPE.case(1, 2, 2)
-    result = emulator.load(kernel(body)).run(case, data(case))
-    assert not (np.abs(result) < 1e30).any()  # NaN counts
+    told = "crash: block 0, thread 0 uses a value that nobody has given as what it stores (k.cu:2)"
+    assert fails(emulator, kernel(body), ANY_SHAPE.case(1, 2, 2)) == told
 
 
 @pytest.mark.parametrize("comment", ["// tiles are complete", "// tiles are read"])
@@ -341,7 +331,7 @@ def test_missing_barrier(emulator: EmulatorExecutor, comment: str) -> None:
 )
 def test_wrong_pipeline(emulator: EmulatorExecutor, right: str, wrong: str) -> None:
     assert right in ASYNC
-    assert wrong_under_some_seed(emulator, kernel(ASYNC.replace(right, wrong), TILES))
+    assert wrong_under_some_seed(emulator, kernel(ASYNC.replace(right, wrong), TILES, before=DEVICE))
 
 
 def wrong_under_some_seed(emulator: EmulatorExecutor, source: KernelSource) -> bool:
@@ -361,7 +351,8 @@ def test_f32_atomics_flush_denormals_as_gpus_do(emulator: EmulatorExecutor) -> N
     atomicAdd(C + 2, least);      // a result
     atomicAdd(C + 3, least);      // what stands there
     C[4] = old;
-    double sum = tiny;
+    __shared__ double sum;
+    sum = tiny;
     atomicAdd(&sum, 1.0 * tiny);  // not those of f64
     C[5] = float(sum / least);
     """
@@ -372,17 +363,19 @@ def test_f32_atomics_flush_denormals_as_gpus_do(emulator: EmulatorExecutor) -> N
 
 
 def test_cp_async_addresses(emulator: EmulatorExecutor) -> None:
-    shared = "__shared__ __align__(16) float tile[32];\n"
     case = ANY_SHAPE.case(1, 32, 32)
     for statement, diagnosis in (
-        ("cp_async<16>(tile + 1, A, 16);", "misaligned shared address"),
-        ("cp_async<8>(tile, A + 1, 8);", "misaligned global address (byte 4 of A)"),
-        ("cp_async<16>(C, A, 16);", "writes outside shared memory (byte 0 of C)"),
+        ("cp_async<16>(tile + 1, A, 16);", "misaligned address, which 16 does not divide (byte 4 of tile)"),
+        ("cp_async<8>(tile, A + 1, 8);", "misaligned address, which 8 does not divide (byte 4 of A)"),
+        ("cp_async<16>(tile + 32, A, 16);", "writes 0 bytes after the end of tile"),
         ("cp_async<4>(tile, A + 64, 4);", "reads 128 bytes after the end of A"),
     ):
-        reason = fails(emulator, kernel(shared + statement), case)
+        body = f"__shared__ __align__(16) float tile[32]; if (threadIdx.x == 0) {statement}"
+        source = kernel(body, before=DEVICE)
+        reason = fails(emulator, source, case)
+        line = line_of(source, statement).partition(":")[2]
         assert diagnosis in reason
-        assert reason.endswith("(k.cu:3)")
+        assert reason.endswith(f", called from line {line})")
 
 
 def test_cp_async_fills_with_zeros_and_reads_nothing(emulator: EmulatorExecutor) -> None:
@@ -396,26 +389,32 @@ def test_cp_async_fills_with_zeros_and_reads_nothing(emulator: EmulatorExecutor)
     """
     case = ANY_SHAPE.case(2, 4, 2)
     operands = data(case)
-    result = case.c.view(emulator.load(kernel(body)).run(case, operands))
+    result = case.c.view(emulator.load(kernel(body, before=DEVICE)).run(case, operands))
     np.testing.assert_array_equal(result, [[*operands.a[:2], 0, 0], [0, 0, 0, 0]])
 
 
 def test_barrier_divergence(emulator: EmulatorExecutor) -> None:
-    source = kernel("if (threadIdx.x < 40) __syncthreads();")
-    reason = fails(emulator, source, ANY_SHAPE.case(1, 1, 1))
-    assert reason.startswith(
-        "crash: barrier divergence in block 0: 40 of 64 threads wait at the __syncthreads of line 2"
+    source = kernel("if (threadIdx.x < 40) __syncthreads(); else __syncwarp();")
+    assert fails(emulator, source, ANY_SHAPE.case(1, 1, 1)) == (
+        "crash: barrier divergence in block 0: "
+        "40 of 64 threads wait at the __syncthreads of line 2 (0, 1, 2, 3, ...); "
+        "24 of 64 threads wait at the warp collective of line 2 (40, 41, 42, 43, ...)"
     )
-    assert "(0, 1, 2, 3, ...)" in reason
-    assert "24 of 64 threads have exited (40, 41, 42, 43, ...)" in reason
     two = kernel("if (threadIdx.x < 32)\n__syncthreads();\nelse\n__syncthreads();")
-    assert "of line 3" in fails(emulator, two, ANY_SHAPE.case(1, 1, 1))
-    warp = kernel("if (threadIdx.x % 2) __syncwarp(); else __syncthreads();")
-    assert "32 of 64 threads wait at the warp collective of line 2" in fails(emulator, warp, ANY_SHAPE.case(1, 1, 1))
+    assert fails(emulator, two, ANY_SHAPE.case(1, 1, 1)) == (
+        "crash: barrier divergence in block 0: block 0, thread 32 comes to the __syncthreads of line 5, "
+        "where others wait at that of line 3"
+    )
+
+
+def test_a_barrier_waits_for_no_thread_that_has_exited(emulator: EmulatorExecutor) -> None:
+    body = "if (threadIdx.x >= 40) return; __syncthreads(); if (threadIdx.x == 0) C[0] = 1.0f;"
+    case = ANY_SHAPE.case(1, 1, 1)
+    assert emulator.load(kernel(body)).run(case, data(case)).tolist() == [1.0]
 
 
 def test_infinite_loop(shared_store: Store) -> None:
-    body = "if (alpha == 2.0f) for (volatile int i = 0;;) i = 1;" + NAIVE
+    body = "if (alpha == 2.0f && threadIdx.x == 0) for (volatile int i = 0;;) i = 1;" + NAIVE
     with EmulatorExecutor(shared_store, timeout=0.3) as impatient:
         loaded = impatient.load(kernel(body))
         case, stuck = ANY_SHAPE.case(2, 2, 2), ANY_SHAPE.case(2, 2, 2, alpha=2.0)
@@ -426,7 +425,7 @@ def test_infinite_loop(shared_store: Store) -> None:
         np.testing.assert_array_equal(loaded.run(case, data(case)), expected(case, data(case)))
 
 
-def test_infinite_loop_in_a_helper_process(shared_store: Store) -> None:
+def test_infinite_loop_in_a_helper_thread(shared_store: Store) -> None:
     body = "if (blockIdx.x == 1000 && threadIdx.x == 7) for (volatile int i = 0;;) i = 1;" + TILED
     case = ANY_SHAPE.case(256, 256, 64)
     with EmulatorExecutor(shared_store, timeout=1.0) as impatient:
@@ -486,37 +485,43 @@ def test_dynamic_shared_memory(emulator: EmulatorExecutor) -> None:
         tile[threadIdx.x] = threadIdx.x;
         __syncthreads();
         if (threadIdx.x < N) C[threadIdx.x] = tile[63 - threadIdx.x];
-        if (alpha == 2.0f) C[0] = tile[64];
+        if (alpha == 2.0f && threadIdx.x == 0) C[0] = tile[64];
     """
     enough = Launch(64, (("M", 1),), shared_bytes=256)
     case = ANY_SHAPE.case(1, 3, 1)
-    np.testing.assert_array_equal(emulator.load(kernel(body, enough)).run(case, data(case)), [63, 62, 61])
+    source = kernel(body, enough, before=DEVICE)
+    np.testing.assert_array_equal(emulator.load(source).run(case, data(case)), [63, 62, 61])
     beyond = ANY_SHAPE.case(1, 3, 1, alpha=2.0)
-    assert "reads 0 bytes after the end of dynamic shared memory" in fails(emulator, kernel(body, enough), beyond)
-    assert "launched with none" in fails(emulator, kernel(body), case)
+    assert "reads 0 bytes after the end of dynamic shared memory" in fails(emulator, source, beyond)
+    assert "shared memory, of which the block has none" in fails(emulator, replace(source, launch=ROW), case)
 
 
-def test_rules_of_the_language(emulator: EmulatorExecutor) -> None:
+def test_other_faults(emulator: EmulatorExecutor) -> None:
     case = ANY_SHAPE.case(1, 1, 70)
     for body, diagnosis in (
-        ("__shared__ float t[2][8]; t[0][K] = 1.0f;", "index 70 is outside the array 'float"),
-        ("C[0] = M + 2147483647;", "a sum overflows 'int'"),
-        ("C[0] = K * 1000000000;", "a product overflows 'int'"),
-        ("C[1ll << 60] = 0.0f;", "an address that no memory has"),
-        ("assert(K < 7);", "assertion failed: K < 7"),
-        ("int zero = M - 1; C[0] = K / zero;", "a division by zero"),
-        ("volatile char big[200000]; big[0] = 1; C[0] = big[0];", "past the end of the thread's stack"),
+        ("C[1ll << 60] = 0.0f;", r"writes at address 0x[0-9a-f]+, which is no operand's \(k.cu:2\)"),
+        ("assert(K < 7);", r": the assertion `K < 7` fails \(k.cu:2\)"),
+        ("int zero = M - 1; C[0] = K / zero;", r": division by zero \(k.cu:2\)"),
+        (
+            "volatile float own[8]; own[K] = 1.0f; C[0] = own[M];",
+            r"writes byte 280 of its 32 bytes of local memory \(k.cu:2\)",
+        ),
     ):
-        assert diagnosis in fails(emulator, kernel(body), case)
+        said = fails(emulator, kernel(body), case)
+        assert re.fullmatch(f"crash: block 0, thread 0 ?{diagnosis}", said), said
 
 
 def test_same_seed_same_run(emulator: EmulatorExecutor) -> None:
-    # What no CUDA kernel has: memory that races unseen. The last of 64 threads to run decides.
-    body = "static int last; last = threadIdx.x; __syncthreads(); if (threadIdx.x == 0) C[blockIdx.x] = last;"
-    loaded = emulator.load(kernel(body))
+    body = """
+        __shared__ int last;
+        atomicExch(&last, threadIdx.x);  // the last of 1024 threads to run decides
+        __syncthreads();
+        if (threadIdx.x == 0) C[blockIdx.x] = last;
+    """
+    loaded = emulator.load(kernel(body, Launch(1024, (("M", 1),))))
     case = ANY_SHAPE.case(4, 4, 1, ldc=4)
     runs = [loaded.run(case, data(case), seed=seed)[:4].tolist() for seed in (0, 1, 2, 3, 1, 2)]
-    assert runs[0] == [63] * 4
+    assert runs[0] == [1023] * 4
     assert runs[1] == runs[4]
     assert runs[2] == runs[5]
     assert len({tuple(run) for run in runs}) == 4
@@ -526,16 +531,16 @@ def test_compile_error_shows_the_line(emulator: EmulatorExecutor) -> None:
     source = kernel("\n    float x = undefined_name;\n")
     with pytest.raises(CandidateFailed) as caught:
         emulator.load(source)
-    assert caught.value.failure.kind == "unjudged", "the CUDA compiler may know what this one does not"
-    assert caught.value.failure.reason.startswith("k.cu:3: ")
-    assert "undefined_name" in caught.value.failure.reason
-    assert caught.value.failure.reason.endswith("in `float x = undefined_name;`")
+    assert caught.value.failure.kind == "compile"
+    assert caught.value.failure.reason == 'kernel.cu(3): error: identifier "undefined_name" is undefined'
 
 
 def test_parameters_must_match(emulator: EmulatorExecutor) -> None:
     right = kernel(NAIVE)
     wrong = KernelSource("k", right.text, ANY_SHAPE, "test", {}, ROW, PARAMETERS[:-1])
-    assert fails(emulator, wrong, ANY_SHAPE.case(1, 1, 1)).startswith("launch: the kernel takes the parameters")
+    takes, passes = "8 8 8 4 4 4 4 4 4 4 4", "8 8 8 4 4 4 4 4 4 4"
+    told = f'launch: the kernel takes parameters of "{takes}" bytes and is launched with "{passes}"'
+    assert fails(emulator, wrong, ANY_SHAPE.case(1, 1, 1)) == told
     with pytest.raises(InvalidInput, match="1025 threads a block"):
         Launch(1025, (("M", 1),))
     case = ANY_SHAPE.case(2, 2, 2)
@@ -557,40 +562,21 @@ def test_a_block_has_no_more_threads_than_the_launch_bounds(emulator: EmulatorEx
 def test_second_load_comes_from_the_store(emulator: EmulatorExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
     source = kernel(NAIVE, before="// a text of its own\n")
     emulator.load(source)
-    monkeypatch.setattr("gemmgen.run.emulator.compiler._call", None)
+    monkeypatch.setattr("gemmgen.run.emulator.ptx.PtxCompilers._compile", None)
     emulator.load(source)
-
-
-def test_another_alignment_of_dynamic_shared_memory_makes_another_program(shared_store: Store) -> None:
-    texts = [f"\n    extern __shared__ __align__({by}) float tile[];\n    C[0] = tile[0] = 1;" for by in (16, 1024)]
-    narrow, wide = (HostCompiler.find().executables(kernel(text), shared_store).watched() for text in texts)
-    assert narrow != wide
-
-
-def test_the_fast_program_is_made_when_it_is_asked_for(
-    shared_store: Store, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    built = []
-    monkeypatch.setattr(HostCompiler, "_build", lambda *_: built.append(1) or b"a program")
-    confinement, runtime = HostCompiler.find().confinement(shared_store), HostCompiler.find().runtime(shared_store)
-    monkeypatch.setattr(HostCompiler, "confinement", lambda *_: confinement)
-    monkeypatch.setattr(HostCompiler, "runtime", lambda *_: runtime)
-    one = HostCompiler.find().executables(kernel("C[0] = 1;"), store)
-    assert one.watched() == b"a program" and len(built) == 1
-    assert one.fast() == one.fast() == b"a program" and len(built) == 2
-    HostCompiler.find().executables(kernel("C[0] = 2;"), store, at_once=True)
-    assert len(built) == 4
 
 
 def test_nothing_is_left_behind(shared_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    open_files = len(list(Path("/proc/self/fd").iterdir()))
-    with EmulatorExecutor(shared_store) as emulator:
-        case = ANY_SHAPE.case(2, 2, 2)
-        emulator.load(kernel(NAIVE, before="// left behind\n")).run(case, data(case))
-        fails(emulator, kernel("C[-5000] = 0.0f;"), case)
+    open_files = []
+    for number in range(2):  # NVRTC's library stays loaded
+        with EmulatorExecutor(shared_store) as emulator:
+            case = ANY_SHAPE.case(2, 2, 2)
+            emulator.load(kernel(NAIVE, before=f"// left behind: {number}\n")).run(case, data(case))
+            fails(emulator, kernel("C[-5000] = 0.0f;"), case)
+        open_files.append(len(list(Path("/proc/self/fd").iterdir())))
     assert list(tmp_path.iterdir()) == []
-    assert len(list(Path("/proc/self/fd").iterdir())) == open_files
+    assert open_files[0] == open_files[1]
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

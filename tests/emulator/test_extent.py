@@ -87,7 +87,7 @@ def test_a_right_kernel_reaches_all_of_it(situation: Situation, apart, emulator:
     ("old", "new", "words"),
     [
         ("C + Offset(m) * s.ldc", "C + unsigned(m) * unsigned(s.ldc)", "reads the padding of C at row 0, column 2147"),
-        ("B[Offset(n) * s.ldb", "B[n * s.ldb", "a product overflows 'int'"),
+        ("B[Offset(n) * s.ldb", "B[n * s.ldb", "block 0, thread 2 reads 1048568 bytes before the start of B"),
         ("A += matrix * s.stride_a;", "A += int(matrix * s.stride_a);", "reads the padding of A at row"),
     ],
 )
@@ -115,7 +115,7 @@ def test_what_no_machine_has_room_for_is_not_judged(emulator: EmulatorExecutor) 
 def test_a_verdict_names_the_distances(emulator: EmulatorExecutor) -> None:
     verdict = verify(emulator, edited("B[Offset(n) * s.ldb", "B[n * s.ldb"), examples=20, runs=1)
     assert verdict.failure is not None
-    assert "a product overflows 'int'" in verdict.failure.reason
+    assert "bytes before the start of B" in verdict.failure.reason
     assert f"for the kernel lda = {LINES[1].lda}, ldb = " in verdict.failure.reason
 
 

@@ -148,7 +148,7 @@ def test_a_kernel_that_does_not_compile_is_found(
 ) -> None:
     plant(monkeypatch, "float acc", "flaot acc")
     report = fuzz(lanes, "emulator", LIMITS, [NAIVE], tmp_path, Budget(situations=40))
-    assert report.found is not None and report.found.failure.kind == "unjudged" and report.found.situation is None
+    assert report.found is not None and report.found.failure.kind == "compile" and report.found.situation is None
     ((path, entry),) = entries(tmp_path)
     assert path == report.path and entry.situation is None
 

@@ -10,7 +10,7 @@ import pytest
 
 from gemmgen.kernel.families import BATCHED, SKINNY
 from gemmgen.kernel.families.base import check
-from gemmgen.kernel.render import render
+from gemmgen.kernel.render import environment, render
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import ARCHS
@@ -25,6 +25,10 @@ from gemmgen.verification.data import make_operands
 from gemmgen.verification.situation import Situation
 
 PROBLEM = Problem(4, 8, 6, batch=None, pointers=True)
+CP_ASYNC = """
+//% from "device/cp_async.cu" import cp_async
+${ cp_async() }
+"""
 BATCH = PROBLEM.case(batch=7)
 LARGE = Problem(128, 128, 128, batch=None, pointers=True)  # so large that seeds other than 0 do not watch it
 
@@ -40,7 +44,8 @@ def by_hand(body: str, problem: Problem = PROBLEM) -> KernelSource:
         *(Parameter(name, "int") for name in problem.runtime_names),
         *(Parameter(name, T) for name in ("alpha", "beta")),
     )
-    text = f"{head} {{\nconst int p = blockIdx.x;\n{body}\n}}\n"
+    functions = environment(problem.types).from_string(CP_ASYNC).render()
+    text = f"{functions}{head} {{\nconst int p = blockIdx.x;\n{body}\n}}\n"
     return KernelSource("k", text, problem, "test", {}, Launch(1, (("batch", 1),)), parameters)
 
 
@@ -151,7 +156,7 @@ def test_writes_between_many_matrices_are_found_where_nobody_watches(emulator: E
     case = LARGE.case(batch=GUARDED_MATRICES + 1)
     assert emulator.load(by_hand("", LARGE)).watched(case, seed=1) == 0
     reason = failure(emulator, "if (p == 2) C[p][128 * 128 + 3] = 1;", case, seed=1)
-    assert "the kernel writes outside C: 3 elements after the end of matrix 2" in reason
+    assert "block 2, thread 0 writes 12 bytes after the end of matrix 2 of C" in reason
 
 
 def test_a_race_names_the_matrix(emulator: EmulatorExecutor) -> None:

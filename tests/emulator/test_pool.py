@@ -29,6 +29,7 @@ from gemmgen.pool.worker import CPU, GPU
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import COMPILER
+from gemmgen.run.emulator.program import KIND
 from gemmgen.support.child import ChildDied, child_environment
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.verification import fuzz as fuzzing
@@ -70,7 +71,11 @@ def test_a_worker_that_measures_has_others_compile(shared_cache: Path) -> None:
     job = TuneJob(Problem(40, 24, 32), "emulator", "sm_90", "naive", 2, 0, "time", "")
     with SpecCluster(scheduler=scheduler, workers={}, silence_logs="error") as made:
         command = [sys.executable, "-c", FARM, made.scheduler_address]
-        environment = {**child_environment(), "XDG_CACHE_HOME": str(shared_cache / "farm")}
+        own = shared_cache / "farm"  # without the results of other tests
+        (own / "gemmgen").mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            (own / "gemmgen" / KIND).symlink_to(shared_cache / "gemmgen" / KIND)
+        environment = {**child_environment(), "XDG_CACHE_HOME": str(own)}
         workers = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
         try:
             made.wait_for_workers(3, timeout=60)

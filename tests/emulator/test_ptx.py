@@ -15,7 +15,6 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.emulator.ptx import translated
 from gemmgen.support.files import Store
 from gemmgen.verification import selfcheck
 from gemmgen.verification.edits.ptx import PTX_EDITS
@@ -82,6 +81,14 @@ RESULTS: tuple[tuple[str, str, tuple[tuple[str, int], ...], int], ...] = (
     ("min.u32", "r", (("r", 0xFFFFFFFF), ("r", 1)), 1),
     ("max.s32", "r", (("r", 0xFFFFFFFF), ("r", 1)), 1),
     ("max.u64", "l", (("l", 2**63), ("l", 1)), 2**63),
+    ("min.relu.s32", "r", (("r", 0xFFFFFFFF), ("r", 1)), 0),
+    ("max.relu.s32", "r", (("r", 0xFFFFFFFE), ("r", 0xFFFFFFFF)), 0),
+    ("add.u16x2", "r", (("r", 0x0001FFFF), ("r", 0x00020003)), 0x00030002),
+    ("min.u16x2", "r", (("r", 0xFFFF0001), ("r", 0x00000002)), 0x00000001),
+    ("max.s16x2", "r", (("r", 0xFFFF0001), ("r", 0x00000002)), 0x00000002),
+    ("max.relu.s16x2", "r", (("r", 0xFFFF0003), ("r", 0xFFFE0002)), 0x00000003),
+    ("vabsdiff4.u32.u32.u32", "r", (("r", 0x05FF0003), ("r", 0x03000100), ("r", 9)), 0x02FF0103),
+    ("vabsdiff4.u32.u32.u32.add", "r", (("r", 0x05FF0003), ("r", 0x03000100), ("r", 9)), 9 + 2 + 255 + 1 + 3),
     ("and.b32", "r", (("r", 0xFF0F), ("r", 0x0FF0)), 0x0F00),
     ("or.b32", "r", (("r", 0xFF0F), ("r", 0x0FF0)), 0xFFFF),
     ("xor.b64", "l", (("l", 0xFF0F), ("l", 0x0FF0)), 0xF0FF),
@@ -217,15 +224,16 @@ def literal(constraint: str, bits: int) -> str:
 
 
 def check(number: int, row: tuple[str, str, tuple[tuple[str, int], ...], int]) -> str:
-    """A block of C++ that holds the instruction's result against the table's."""
+    """A block of C++ that holds the instruction's result against the table's; an approximation may be 3 ulps off."""
     instruction, result, operands, expected = row
     listed = ", ".join(f"%{i}" for i in range(len(operands) + 1))
     given = ", ".join(f'"{constraint}"({literal(constraint, bits)})' for constraint, bits in operands)
     name = f"{re.sub('[^a-zA-Z0-9]', '_', instruction)}_{number}"
     bits = {"f": f"__float_as_uint({name})", "d": f"__double_as_longlong({name})"}.get(result, name)
+    bits, ulps = f"static_cast<unsigned long long>({bits})", 3 if ".approx" in instruction else 0
     return (
         f'    {{ {CTYPES[result]} {name}; asm("{instruction} {listed};" : "={result}"({name}) : {given}); '
-        f"assert(static_cast<unsigned long long>({bits}) == {expected}ull); }}\n"
+        f"assert({bits} - {expected}ull + {ulps} <= {2 * ulps}); }}\n"
     )
 
 
@@ -270,7 +278,7 @@ STATEMENTS = r"""
     asm("mov.b64 {%0, %1}, %2;" : "=r"(x), "=r"(y) : "l"(counter_bits));
     assert(x == 1 && y == 2);
     x = 3;
-    asm("add.u32 %[sum], %[sum], %[term];" : [sum] "+r"(x) : [term] "r"(4u));
+    asm("add.u32 %0, %0, %1;" : "+r"(x) : "r"(4u));
     assert(x == 7);
     // Shared memory.
     if (t < 64) asm volatile("st.shared.u32 [%0], %1;" :: "r"(shared + 4 * t), "r"(t * t) : "memory");
@@ -404,34 +412,3 @@ def test_right_edits_of_tensor_kernels_pass(name: str, emulator: EmulatorExecuto
     edit = next(edit for edit in PTX_EDITS if edit.name == name)
     verdict = verify(emulator, selfcheck.edited(edit, parse_arch(DEFAULT_ARCH).limits), examples=6, shrink=False)
     assert verdict.passed, verdict.failure
-
-
-def test_text_keeps_its_lines_and_what_is_hidden_may_be_anything() -> None:
-    text = (
-        'void f() {\na;\nasm volatile(\n  "bar.sync 0;" /* "x" */\n  ::: "memory");\n}\n'
-        '#define M(x) asm("mov.u32 %0, 1;" \\\n  : "=r"(x))\n'
-    )
-    after = translated(text)
-    assert after.count("\n") == text.count("\n") and "asm" not in re.sub("gemmgen_asm", "", after)
-    assert "\\\n" in after
-    assert "static_assert(false" in translated('asm("made.up.b32 %0;" : "=r"(x));')
-    hidden = '#ifdef __CUDACC__\nasm("made.up;");\n#endif\n'
-    assert translated("// asm(\n") == "// asm(\n" and translated(hidden) == hidden
-    assert "static_assert" in translated(hidden.replace("#endif", '#else\nasm("made.up;");\n#endif'))
-
-
-def test_asm_outside_of_functions_is_not_run() -> None:
-    known, lacks = 'asm("membar.gl;");', "asm outside of functions"
-    for inside in (
-        f"void f() {{ {known} }}",
-        f"namespace a {{ void f() {{ if (x) {{ {known} }} }} }}",
-        f"#define M {known}",
-    ):
-        assert "fence" in translated(inside) and lacks not in translated(inside)
-    for outside in (
-        known,
-        f"namespace {{ {known} }}",
-        f'extern "C" {{ void f() {{}} {known} }}',
-        "asm(\".incbin 'x'\");",
-    ):
-        assert lacks in translated(outside) and "fence" not in translated(outside)

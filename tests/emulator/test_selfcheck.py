@@ -14,7 +14,7 @@ from gemmgen.problem.device import ARCHS, DEVICES
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.target import Target
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug
+from gemmgen.verification.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug, Diagnosis
 from gemmgen.verification.edits import EDITS
 from gemmgen.verification.journal import Journal, VerifyJob
 from gemmgen.verification.lanes import Lanes, emulate_many
@@ -93,7 +93,7 @@ def test_a_seeded_bug_is_found(bug, emulator):
 
 
 def test_a_failure_is_shrunk_where_its_diagnosis_is_not_the_one_expected(emulator, monkeypatch):
-    """A large alpha meets undefined behaviour first; the smallest situation shows what is wrong."""
+    """Here the smallest situation alone shows it: one element of C."""
     asked = []
 
     def verdicts(lanes, jobs, on_done=None):
@@ -101,10 +101,9 @@ def test_a_failure_is_shrunk_where_its_diagnosis_is_not_the_one_expected(emulato
         return [job.verdict(emulator) for job in jobs]
 
     monkeypatch.setattr(Lanes, "verdicts", verdicts)
-    names = ("an old NaN counts as 0 where beta = 0", "sums in float")
-    found = [(bug, bug.subject.name) for bug in BUGS if bug.name in names]
-    bugs = [bug for bug, kernel in found if kernel in ("naive rr", "naive s8 to s32, rr")]
-    assert [outcome.trouble for outcome in try_bugs(on(emulator), bugs)] == [None, None]
+    anywhere = Bug("the last product is left out", "value", NAIVE_RR, "k < s.K;", "k < s.K - (s.K > 9);", (VALUE,))
+    smallest = replace(anywhere, diagnoses=(Diagnosis("wrong", "; 1 elements wrong"),))
+    assert [outcome.trouble for outcome in try_bugs(on(emulator), [anywhere, smallest])] == [None, None]
     assert asked == [[False, False], [True]]
 
 
@@ -177,7 +176,7 @@ def test_kernels_are_verified_side_by_side(emulator):
     jobs = [VerifyJob(source, examples=10) for source in (wrong, right, broken)]
     verdicts = emulate_many(emulator, jobs, lambda job, verdict: done.append(job), processes=1)
     assert done == jobs, "one process takes one after the other"
-    assert [verdict.failure and verdict.failure.kind for verdict in verdicts] == ["wrong", None, "unjudged"]
+    assert [verdict.failure and verdict.failure.kind for verdict in verdicts] == ["wrong", None, "compile"]
     ((alarm, verdict),) = check_kernels(on(emulator, processes=1), [right, wrong])
     assert alarm == wrong and verdict.failure is not None and verdict.failure.kind == "wrong"
 
@@ -193,12 +192,15 @@ def test_equal_machine_code_is_proof(store):
 
 
 def test_a_mutant_that_nobody_compiles_is_told_from_one_that_is_not_judged(emulator):
-    """And one with a function that the emulator lacks is no mistake where its machine code is the original's."""
+    """And one with what the emulator lacks is no mistake where its machine code is the original's."""
     right = rendered(NAIVE_RR, LIMITS)
-    changed = ("fmaf(a, b, no_such)", "fmaf(a, b, acc + __vsads4(1, 2))", "fmaf(a, b, false ? __vsads4(1, 2) : acc)")
+    changed = (
+        ("fmaf(a, b, acc)", "fmaf(a, b, no_such)"),
+        ("fmaf(a, b, acc)", "fmaf(a, b, acc + __fns(1, 0, 2))"),
+        ("float acc = 0.0f;", 'float acc = 0.0f; asm volatile("{ .reg .b32 unused; fns.b32 unused, 1, 0, 2; }");'),
+    )
     mutants = [
-        Mutant("fma", 67, "", new, right, replace(right, text=right.text.replace("fmaf(a, b, acc)", new)))
-        for new in changed
+        Mutant("fma", 67, old, new, right, replace(right, text=right.text.replace(old, new))) for old, new in changed
     ]
     outcomes = try_mutants(on(emulator, processes=1), mutants, examples=5)
     assert [(one.counts, one.judged, one.survived) for one in outcomes] == [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
@@ -62,12 +64,20 @@ def test_the_emulator_has_the_bits_of_the_card(path: Path, emulator: EmulatorExe
 
 
 def test_an_instruction_that_the_architecture_lacks_is_not_judged(emulator: EmulatorExecutor) -> None:
-    vectors = random_vectors(MMAS["mma_m16n8k32_e4m3"], 32, products=1, seed=1)
-    with pytest.raises(CandidateFailed, match="sm_90 has no mma_m16n8k32_e4m3: it converts to f16") as caught:
+    vectors = random_vectors(MMAS["mma_m16n8k32_e4m3"], 32, products=2, seed=1)
+    with pytest.raises(
+        CandidateFailed, match=r"\.f32\.e4m3\.e4m3\.f32`: it is no matrix instruction of sm_90"
+    ) as caught:
         vectors.run(emulator, "sm_90")
     assert caught.value.failure.kind == "unjudged"
 
 
+FUNCTIONS = """
+//% from "device/ldmatrix.cu" import ldmatrix
+//% from "device/mma.cu" import mma
+${ ldmatrix(((4, false), (4, true), (2, false)), ((4, false), (4, true))) }
+${ mma([instruction]) }
+"""
 MATRICES = """
     const int lane = threadIdx.x, g = lane / 4, t = lane % 4;
     __shared__ __align__(16) unsigned short M[32][16], W[32][16];  // a row of a matrix takes the first half of a line
@@ -89,17 +99,27 @@ MATRICES = """
     for (int i = 0; i < 8; ++i) assert(W[lane][i] == 8 * lane + i);
     if (lane < 8) C[blockIdx.x * 8 + lane] = 1;
 """
+USED = "C[lane] = r[0];"
 # What goes wrong where K says so, and what is said of it.
 WRONG = {
-    2: ("ldmatrix_x4(r, M[lane] + 4);", r"crash .*of a row at an address that 16 does not divide \(byte \d+ of M\)"),
-    3: ("ldmatrix_x4(r, M[lane + 1]);", r"crash .*thread 31: ldmatrix of a row outside shared memory .* of M"),
-    4: ("ldmatrix_x4(r, C);", "crash .*ldmatrix of a row outside shared memory"),
-    5: ("M[lane][0] = 1; ldmatrix_x4(r, M[31 - lane]);", "race .*data race on shared memory: .* reads byte .* of M at"),
+    2: (
+        "ldmatrix_x4(r, M[lane] + 4);",
+        r"crash .*reads 16 bytes at a misaligned address, which 16 does not divide \(byte 8 of M\)",
+    ),
+    3: ("ldmatrix_x4(r, M[lane + 1]);", r"crash .*thread 31 reads 0 bytes after the end of M"),
+    4: ("ldmatrix_x4(r, C);", r"crash .*thread 0 reads \d+ bytes (before the start|after the end) of [MW] "),
+    5: (
+        f"M[lane][0] = 1; ldmatrix_x4(r, M[31 - lane]); {USED}",
+        r"race .*shared memory: .* writes byte \d+ of M at .*, thread \d+ reads it at",
+    ),
     6: ("ldmatrix_x4(r, M[lane]); M[31 - lane][0] = 1;", "race .*data race on shared memory: .* reads byte .* of M at"),
     7: ("stmatrix_x4(W[0], r);", "race .*data race on shared memory: .* writes byte \\d+ of W at"),
-    8: ("if (lane == 3) return; ldmatrix_x4(r, M[lane]);", "crash .*lane 3 has exited and takes no part"),
-    9: ("if (lane < 16) ldmatrix_x4(r, M[lane]);", "crash .*(barrier divergence|has exited)"),
-    10: ("ldmatrix_x4(r, W[lane]);", "crash .*reads byte .* of W at .*, which no thread has written"),
+    8: (
+        "if (lane == 3) return; ldmatrix_x4(r, M[lane]);",
+        "crash .*of a whole warp by 31 lanes: the others have exited",
+    ),
+    9: ("if (lane < 16) ldmatrix_x4(r, M[lane]);", "crash .*divergence.*16 of 32 threads wait at the warp collective"),
+    10: (f"ldmatrix_x4(r, W[lane]); {USED}", "crash .*reads byte .* of W at .*, which no thread has written"),
     11: (
         "ldmatrix_x4(r, M[lane]); mma_m16n8k16_bf16(d, r, two); __syncwarp(); M[lane][0] = 8 * lane; __syncwarp();",
         "",
@@ -111,6 +131,7 @@ def matrices_kernel() -> KernelSource:
     problem = Problem(8, 8, None)
     cases = "\n".join(f"    if (K == {k}) {{ float d[4] = {{}}; {text} (void)d; }}" for k, (text, _) in WRONG.items())
     body = MATRICES.replace("    unsigned r[4], two[2];\n", f"    unsigned r[4] = {{}}, two[2] = {{}};\n{cases}\n")
+    functions = environment(problem.types).from_string(FUNCTIONS).render(instruction=MMAS["mma_m16n8k16_bf16"])
     head = 'extern "C" __global__ void __launch_bounds__(32) k(const float* A, const float* B, float* C, int K)'
     parameters = (
         Parameter("A", "const float*"),
@@ -118,7 +139,9 @@ def matrices_kernel() -> KernelSource:
         Parameter("C", "float*"),
         Parameter("K", "int"),
     )
-    return KernelSource("k", f"{head} {{{body}}}\n", problem, "test", {}, Launch(32, (("M", 8),)), parameters)
+    return KernelSource(
+        "k", f"{functions}{head} {{{body}}}\n", problem, "test", {}, Launch(32, (("M", 8),)), parameters
+    )
 
 
 def launch(emulator: EmulatorExecutor, k: int, seed: int = 0) -> None:
@@ -142,4 +165,5 @@ def test_what_is_wrong_about_a_matrix_is_told_with_its_line(k: int, emulator: Em
     with pytest.raises(CandidateFailed, match=WRONG[k][1]) as caught:
         launch(emulator, k)
     lines = enumerate(matrices_kernel().text.splitlines(), 1)
-    assert f"k.cu:{next(number for number, line in lines if f'K == {k})' in line)}" in str(caught.value)
+    line = next(number for number, line in lines if f"K == {k})" in line)
+    assert re.search(rf"(k\.cu:|called from line ){line}\b", str(caught.value)), caught.value

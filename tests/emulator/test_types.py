@@ -1,8 +1,7 @@
-"""Kernels of every element type compute the right thing, and the host's conversions are those of the types."""
+"""Kernels of every element type compute the right thing, and its conversions are those of the types."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -14,14 +13,14 @@ from gemmgen.kernel.families import NAIVE, SIMT, SKINNY, Family
 from gemmgen.kernel.families.base import check
 from gemmgen.kernel.naming import parse_name
 from gemmgen.kernel.render import environment, render
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import MADE_BY, KernelSource, Launch, parameters
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
-from gemmgen.run.emulator.compiler import RUNTIME, HostCompiler
-from gemmgen.run.emulator.driver import EmulatorExecutor
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import Operands
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import THOROUGH, verify
@@ -61,54 +60,33 @@ def computes(emulator: EmulatorExecutor, source: KernelSource, examples: int) ->
     assert verdict.passed, f"{verdict.situation}: {verdict.failure}"
 
 
+# C[i] of A[i], of another type.
 CONVERT = """
-#include "convert.hpp"
-#include <stdio.h>
-int main() {
-  float value;
-  while (fread(&value, 4, 1, stdin) == 1) {
-    const unsigned short halves[] = {f16_from_float(value), bf16_from_float(value)};
-    const unsigned char bytes[] = {e4m3_from_float(value), e5m2_from_float(value)};
-    fwrite(halves, 2, 2, stdout);
-    fwrite(bytes, 1, 2, stdout);
-  }
-}
-"""
-WIDEN = """
-#include "convert.hpp"
-#include <stdio.h>
-int main() {
-  for (unsigned bits = 0; bits < 65536; ++bits) {
-    const float value = float_from_f16(bits);
-    fwrite(&value, 4, 1, stdout);
-  }
-  for (unsigned bits = 0; bits < 256; ++bits) {
-    const float value = float_from_e4m3(bits);
-    fwrite(&value, 4, 1, stdout);
-  }
-  for (unsigned bits = 0; bits < 256; ++bits) {
-    const unsigned halves = halves_from_e4m3(bits | (255 - bits) << 8);
-    const float values[] = {float_from_f16(halves), float_from_f16(halves >> 16)};
-    fwrite(values, 4, 2, stdout);
-  }
+//% from "device/convert.cu" import element_types
+${ element_types() }
+
+extern "C" __global__ void __launch_bounds__(256) k(const ${ element.A }* A, ${ element.C }* C, int M)
+{
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (i < M) C[i] = static_cast<${ element.C }>(A[i]);
 }
 """
 
 
-def run(program: str, given: bytes, folder: object) -> bytes:
-    command = [
-        *HostCompiler.find().command,
-        "-std=c++17",
-        "-O1",
-        f"-I{RUNTIME}",
-        "-x",
-        "c++",
-        "-",
-        "-o",
-        f"{folder}/run",
-    ]
-    subprocess.run(command, input=program.encode(), check=True)
-    return subprocess.run([f"{folder}/run"], input=given, capture_output=True, check=True).stdout
+def converted(
+    emulator: EmulatorExecutor, given: npt.NDArray[np.generic], types: str, arch: str
+) -> npt.NDArray[np.generic]:
+    """`given`, of the first of `types`, as the last of them."""
+    problem = Problem(None, 1, 1, types=Types.parse(types))
+    text = f"{MADE_BY}a test --arch {arch}\n{environment(problem.types, arch).from_string(CONVERT).render()}"
+    launch = Launch(256, (("M", 256),))
+    taken = [one for one in parameters(problem, launch) if one.name in ("A", "C", "M")]
+    kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, tuple(taken)))
+    case = problem.case(m=len(given))
+    b, c = np.zeros(case.b.elements, problem.types.b.numpy), np.zeros(case.c.elements, problem.types.c.numpy)
+    result = kernel.run(case, Operands(given, b, c), watch=False)
+    kernel.close()
+    return result
 
 
 def near_every_number() -> npt.NDArray[np.float32]:
@@ -129,28 +107,22 @@ def near_every_number() -> npt.NDArray[np.float32]:
     return given[~np.isnan(given)]
 
 
-def assert_stored(given: npt.NDArray[np.float32], stored: npt.NDArray[np.void]) -> None:
-    """Fields of `stored` are the codes that their types have for `given`."""
-    for name in stored.dtype.names or ():
-        dtype = NARROW[name]
-        want = dtype.encode(given).view(dtype.bits)
-        wrong = np.flatnonzero(stored[name] != want)
-        assert not len(wrong), f"{name} of {given[wrong[0]]!r} is {stored[name][wrong[0]]:#x}, not {want[wrong[0]]:#x}"
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])  # by arithmetic, and by instructions
+@pytest.mark.parametrize("label", NARROW)
+def test_stores_round_as_the_types_do(label: str, arch: str, emulator: EmulatorExecutor) -> None:
+    given, dtype = near_every_number(), NARROW[label]
+    stored = converted(emulator, given, f"f32,f32,{label}", arch).view(dtype.bits)
+    want = dtype.encode(given).view(dtype.bits)
+    wrong = np.flatnonzero(stored != want)
+    assert not len(wrong), f"{given[wrong[0]]!r} is stored as {stored[wrong[0]]:#x}, not {want[wrong[0]]:#x}"
 
 
-def test_the_host_stores_as_the_types_do(tmp_path: object) -> None:
-    given = near_every_number()
-    out = run(CONVERT, given.tobytes(), tmp_path)
-    assert_stored(given, np.frombuffer(out, [(name, dtype.bits) for name, dtype in NARROW.items()]))
-
-
-def test_the_host_reads_every_number(tmp_path: object) -> None:
-    found = np.frombuffer(run(WIDEN, b"", tmp_path), np.float32)
-    halves = DType.F16.decode(np.arange(65536, dtype=np.uint16).view(np.float16))
-    bytes_ = DType.E4M3.decode(np.arange(256, dtype=np.uint8).view(DType.E4M3.numpy))
-    np.testing.assert_array_equal(
-        found.astype(np.float64), np.concatenate([halves, bytes_, np.stack([bytes_, bytes_[::-1]], 1).ravel()])
-    )
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("label", NARROW)
+def test_every_number_is_read_as_what_it_is(label: str, arch: str, emulator: EmulatorExecutor) -> None:
+    dtype = NARROW[label]
+    codes = np.arange(2 ** (8 * dtype.bits.itemsize), dtype=dtype.bits).view(dtype.numpy)
+    np.testing.assert_array_equal(converted(emulator, codes, f"{label},f32,f32", arch), dtype.decode(codes))
 
 
 @pytest.mark.parametrize(
@@ -217,69 +189,3 @@ def test_older_architectures_convert_by_arithmetic(
     check(family, problem, made, ARCHS[arch].limits)
     source = render(problem, family, made, arch)
     computes(emulator, source, EXAMPLES)
-
-
-COMPUTED = """
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#define __device__
-#define __forceinline__
-static unsigned __float_as_uint(float value) { unsigned bits; memcpy(&bits, &value, 4); return bits; }
-static float __uint_as_float(unsigned bits) { float value; memcpy(&value, &bits, 4); return value; }
-static unsigned min(unsigned a, unsigned b) { return a < b ? a : b; }
-"""
-COMPUTED_MAIN = """
-int main() {
-  for (unsigned bits = 0; bits < 256; ++bits) {
-    const float value = widen_e4m3(bits);
-    fwrite(&value, 4, 1, stdout);
-  }
-  float value;
-  while (fread(&value, 4, 1, stdin) == 1) {
-    const unsigned short bf16 = round_to_bf16(value);
-    const unsigned char bytes[] = {round_to_e4m3(value), round_to_e5m2(value)};
-    fwrite(&bf16, 2, 1, stdout);
-    fwrite(bytes, 1, 2, stdout);
-  }
-}
-"""
-
-
-def test_conversions_by_arithmetic_are_those_of_the_types(tmp_path: object) -> None:
-    texts = []
-    for label in ("bf16", "e4m3", "e5m2"):
-        made = environment(Types.parse(f"f32,f32,{label}"), "sm_75")
-        texts.append(made.get_template("device/convert.cu").make_module().element_types(reads_c=label == "e4m3"))
-    given = near_every_number()
-    out = run(COMPUTED + "".join(texts) + COMPUTED_MAIN, given.tobytes(), tmp_path)
-    widened = np.frombuffer(out[:1024], np.float32)
-    stored = [(name, NARROW[name].bits) for name in ("bf16", "e4m3", "e5m2")]
-    numbers = DType.E4M3.decode(np.arange(256, dtype=np.uint8).view(DType.E4M3.numpy))
-    np.testing.assert_array_equal(widened.astype(np.float64), numbers)
-    assert_stored(given, np.frombuffer(out[1024:], stored))
-
-
-DOTS = """
-#include "convert.hpp"
-#include <stdio.h>
-int main() {
-  unsigned words[3];
-  while (fread(words, 4, 3, stdin) == 3) {
-    const unsigned a = words[0], b = words[1], c = words[2];
-    const int sums[] = {__dp4a(int(a), int(b), int(c)), int(__dp4a(a, b, c)), dp4a_us(a, int(b), int(c))};
-    fwrite(sums, 4, 3, stdout);
-  }
-}
-"""
-
-
-def test_the_host_multiplies_bytes_as_the_gpu_does(tmp_path: object) -> None:
-    """Four products of signed bytes, of unsigned ones, and of both; sums wrap around."""
-    words = np.random.default_rng(0).integers(0, 2**32, (1000, 3), np.uint32)
-    words[:2] = [[2**31, 2**31, 2**31 - 1], [2**32 - 1] * 3]
-    found = np.frombuffer(run(DOTS, words.tobytes(), tmp_path), np.uint32).reshape(-1, 3)
-    for column, (a, b) in enumerate([("i1", "i1"), ("u1", "u1"), ("u1", "i1")]):
-        products = words[:, :1].copy().view(a).astype(np.int64) * words[:, 1:2].copy().view(b).astype(np.int64)
-        np.testing.assert_array_equal(found[:, column], (products.sum(1) + words[:, 2]) % 2**32)

@@ -162,15 +162,12 @@ def _tame(dtype: DType, some: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return dtype.encode(values).view(np.uint8).reshape(some.shape)
 
 
-def test_registers_of_a_may_be_read_and_not_written_before_the_wait(emulator: EmulatorExecutor) -> None:
+def test_registers_of_a_may_be_read_before_the_wait(emulator: EmulatorExecutor) -> None:
     source, name = kernel_source(), "bf16 A in registers"
     number = list(PRODUCTS).index(name) + 1
     start = source.text.index(f"if (alpha == {number})")
-    touched = "assert(a[threadIdx.x % 4] != 1); if (beta == 2) ++a[threadIdx.x % 4]; wgmma_wait<0>();"
-    body = source.text[start:].replace("wgmma_wait<0>();", touched, 1)
+    body = source.text[start:].replace("wgmma_wait<0>();", "assert(a[1] != 1); wgmma_wait<0>();", 1)
     kernel = emulator.load(replace(source, text=source.text[:start] + body))
     given = Operands(*(np.full(matrix.elements, 64, matrix.dtype.numpy) for matrix in PROBLEM.case().matrices))
     kernel.run(PROBLEM.case(alpha=number, beta=1), given)
-    with pytest.raises(CandidateFailed, match=r"writes registers in flight: those of the wgmma at k\.cu:\d+"):
-        kernel.run(PROBLEM.case(alpha=number, beta=2), given)
     kernel.close()

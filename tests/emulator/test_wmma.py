@@ -62,16 +62,15 @@ def run(emulator: EmulatorExecutor, old: str, new: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("wmma_load_b_col(b[j]", "wmma_load_b_row(b[j]", "wmma_row_col_bf16 of a fragment of B that was loaded in the"),
-        ("wmma_load_a_row(a[i]", "if (k > 0) wmma_load_a_row(a[i]", "of a fragment of A that nobody has loaded"),
-        ("[step], PITCH_A)", "[step], 20)", "wmma_load_a of lines that are no multiple of 16 bytes apart"),
-        ("&As[warp_m + 16 * i]", "&As[warp_m + 16 * i + 8]", "wmma_load_a of a line outside shared memory"),
+        ("wmma_load_a_row(a[i], &As[warp_m + 16 * i][step], PITCH_A);", ";", "a value that nobody has given"),
+        ("[step], PITCH_A)", "[step], 20)", "a wmma of lines 40 bytes apart, no multiple of 16"),
+        ("&As[warp_m + 16 * i]", "&As[warp_m + 16 * i + 8]", r"reads \d+ bytes after the end of As"),
+        ("[step], PITCH_A)", "[step] + lane, PITCH_A)", "a wmma of another matrix than thread 32's"),
         (
             "wmma_store(sums[warp][0]",
             "wmma_store(sums[warp][0] + 4",
-            "wmma_store of lines at an address that 32 does not",
+            r"a wmma of lines at an address that 32 does not divide \(byte 16 of sums\)",
         ),
-        ("a[i], b[j]);", "a[i], b[j]), acc[i][j].registers[0] *= 2;", "no member named 'registers'"),
     ],
 )
 def test_what_is_wrong_about_a_fragment_is_told(old: str, new: str, said: str, emulator: EmulatorExecutor) -> None:

@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_16x16x16_sm90_084292e6
+// gemm_f32_rr_bB_16x16x16_sm90_600c75a9
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -122,7 +122,6 @@ __device__ __forceinline__ ThreadOrigin lane_origin(int lane)
     return {lane_m * FM, lane_n * FN};
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -149,7 +148,6 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
 // Start this thread's copies of MB matrices A to shared memory, as far as the batch has so many.
 __device__ __forceinline__ void copy_a(const float* batch, Shape s, int first, MatrixA* shared)
@@ -263,7 +261,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_16x16x16_sm90_084292e6(
+gemm_f32_rr_bB_16x16x16_sm90_600c75a9(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

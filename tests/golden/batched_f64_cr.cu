@@ -1,4 +1,4 @@
-// gemm_f64_cr_b1000_24x32x40_sm90_f367304f
+// gemm_f64_cr_b1000_24x32x40_sm90_eb02358d
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 1000 products
@@ -124,12 +124,10 @@ __device__ __forceinline__ ThreadOrigin lane_origin(int lane)
     return {lane_m * FM, lane_n * FN};
 }
 
-#ifdef __CUDACC__
 // Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
 // Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
 __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-#endif  // __CUDACC__
 
 // This thread's copies of MB matrices A to shared memory.
 __device__ __forceinline__ void copy_a(const double* batch, Shape s, int first, MatrixA* shared)
@@ -244,7 +242,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_cr_b1000_24x32x40_sm90_f367304f(
+gemm_f64_cr_b1000_24x32x40_sm90_eb02358d(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

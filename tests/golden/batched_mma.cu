@@ -1,4 +1,4 @@
-// gemm_bf16_rr_bB_32x32x32_sm90_78fe49a6
+// gemm_bf16_rr_bB_32x32x32_sm90_d314a8af
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -18,7 +18,6 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
@@ -26,7 +25,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -109,7 +107,6 @@ __device__ __forceinline__ Words<N> load_words(const void* from)
     return *static_cast<const Words<N>*>(from);
 }
 
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
 // in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
@@ -121,7 +118,6 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned 
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif  // __CUDACC__
 
 // A lane's first row and column of C, TM and TN of which it has. Which of them, and which k, an instruction calls its
 // own is free while A, B and C agree: row g + 8 h of instruction i is row g * TM + 2 * i + h here, column c of
@@ -219,17 +215,15 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
     for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
-#ifdef __CUDACC__
 // Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
 // Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
 __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-#endif  // __CUDACC__
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_bB_32x32x32_sm90_78fe49a6(
+gemm_bf16_rr_bB_32x32x32_sm90_d314a8af(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_1e4f45df
+// gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_3ae506d3
 //
 //     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -95,7 +95,6 @@ __device__ __forceinline__ Words<N> load_words(const void* from)
     return *static_cast<const Words<N>*>(from);
 }
 
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
 // in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
@@ -107,7 +106,6 @@ __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif  // __CUDACC__
 
 // A lane's first row and column of C, TM and TN of which it has. Which of them, and which k, an instruction calls its
 // own is free while A, B and C agree: row g + 8 h of instruction i is row g * TM + 2 * i + h here, column c of
@@ -225,7 +223,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_1e4f45df(
+gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_3ae506d3(
     const F16* const* __restrict__ A_array,
     const F16* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_pB_16x16x16_sm90_8ce1b282
+// gemm_f32_rr_pB_16x16x16_sm90_da073064
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products, whose matrices lie where A_array, B_array and C_array say
@@ -119,7 +119,6 @@ __device__ __forceinline__ ThreadOrigin lane_origin(int lane)
     return {lane_m * FM, lane_n * FN};
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -146,7 +145,6 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
 // Start this thread's copies of MB matrices A to shared memory, as far as the batch has so many.
 __device__ __forceinline__ void copy_a(const float* const* batch, Shape s, int first, MatrixA* shared)
@@ -260,7 +258,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_pB_16x16x16_sm90_8ce1b282(
+gemm_f32_rr_pB_16x16x16_sm90_da073064(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

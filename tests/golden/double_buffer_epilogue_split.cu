@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_Mx300xK_sm90_1e9a2f50
+// gemm_f32_rr_bB_Mx300xK_sm90_c4e1c9c1
 //
 //     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B;
 //                                                                                        f32 on CUDA cores;
@@ -421,7 +421,6 @@ __device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrig
     }
 }
 
-#ifdef __CUDACC__
 // 1 / (1 + 2^x), off by 2^-22 of it at most where x is below 1.
 __device__ __forceinline__ float logistic_approx(float x)
 {
@@ -430,7 +429,6 @@ __device__ __forceinline__ float logistic_approx(float x)
         : "f"(x));
     return value;
 }
-#endif  // __CUDACC__
 
 // x / (1 + e^-x), off by 3 units in the last place of x at most.
 __device__ __forceinline__ float silu(float x)
@@ -505,7 +503,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int sk
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_sm90_1e9a2f50(
+gemm_f32_rr_bB_Mx300xK_sm90_c4e1c9c1(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

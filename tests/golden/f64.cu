@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_sm90_00181a1e
+// gemm_f64_rr_512x512x512_sm90_5dc6cab4
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -154,7 +154,6 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {m, n};
 }
 
-#ifdef __CUDACC__
 // The shared memory that the launch asks for: beyond 48 KB there is no other kind.
 __device__ __forceinline__ unsigned char* dynamic_shared()
 {
@@ -188,7 +187,6 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
 // This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
 __device__ __forceinline__ Coord access_origin_a()
@@ -344,7 +342,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_00181a1e(
+gemm_f64_rr_512x512x512_sm90_5dc6cab4(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_sm90_7bdbe163
+// gemm_f32_rr_512x512x512_sm90_cf0cadd6
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -155,7 +155,6 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {m, n};
 }
 
-#ifdef __CUDACC__
 // The shared memory that the launch asks for: beyond 48 KB there is no other kind.
 __device__ __forceinline__ unsigned char* dynamic_shared()
 {
@@ -189,7 +188,6 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
 // This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
 __device__ __forceinline__ Coord access_origin_a()
@@ -333,7 +331,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_sm90_7bdbe163(
+gemm_f32_rr_512x512x512_sm90_cf0cadd6(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

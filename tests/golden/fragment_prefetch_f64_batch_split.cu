@@ -1,4 +1,4 @@
-// gemm_f64_rr_bB_Mx64xK_sm90_bb40030f
+// gemm_f64_rr_bB_Mx64xK_sm90_8af45e08
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -239,7 +239,6 @@ __device__ __forceinline__ Fixup split_k_fixup(double* partials, unsigned* semap
     return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), semaphores + tile};
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -266,7 +265,6 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
 // This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
 __device__ __forceinline__ Coord access_origin_a()
@@ -441,7 +439,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_bB_Mx64xK_sm90_bb40030f(
+gemm_f64_rr_bB_Mx64xK_sm90_8af45e08(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

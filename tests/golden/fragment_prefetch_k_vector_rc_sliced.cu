@@ -1,4 +1,4 @@
-// gemm_f32_rc_MxNxK_sm90_de21df67
+// gemm_f32_rc_MxNxK_sm90_8d9aefe9
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -165,14 +165,12 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {m, n, static_cast<int>(threadIdx.x) / SLICE_THREADS * DEPTH};
 }
 
-#ifdef __CUDACC__
 // The shared memory that the launch asks for: beyond 48 KB there is no other kind.
 __device__ __forceinline__ unsigned char* dynamic_shared()
 {
     extern __shared__ __align__(128) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
 // Reduces the sums of the block's slices, in their order. Threads of the same rank in each slice have the same thread
 // tile, of which each gets ROWS rows: those from slice * ROWS on. `shared` may hold tiles that other threads still
@@ -219,7 +217,6 @@ __device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&s
     }
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -246,7 +243,6 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
 // This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
 __device__ __forceinline__ Coord access_origin_a()
@@ -441,7 +437,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_MxNxK_sm90_de21df67(
+gemm_f32_rc_MxNxK_sm90_8d9aefe9(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_300x200x100_sm90_3a6fc733
+// gemm_f32_rr_300x200x100_sm90_4d7b3f18
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -152,7 +152,6 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {m, n};
 }
 
-#ifdef __CUDACC__
 // The shared memory that the launch asks for: beyond 48 KB there is no other kind.
 __device__ __forceinline__ unsigned char* dynamic_shared()
 {
@@ -186,7 +185,6 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
 // This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
 __device__ __forceinline__ Coord access_origin_a()
@@ -378,7 +376,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_300x200x100_sm90_3a6fc733(
+gemm_f32_rr_300x200x100_sm90_4d7b3f18(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_64x4096x4096_sm90_609b83a5
+// gemm_f32_rr_64x4096x4096_sm90_8ce4b8b7
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -172,14 +172,12 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {m, n, static_cast<int>(threadIdx.x) / SLICE_THREADS * DEPTH};
 }
 
-#ifdef __CUDACC__
 // The shared memory that the launch asks for: beyond 48 KB there is no other kind.
 __device__ __forceinline__ unsigned char* dynamic_shared()
 {
     extern __shared__ __align__(128) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
 // The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
 // last ranges, which may be shorter or empty.
@@ -299,7 +297,6 @@ __device__ __forceinline__ void add_slices(const float (&acc)[TM][TN], float (&s
     }
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -326,7 +323,6 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
 // This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
 __device__ __forceinline__ Coord access_origin_a()
@@ -483,7 +479,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_64x4096x4096_sm90_609b83a5(
+gemm_f32_rr_64x4096x4096_sm90_8ce4b8b7(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

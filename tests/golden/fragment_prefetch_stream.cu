@@ -1,4 +1,4 @@
-// gemm_f32_rr_MxNxK_sm90_32164175
+// gemm_f32_rr_MxNxK_sm90_d5469a2a
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -159,14 +159,12 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {m, n};
 }
 
-#ifdef __CUDACC__
 // The shared memory that the launch asks for: beyond 48 KB there is no other kind.
 __device__ __forceinline__ unsigned char* dynamic_shared()
 {
     extern __shared__ __align__(128) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
 // Which block computes which k tiles of which tile of C. STREAM blocks run at once, a wave. Tiles of whole waves are
 // data-parallel: one block each. A tile of the last wave has an owner, which does its first `owner_k_tiles`. The wave's
@@ -293,7 +291,6 @@ __device__ __forceinline__ Fixup stream_k_fixup(const StreamK& schedule, int til
     return {tile_partials, last - first + 2, rank, semaphores + in_wave};
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -320,7 +317,6 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
 // This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
 __device__ __forceinline__ Coord access_origin_a()
@@ -510,7 +506,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_MxNxK_sm90_32164175(
+gemm_f32_rr_MxNxK_sm90_d5469a2a(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

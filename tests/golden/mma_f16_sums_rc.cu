@@ -1,4 +1,4 @@
-// gemm_f16_f16acc_rc_512x512x512_sm90_07975faa
+// gemm_f16_f16acc_rc_512x512x512_sm90_23fcd12e
 //
 //     C = alpha * A * B + beta * C      f16; sums in f16 on tensor cores, as --compute f16acc says;
 //                                       C is read unless beta = 0, A and B always
@@ -18,7 +18,6 @@
 
 namespace {
 
-#ifdef __CUDACC__
 __device__ __forceinline__ float float_from_f16(unsigned short bits)
 {
     float value;
@@ -33,7 +32,6 @@ __device__ __forceinline__ unsigned short f16_from_float(float value)
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A half, IEEE 754's binary16.
 struct F16 {
@@ -166,7 +164,6 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp.m + lane / 4, warp.n + lane % 4 * 2};
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -216,7 +213,6 @@ __device__ __forceinline__ void mma_m16n8k16_f16_f16(unsigned (&d)[2], const uns
         : "+r"(d[0]), "+r"(d[1])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif  // __CUDACC__
 
 // Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
 // so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
@@ -348,7 +344,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, ThreadOrigin thread,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_f16acc_rc_512x512x512_sm90_07975faa(
+gemm_f16_f16acc_rc_512x512x512_sm90_23fcd12e(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f64_cr_Mx512x1024_sm90_63aa4d33
+// gemm_f64_cr_Mx512x1024_sm90_74429a90
 //
 //     C = alpha * A * B + beta * C      f64 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -139,7 +139,6 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp.m + lane / 4, warp.n + lane % 4 * 2};
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -167,9 +166,6 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-#endif  // __CUDACC__
-
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 8, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
 // in rows g and g + 8; of a the same rows, of b column g, each at k = t, and every 4 further on.
 __device__ __forceinline__ void mma_m16n8k8_f64(double (&d)[4], const double (&a)[4], const double (&b)[2])
@@ -181,7 +177,6 @@ __device__ __forceinline__ void mma_m16n8k8_f64(double (&d)[4], const double (&a
         : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
         : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
-#endif  // __CUDACC__
 
 // Where element `at` of a line of A's shared tile lies: chunks of 32 bytes trade places, by XOR with the line's number,
 // so that the same chunk of four lines, which half a warp reads at once, lies in banks of its own in each.
@@ -312,7 +307,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, ThreadO
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f64_cr_Mx512x1024_sm90_63aa4d33(
+gemm_f64_cr_Mx512x1024_sm90_74429a90(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

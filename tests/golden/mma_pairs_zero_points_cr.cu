@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_d6d5ac33
+// gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_0aef6112
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
@@ -24,7 +24,6 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
@@ -32,7 +31,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -164,7 +162,6 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp.m + lane / 4 * 2, warp.n + lane % 2 * 16 + lane % 4 / 2 * 8};
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -202,7 +199,6 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* 
                  : "r"(from)
                  : "memory");
 }
-#endif  // __CUDACC__
 
 // Of 32 lines, one for each k, that which this lane names for ldmatrix_x4_trans. It transposes units of 2 bytes: of
 // elements of 8 bits these are pairs, neighbours in m or n at one k. Lane 4 g + t shall get pair g of k = 4 t to 4 t +
@@ -222,7 +218,6 @@ __device__ __forceinline__ unsigned unzip(unsigned two, unsigned others, bool se
     return __byte_perm(two, others, second ? first + 0x1111 : first);
 }
 
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 32, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
 // in rows g and g + 8; of a the same rows, of b column g, each at k = 4 t to 4 t + 3, and every 16 further on.
 __device__ __forceinline__ void mma_m16n8k32_u8s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
@@ -234,7 +229,6 @@ __device__ __forceinline__ void mma_m16n8k32_u8s8(int (&d)[4], const unsigned (&
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif  // __CUDACC__
 
 // Two lanes DISTANCE apart exchange sums of a row. Before, each holds runs of WIDTH neighbours, and a run of the upper
 // lane follows the lower lane's in C. Of each two such pairs of runs the lower lane then holds the first pair, the
@@ -444,7 +438,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_d6d5ac33(
+gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_0aef6112(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_512x512x512_sm90_28c63b7b
+// gemm_bf16_rc_512x512x512_sm90_7e48f8e0
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -17,7 +17,6 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
@@ -25,7 +24,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -158,7 +156,6 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp.m + lane / 4, warp.n + lane % 4 * 2};
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -208,7 +205,6 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned 
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif  // __CUDACC__
 
 // Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
 // so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
@@ -339,7 +335,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_512x512x512_sm90_28c63b7b(
+gemm_bf16_rc_512x512x512_sm90_7e48f8e0(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_127x61x33_sm90_fefffcef
+// gemm_f16f16f32_cr_127x61x33_sm90_5693d174
 //
 //     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -156,7 +156,6 @@ __device__ __forceinline__ Vec<E, N> load_edge(const E* from, int valid)
     return value;
 }
 
-#ifdef __CUDACC__
 // Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
 // Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row)
@@ -179,7 +178,6 @@ __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif  // __CUDACC__
 
 // Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
 // so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
@@ -342,7 +340,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_127x61x33_sm90_fefffcef(
+gemm_f16f16f32_cr_127x61x33_sm90_5693d174(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     float* __restrict__ C,

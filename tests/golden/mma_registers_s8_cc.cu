@@ -1,4 +1,4 @@
-// gemm_s8s8s32_cc_127x64x100_sm90_4c182f59
+// gemm_s8s8s32_cc_127x64x100_sm90_f6dfc3a1
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -179,7 +179,6 @@ __device__ __forceinline__ Vec<unsigned, N / 4> load_edge_words(const E* from, i
     return words;
 }
 
-#ifdef __CUDACC__
 // Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
 // Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
@@ -201,7 +200,6 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* 
                  : "r"(from)
                  : "memory");
 }
-#endif  // __CUDACC__
 
 // Of 32 lines, one for each k, that which this lane names for ldmatrix_x4_trans. It transposes units of 2 bytes: of
 // elements of 8 bits these are pairs, neighbours in m or n at one k. Lane 4 g + t shall get pair g of k = 4 t to 4 t +
@@ -221,7 +219,6 @@ __device__ __forceinline__ unsigned unzip(unsigned two, unsigned others, bool se
     return __byte_perm(two, others, second ? first + 0x1111 : first);
 }
 
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 32, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
 // in rows g and g + 8; of a the same rows, of b column g, each at k = 4 t to 4 t + 3, and every 16 further on.
 __device__ __forceinline__ void mma_m16n8k32_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
@@ -233,7 +230,6 @@ __device__ __forceinline__ void mma_m16n8k32_s8(int (&d)[4], const unsigned (&a)
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif  // __CUDACC__
 
 // Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
 // so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
@@ -399,7 +395,7 @@ __device__ __forceinline__ void store_c(int* tile, Shape s, int rows, int column
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8s8s32_cc_127x64x100_sm90_4c182f59(
+gemm_s8s8s32_cc_127x64x100_sm90_f6dfc3a1(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     int* __restrict__ C,

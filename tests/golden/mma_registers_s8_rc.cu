@@ -1,4 +1,4 @@
-// gemm_s8u8s32_rc_Mx512xK_sm90_bcea015d
+// gemm_s8u8s32_rc_Mx512xK_sm90_14bda7ff
 //
 //     C = alpha * A * B + beta * C      A s8, B u8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -167,7 +167,6 @@ __device__ __forceinline__ Vec<unsigned, N / 4> load_edge_words(const E* from, i
     return words;
 }
 
-#ifdef __CUDACC__
 // Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
 // Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
@@ -190,7 +189,6 @@ __device__ __forceinline__ void mma_m16n8k32_s8u8(int (&d)[4], const unsigned (&
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif  // __CUDACC__
 
 // Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
 // so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
@@ -346,7 +344,7 @@ __device__ __forceinline__ void store_c(int* tile, Shape s, int rows, ThreadOrig
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8u8s32_rc_Mx512xK_sm90_bcea015d(
+gemm_s8u8s32_rc_Mx512xK_sm90_14bda7ff(
     const signed char* __restrict__ A,
     const unsigned char* __restrict__ B,
     int* __restrict__ C,

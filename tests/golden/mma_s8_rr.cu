@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rr_Mx512x1024_scale_m_scale_n_bias_sm90_f4146617
+// gemm_s8s8bf16_rr_Mx512x1024_scale_m_scale_n_bias_sm90_cb5434d3
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16;
 //                                                                  sums in s32 on tensor cores;
@@ -23,7 +23,6 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
@@ -31,7 +30,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -163,7 +161,6 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp.m + lane / 4, warp.n + lane % 4 * 4};
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -212,7 +209,6 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* 
                  : "r"(from)
                  : "memory");
 }
-#endif  // __CUDACC__
 
 // Of 32 lines, one for each k, that which this lane names for ldmatrix_x4_trans. It transposes units of 2 bytes: of
 // elements of 8 bits these are pairs, neighbours in m or n at one k. Lane 4 g + t shall get pair g of k = 4 t to 4 t +
@@ -232,7 +228,6 @@ __device__ __forceinline__ unsigned unzip(unsigned two, unsigned others, bool se
     return __byte_perm(two, others, second ? first + 0x1111 : first);
 }
 
-#ifdef __CUDACC__
 // d += a * b, 16 x 8 x 32, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
 // in rows g and g + 8; of a the same rows, of b column g, each at k = 4 t to 4 t + 3, and every 16 further on.
 __device__ __forceinline__ void mma_m16n8k32_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
@@ -244,7 +239,6 @@ __device__ __forceinline__ void mma_m16n8k32_s8(int (&d)[4], const unsigned (&a)
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif  // __CUDACC__
 
 // Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
 // so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
@@ -392,7 +386,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8s8bf16_rr_Mx512x1024_scale_m_scale_n_bias_sm90_f4146617(
+gemm_s8s8bf16_rr_Mx512x1024_scale_m_scale_n_bias_sm90_cb5434d3(
     const signed char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rc_256x512x4096_sm90_06b022ab
+// gemm_u8s8bf16_rc_256x512x4096_sm90_1a40c421
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
@@ -33,7 +33,6 @@ __device__ __forceinline__ int multiply_add(int a, int b, int c)
     return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b) + static_cast<unsigned>(c));
 }
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
@@ -41,7 +40,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -175,14 +173,12 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp.m + lane / 4, warp.n + lane % 4 * 2};
 }
 
-#ifdef __CUDACC__
 // The shared memory that the launch asks for: beyond 48 KB there is no other kind.
 __device__ __forceinline__ unsigned char* dynamic_shared()
 {
     extern __shared__ __align__(128) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
 // The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
 // last ranges, which may be shorter or empty.
@@ -268,7 +264,6 @@ __device__ __forceinline__ Fixup split_k_fixup(int* partials, unsigned* semaphor
             semaphores + tile};
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -318,7 +313,6 @@ __device__ __forceinline__ void mma_m16n8k32_u8s8(int (&d)[4], const unsigned (&
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif  // __CUDACC__
 
 // Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
 // so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
@@ -480,7 +474,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_256x512x4096_sm90_06b022ab(
+gemm_u8s8bf16_rc_256x512x4096_sm90_1a40c421(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_ep8e2768da_sm90_2af90efa
+// gemm_f32_rr_512x512x512_ep8e2768da_sm90_4eab8815
 //
 //     C = gelu(alpha * acc + bias_n) + residual      acc = A * B; f32 on CUDA cores; A and B are read even if alpha = 0
 //
@@ -39,7 +39,6 @@ constexpr int THREADS = BM * BN;  // threads a block
 
 static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 
-#ifdef __CUDACC__
 // 2^x, off by 2^-22 of it at most.
 __device__ __forceinline__ float exp2_approx(float x)
 {
@@ -55,7 +54,6 @@ __device__ __forceinline__ float min_or_nan(float a, float b)
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
     return value;
 }
-#endif  // __CUDACC__
 
 // x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at
 // most.
@@ -94,7 +92,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_512x512x512_ep8e2768da_sm90_2af90efa(
+gemm_f32_rr_512x512x512_ep8e2768da_sm90_4eab8815(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

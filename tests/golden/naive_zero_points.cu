@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_e5f4a366
+// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_dad95156
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on CUDA cores;
@@ -27,7 +27,6 @@ __device__ __forceinline__ int multiply_add(int a, int b, int c)
     return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b) + static_cast<unsigned>(c));
 }
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
@@ -35,7 +34,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -96,7 +94,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_e5f4a366(
+gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_dad95156(
     const unsigned char* __restrict__ A,
     const signed char* __restrict__ B,
     BF16* __restrict__ C,

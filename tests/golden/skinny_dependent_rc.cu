@@ -1,4 +1,4 @@
-// gemm_bf16_rc_1x4096x4096_sm90_f61e132f
+// gemm_bf16_rc_1x4096x4096_sm90_f160fb88
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -25,7 +25,6 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
@@ -33,7 +32,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -134,12 +132,10 @@ struct ThreadOrigin {
 
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-#ifdef __CUDACC__
 // Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
 // Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
 __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-#endif  // __CUDACC__
 
 using Chunk = Packed<BF16, XW>[S][VW / XW];  // A's values that a step's weights are multiplied by, in registers: [m][k]
 
@@ -317,7 +313,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_1x4096x4096_sm90_f61e132f(
+gemm_bf16_rc_1x4096x4096_sm90_f160fb88(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

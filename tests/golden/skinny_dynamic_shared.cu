@@ -1,4 +1,4 @@
-// gemm_f32_rr_16x1000x512_sm90_80d83614
+// gemm_f32_rr_16x1000x512_sm90_f1c8741f
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -101,14 +101,12 @@ struct ThreadOrigin {
 
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-#ifdef __CUDACC__
 // The shared memory that the launch asks for: beyond 48 KB there is no other kind.
 __device__ __forceinline__ unsigned char* dynamic_shared()
 {
     extern __shared__ __align__(128) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
 using Chunk = float[BK][PITCH];  // of A in shared memory: [k][m], so that a k's values are neighbours
 
@@ -196,7 +194,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_16x1000x512_sm90_80d83614(
+gemm_f32_rr_16x1000x512_sm90_f1c8741f(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

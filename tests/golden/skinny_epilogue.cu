@@ -1,4 +1,4 @@
-// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_d28c0172
+// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_769b4b30
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on CUDA cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -178,7 +178,6 @@ __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, Chu
     }
 }
 
-#ifdef __CUDACC__
 // 2^x, off by 2^-22 of it at most.
 __device__ __forceinline__ float exp2_approx(float x)
 {
@@ -194,7 +193,6 @@ __device__ __forceinline__ float min_or_nan(float a, float b)
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
     return value;
 }
-#endif  // __CUDACC__
 
 // x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at
 // most.
@@ -268,7 +266,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_4x4096x1024_bias_gelu_sm90_d28c0172(
+gemm_f32_rr_4x4096x1024_bias_gelu_sm90_769b4b30(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f16bf16f32_rc_Mx1000x4096_sm90_b0b03f20
+// gemm_f16bf16f32_rc_Mx1000x4096_sm90_f5d4e107
 //
 //     C = alpha * A * B + beta * C      A f16, B bf16, C f32; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
@@ -25,14 +25,12 @@ struct BF16 {
     unsigned short bits;
 };
 
-#ifdef __CUDACC__
 __device__ __forceinline__ float float_from_f16(unsigned short bits)
 {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 }
-#endif  // __CUDACC__
 
 // A half, IEEE 754's binary16.
 struct F16 {
@@ -254,7 +252,7 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16bf16f32_rc_Mx1000x4096_sm90_b0b03f20(
+gemm_f16bf16f32_rc_Mx1000x4096_sm90_f5d4e107(
     const F16* __restrict__ A,
     const BF16* __restrict__ B,
     float* __restrict__ C,

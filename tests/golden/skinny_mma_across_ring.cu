@@ -1,4 +1,4 @@
-// gemm_f16_rr_Mx4096x8192_sm90_a22dafe3
+// gemm_f16_rr_Mx4096x8192_sm90_95d8e32a
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -25,7 +25,6 @@
 
 namespace {
 
-#ifdef __CUDACC__
 __device__ __forceinline__ float float_from_f16(unsigned short bits)
 {
     float value;
@@ -40,7 +39,6 @@ __device__ __forceinline__ unsigned short f16_from_float(float value)
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A half, IEEE 754's binary16.
 struct F16 {
@@ -115,7 +113,6 @@ __device__ __forceinline__ Packed<E, N> load_packed(const E* from)
     return *reinterpret_cast<const Packed<E, N>*>(from);
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -142,7 +139,6 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
 // The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
 template <int N, typename E>
@@ -164,7 +160,6 @@ struct ThreadOrigin {
 
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-#ifdef __CUDACC__
 // The shared memory that the launch asks for: beyond 48 KB there is no other kind.
 __device__ __forceinline__ unsigned char* dynamic_shared()
 {
@@ -183,7 +178,6 @@ __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-#endif  // __CUDACC__
 
 using Chunk = Packed<F16, XW>[S / 8][DEPTH / XW];  // A's part of a step in this thread's registers: [m / 8][k]
 using Accumulators = float[S / 8][T / 2][4];  // by instructions: 8 lines of A times 16 columns of B
@@ -216,7 +210,6 @@ __device__ __forceinline__ void fetch(const F16* B, Shape s, int k, int end, int
     }
     cp_async_commit();
 }
-
 
 using Ring = Packed<F16, VW>[UNROLL][LOADS][THREADS];  // of weights in shared memory: each thread's own
 
@@ -390,7 +383,7 @@ __device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_Mx4096x8192_sm90_a22dafe3(
+gemm_f16_rr_Mx4096x8192_sm90_95d8e32a(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     F16* __restrict__ C,

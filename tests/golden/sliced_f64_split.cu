@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_sm90_f3fb4d53
+// gemm_f64_rr_512x512x512_sm90_7714f5f1
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -173,14 +173,12 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {m, n, static_cast<int>(threadIdx.x) / SLICE_THREADS * DEPTH};
 }
 
-#ifdef __CUDACC__
 // The shared memory that the launch asks for: beyond 48 KB there is no other kind.
 __device__ __forceinline__ unsigned char* dynamic_shared()
 {
     extern __shared__ __align__(128) unsigned char bytes[];
     return bytes;
 }
-#endif  // __CUDACC__
 
 // The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
 // last ranges, which may be shorter or empty.
@@ -300,7 +298,6 @@ __device__ __forceinline__ void add_slices(const double (&acc)[TM][TN], double (
     }
 }
 
-#ifdef __CUDACC__
 // Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
 template <int BYTES>
 __device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
@@ -327,7 +324,6 @@ __device__ __forceinline__ void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
-#endif  // __CUDACC__
 
 // This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
 __device__ __forceinline__ Coord access_origin_a()
@@ -464,7 +460,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin th
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_f3fb4d53(
+gemm_f64_rr_512x512x512_sm90_7714f5f1(
     const double* __restrict__ A,
     const double* __restrict__ B,
     double* __restrict__ C,

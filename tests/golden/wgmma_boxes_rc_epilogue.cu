@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_e06d9ad8
+// gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_8089e5d5
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -24,14 +24,12 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -165,7 +163,6 @@ __device__ __forceinline__ int first_lane(int value) {
     return __shfl_sync(0xffffffffu, value, 0);
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -295,7 +292,6 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned l
         : "l"(a), "l"(b));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, Accumulators& acc) {
@@ -333,7 +329,6 @@ __device__ __forceinline__ int staged_at(int m, int n) {
     return (n / CN * 64 + m) * CN + ((n % CN / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-#ifdef __CUDACC__
 // 2^x, off by 2^-22 of it at most.
 __device__ __forceinline__ float exp2_approx(float x) {
     float value;
@@ -347,7 +342,6 @@ __device__ __forceinline__ float min_or_nan(float a, float b) {
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
     return value;
 }
-#endif  // __CUDACC__
 
 // x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2^-17 of x at most: a 256th of a
 // rounding to bf16, a 32nd of one to f16.
@@ -423,7 +417,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_e06d9ad8(
+gemm_bf16_rc_4096x4096x1024_bias_gelu_sm90_8089e5d5(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_f09389ff
+// gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_b01a2f83
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -26,14 +26,12 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -163,7 +161,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int ran
     return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -306,7 +303,6 @@ __device__ __forceinline__ void wgmma_m64n192k16_bf16_trans_b(float (&d)[96], un
         : "l"(a), "l"(b));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
@@ -344,7 +340,6 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 // XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
 
-#ifdef __CUDACC__
 // 2^x, off by 2^-22 of it at most.
 __device__ __forceinline__ float exp2_approx(float x) {
     float value;
@@ -358,7 +353,6 @@ __device__ __forceinline__ float min_or_nan(float a, float b) {
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
     return value;
 }
-#endif  // __CUDACC__
 
 // x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2^-17 of x at most: a 256th of a
 // rounding to bf16, a 32nd of one to f16.
@@ -435,7 +429,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int colum
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_f09389ff(
+gemm_bf16_rr_Mx4096x4096_bias_gelu_sm90_b01a2f83(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n,
     int M, float alpha, float beta) {

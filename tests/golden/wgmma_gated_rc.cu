@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx14336x4096_swiglu_sm90_ab203257
+// gemm_bf16_rc_Mx14336x4096_swiglu_sm90_e61ae770
 //
 //     C = silu(acc) * acc2      acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B; bf16;
 //                               sums in f32 on tensor cores
@@ -25,14 +25,12 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -156,7 +154,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     return {(first + within % height) * BM, within / height * BN};
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -273,7 +270,6 @@ __device__ __forceinline__ void wgmma_m64n256k16_bf16(float (&d)[128], unsigned 
         : "l"(a), "l"(b));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
@@ -309,7 +305,6 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN], int piece,
 // XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
 
-#ifdef __CUDACC__
 // 1 / (1 + 2^x), off by 2^-22 of it at most where x is below 1.
 __device__ __forceinline__ float logistic_approx(float x) {
     float value;
@@ -317,7 +312,6 @@ __device__ __forceinline__ float logistic_approx(float x) {
         : "f"(x));
     return value;
 }
-#endif  // __CUDACC__
 
 // x / (1 + e^-x), off by 3 units in the last place of x at most.
 __device__ __forceinline__ float silu(float x) {
@@ -375,7 +369,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx14336x4096_swiglu_sm90_ab203257(
+gemm_bf16_rc_Mx14336x4096_swiglu_sm90_e61ae770(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, int M) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

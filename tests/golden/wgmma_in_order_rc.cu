@@ -1,4 +1,4 @@
-// gemm_bf16_rc_450x3072x8192_sm90_449271fe
+// gemm_bf16_rc_450x3072x8192_sm90_f2ba547f
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -24,14 +24,12 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -116,7 +114,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     return {(first + within % height) * BM, within / height * BN};
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -222,7 +219,6 @@ __device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned lo
         : "l"(a), "l"(b));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // acc += A * B for a stage's k tiles and the 64 columns of B from `first` on: in flight until wgmma_wait.
 // C^T = B^T A^T: columns of B are the rows of an instruction, whose a is B.
@@ -245,7 +241,6 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage) {
 // XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
 __device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
 
-#ifdef __CUDACC__
 // Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
 // Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row) {
@@ -265,7 +260,6 @@ __device__ __forceinline__ void stmatrix_x4_trans(void* row, const unsigned (&r)
                  : "r"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
                  : "memory");
 }
-#endif  // __CUDACC__
 
 // Write alpha * acc + beta * C to the staged piece: stmatrix transposes matrices of 8 x 8, of which a warp has two side
 // by side for each eight rows of C. If beta is not 0, the old C is there already; else it is not read: it may be
@@ -300,7 +294,7 @@ __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, c
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_450x3072x8192_sm90_449271fe(
+gemm_bf16_rc_450x3072x8192_sm90_f2ba547f(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

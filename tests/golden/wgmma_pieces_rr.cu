@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_a6ef8ef8
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says;
 //                                       C is read unless beta = 0, A and B always
@@ -25,10 +25,10 @@
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 3 * M * 1024 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_a6ef8ef8_prepare_a_kernel writes before: any grid, blocks of 256
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee_prepare_a_kernel writes before: any grid, blocks of 256
 //         threads,
 //         prepared_b: batch * 3 * 1000 * 512 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_a6ef8ef8_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1_copy128
@@ -36,14 +36,12 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -183,7 +181,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int ran
     return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -302,7 +299,6 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], un
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // x = at[0] + at[1] + at[2]: each piece is the nearest BF16 to what those before it leave.
 struct Pieces {
@@ -436,7 +432,7 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1024 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_a6ef8ef8_prepare_a_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee_prepare_a_kernel(
     const float* __restrict__ A,
     BF16* __restrict__ prepared_a,
     int M,
@@ -473,7 +469,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_a6ef8ef8_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_a6ef8ef8_prepare_b_kernel(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee_prepare_b_kernel(
     const float* __restrict__ B,
     BF16* __restrict__ prepared_b,
     int batch) {
@@ -516,7 +512,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_a6ef8ef8_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_a6ef8ef8(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, float* __restrict__ C, int M,
     int batch, long long stride_a, long long stride_c, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_p64_1024x1024x64_sm90_aa3cc4fb
+// gemm_bf16_rc_p64_1024x1024x64_sm90_c018b1c6
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 64 products, whose matrices lie where A_array, B_array and C_array say
@@ -28,14 +28,12 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -131,7 +129,6 @@ __device__ __forceinline__ MapOrigin map_origin(const void* matrix) {
     return {static_cast<int>(chunk & 0x7fffffff), static_cast<int>(chunk >> 31)};
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -245,7 +242,6 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned l
         : "l"(a), "l"(b));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // acc += A * B for a stage's k tiles and the 64 rows of A from `first` on: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
@@ -294,7 +290,7 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int seco
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_p64_1024x1024x64_sm90_aa3cc4fb(
+gemm_bf16_rc_p64_1024x1024x64_sm90_c018b1c6(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const BF16* const* __restrict__ A_array,
     const BF16* const* __restrict__ B_array, BF16* const* __restrict__ C_array, float alpha, float beta) {

@@ -1,4 +1,4 @@
-// gemm_f16_rc_pB_Mx513x1000_sm90_92acd920
+// gemm_f16_rc_pB_Mx513x1000_sm90_7bb1109a
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products, whose matrices lie where A_array, B_array and C_array say
@@ -26,7 +26,6 @@
 
 namespace {
 
-#ifdef __CUDACC__
 __device__ __forceinline__ float float_from_f16(unsigned short bits) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
@@ -39,7 +38,6 @@ __device__ __forceinline__ unsigned short f16_from_float(float value) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A half, IEEE 754's binary16.
 struct F16 {
@@ -175,7 +173,6 @@ __device__ __forceinline__ MapOrigin map_origin(const void* matrix) {
     return {static_cast<int>(chunk & 0x7fffffff), static_cast<int>(chunk >> 31)};
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -266,7 +263,6 @@ __device__ __forceinline__ void wgmma_m64n128k16_f16(float (&d)[64], unsigned lo
         : "l"(a), "l"(b));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
@@ -365,7 +361,7 @@ __device__ __forceinline__ void store_rows(F16* c, Shape s, int rows, int column
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_pB_Mx513x1000_sm90_92acd920(
+gemm_f16_rc_pB_Mx513x1000_sm90_7bb1109a(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const F16* const* __restrict__ A_array, const F16* const* __restrict__ B_array, F16* const* __restrict__ C_array,
     int M, int batch, float alpha, float beta) {

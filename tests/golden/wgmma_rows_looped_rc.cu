@@ -1,4 +1,4 @@
-// gemm_bf16_rc_1023x1025x1027_sm90_384b0089
+// gemm_bf16_rc_1023x1025x1027_sm90_c7374e2e
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -15,9 +15,9 @@
 // Maps    map_a of prepared_a: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_b of prepared_b: boxes of 64 x 96 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: 1023 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_384b0089_prepare_a_kernel writes
+//         prepared_a: 1023 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_c7374e2e_prepare_a_kernel writes
 //         before: any grid, blocks of 256 threads,
-//         prepared_b: 1025 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_384b0089_prepare_b_kernel writes
+//         prepared_b: 1025 * 1088 elements, which gemm_bf16_rc_1023x1025x1027_sm90_c7374e2e_prepare_b_kernel writes
 //         before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16_rc_1023x1025x1027_wgmma_64x96x64_c1_k1x0_s8_f1_g8_p1_copy128_rows0
@@ -25,14 +25,12 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -154,7 +152,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     return {(first + within % height) * BM, within / height * BN};
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -235,7 +232,6 @@ __device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned lo
         : "l"(a), "l"(b));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
@@ -336,7 +332,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 1088 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_1023x1025x1027_sm90_384b0089_prepare_a_kernel(
+gemm_bf16_rc_1023x1025x1027_sm90_c7374e2e_prepare_a_kernel(
     const BF16* __restrict__ A,
     BF16* __restrict__ prepared_a) {
     const int lines = 1023, length = 1027;  // of the copy
@@ -362,7 +358,7 @@ gemm_bf16_rc_1023x1025x1027_sm90_384b0089_prepare_a_kernel(
 
 // prepared_b = B, with lines 1088 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16_rc_1023x1025x1027_sm90_384b0089_prepare_b_kernel(
+gemm_bf16_rc_1023x1025x1027_sm90_c7374e2e_prepare_b_kernel(
     const BF16* __restrict__ B,
     BF16* __restrict__ prepared_b) {
     const int lines = 1025, length = 1027;  // of the copy
@@ -392,7 +388,7 @@ gemm_bf16_rc_1023x1025x1027_sm90_384b0089_prepare_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_1023x1025x1027_sm90_384b0089(
+gemm_bf16_rc_1023x1025x1027_sm90_c7374e2e(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, float alpha,
     float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_208b4a1e
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -23,10 +23,10 @@
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 64 * ceil(K / 64) * 64 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_208b4a1e_prepare_a_kernel writes before: any grid, blocks of 256
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6_prepare_a_kernel writes before: any grid, blocks of 256
 //         threads,
 //         prepared_b: batch * K * 4096 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_208b4a1e_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4_copy128
@@ -34,7 +34,6 @@
 
 namespace {
 
-#ifdef __CUDACC__
 __device__ __forceinline__ float float_from_f16(unsigned short bits) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
@@ -47,7 +46,6 @@ __device__ __forceinline__ unsigned short f16_from_float(float value) {
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A half, IEEE 754's binary16.
 struct F16 {
@@ -179,7 +177,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     return {(first + within % height) * BM, within / height * BN};
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -314,7 +311,6 @@ __device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], uns
         : "l"(a), "l"(b));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
@@ -404,7 +400,6 @@ __device__ __forceinline__ int staged_at(int m, int n) {
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-#ifdef __CUDACC__
 // 1 / (1 + 2^x), off by 2^-22 of it at most where x is below 1.
 __device__ __forceinline__ float logistic_approx(float x) {
     float value;
@@ -412,7 +407,6 @@ __device__ __forceinline__ float logistic_approx(float x) {
         : "f"(x));
     return value;
 }
-#endif  // __CUDACC__
 
 // x / (1 + e^-x), off by 3 units in the last place of x at most.
 __device__ __forceinline__ float silu(float x) {
@@ -483,7 +477,7 @@ struct alignas(16) Chunk {
 // prepared_a = A, with lines ceil(K / 64) * 64 elements apart: whole chunks of 16 bytes, with zeros behind a line's
 // end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_208b4a1e_prepare_a_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6_prepare_a_kernel(
     const F16* __restrict__ A,
     F16* __restrict__ prepared_a,
     int K,
@@ -514,7 +508,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_208b4a1e_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_208b4a1e_prepare_b_kernel(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6_prepare_b_kernel(
     const F16* __restrict__ B,
     F16* __restrict__ prepared_b,
     int K,
@@ -547,7 +541,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_208b4a1e_prepare_b_kernel(
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
 
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_208b4a1e(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int K, int lda, int batch,
     long long stride_a, long long stride_b, float alpha, float beta) {

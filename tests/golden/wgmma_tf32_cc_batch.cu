@@ -1,4 +1,4 @@
-// gemm_f32_tf32_cc_b3_512x520xK_sm90_81dbd6eb
+// gemm_f32_tf32_cc_b3_512x520xK_sm90_fff4cdf0
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says;
 //                                       C is read unless beta = 0, A and B always
@@ -158,7 +158,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     return {(first + within % height) * BM, within / height * BN};
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -276,7 +275,6 @@ __device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const u
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // This thread's fragment of the 64 rows of A from `first` on in a tile: in lane 4 g + t two neighbours at k + t, and
 // both at k + t + 4.
@@ -375,7 +373,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int columns, Threa
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_cc_b3_512x520xK_sm90_81dbd6eb(
+gemm_f32_tf32_cc_b3_512x520xK_sm90_fff4cdf0(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int K, int ldb, long long stride_a, long long stride_b, float alpha,
     float beta) {

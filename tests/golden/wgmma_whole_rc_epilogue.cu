@@ -1,4 +1,4 @@
-// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_09472bf0
+// gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_da3e0321
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -28,14 +28,12 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -167,7 +165,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int ran
     return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -307,7 +304,6 @@ __device__ __forceinline__ void wgmma_m64n160k16_bf16(float (&d)[80], unsigned l
         : "l"(a), "l"(b));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, Accumulators& acc) {
@@ -346,7 +342,6 @@ __device__ __forceinline__ int staged_at(int m, int n) {
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
-#ifdef __CUDACC__
 // 2^x, off by 2^-22 of it at most.
 __device__ __forceinline__ float exp2_approx(float x) {
     float value;
@@ -360,7 +355,6 @@ __device__ __forceinline__ float min_or_nan(float a, float b) {
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
     return value;
 }
-#endif  // __CUDACC__
 
 // x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2^-17 of x at most: a 256th of a
 // rounding to bf16, a 32nd of one to f16.
@@ -436,7 +430,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_09472bf0(
+gemm_bf16_rc_8192x28672x8192_bias_gelu_sm90_da3e0321(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

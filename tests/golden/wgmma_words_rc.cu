@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1002x512_sm90_a5b38ba5
+// gemm_bf16_rc_Mx1002x512_sm90_d06158f6
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -22,14 +22,12 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value) {
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -153,7 +151,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     return {(first + within % height) * BM, within / height * BN};
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -241,7 +238,6 @@ __device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned lo
         : "l"(a), "l"(b));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
@@ -340,7 +336,7 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1002x512_sm90_a5b38ba5(
+gemm_bf16_rc_Mx1002x512_sm90_d06158f6(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, BF16* __restrict__ C, int M, float alpha, float beta) {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in

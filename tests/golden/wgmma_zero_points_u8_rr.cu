@@ -1,4 +1,4 @@
-// gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b
+// gemm_u8s8s8_rr_Mx512x100_sm90_215e5c1c
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_b) - row_sum * zero_b) * scale_m * scale_n + beta * C + bias_n
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C s8; sums in s32 on tensor cores;
@@ -26,13 +26,13 @@
 //         map_c of C: boxes of 64 x 64 elements, swizzle of 64 bytes
 // Expects A, B, C, bias_n, scale_m, scale_n, zero_m and zero_b at addresses divisible by 16, C overlapping no other
 //         operand,
-//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_prepare_a_kernel writes before:
+//         prepared_a: M * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_215e5c1c_prepare_a_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_prepare_b_kernel writes before:
+//         prepared_b: 512 * 128 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_215e5c1c_prepare_b_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_sum_a_kernel writes before: any grid, blocks
+//         sums_a: M elements, which gemm_u8s8s8_rr_Mx512x100_sm90_215e5c1c_sum_a_kernel writes before: any grid, blocks
 //         of 256 threads,
-//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_sum_b_kernel writes before: any grid,
+//         sums_b: 512 elements, which gemm_u8s8s8_rr_Mx512x100_sm90_215e5c1c_sum_b_kernel writes before: any grid,
 //         blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_u8s8s8_rr_Mx512x100_zero_b_zero_m_scale_m_scale_n_bias_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
@@ -161,7 +161,6 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
     return {(first + within % height) * BM, within / height * BN};
 }
 
-#ifdef __CUDACC__
 // The address of what lies in shared memory, as PTX takes it.
 __device__ __forceinline__ unsigned shared_address(const void* shared) {
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -270,7 +269,6 @@ __device__ __forceinline__ void wgmma_m64n64k32_u8s8(int (&d)[32], unsigned long
         : "l"(a), "l"(b));
 }
 #undef SUMS
-#endif  // __CUDACC__
 
 // acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
@@ -408,7 +406,7 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_prepare_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_215e5c1c_prepare_a_kernel(
     const unsigned char* __restrict__ A,
     unsigned char* __restrict__ prepared_a,
     int M) {
@@ -436,7 +434,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_prepare_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_215e5c1c_prepare_b_kernel(
     const signed char* __restrict__ B,
     signed char* __restrict__ prepared_b) {
     const int lines = 512, length = 100;  // of the copy
@@ -471,7 +469,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_prepare_b_kernel(
 
 // sums_a = the sums of A's rows, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_sum_a_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_215e5c1c_sum_a_kernel(
     const unsigned char* __restrict__ prepared_a,
     int* __restrict__ sums_a,
     int M) {
@@ -497,7 +495,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_sum_a_kernel(
 
 // sums_b = the sums of B's columns, whose copy has zeros behind the lines' ends.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_sum_b_kernel(
+gemm_u8s8s8_rr_Mx512x100_sm90_215e5c1c_sum_b_kernel(
     const signed char* __restrict__ prepared_b,
     int* __restrict__ sums_b) {
     grid_dependency_wait();
@@ -526,7 +524,7 @@ gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b_sum_b_kernel(
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_u8s8s8_rr_Mx512x100_sm90_fe950a3b(
+gemm_u8s8s8_rr_Mx512x100_sm90_215e5c1c(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n,
     const float* __restrict__ scale_m, const float* __restrict__ scale_n, const int* __restrict__ zero_m,

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_512x512x512_sm90_7cc4b593
+// gemm_bf16_rc_512x512x512_sm90_e865e416
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -17,7 +17,6 @@
 
 namespace {
 
-#ifdef __CUDACC__
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
@@ -25,7 +24,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-#endif  // __CUDACC__
 
 // A bfloat16: the upper half of a float.
 struct BF16 {
@@ -73,7 +71,6 @@ static_assert(Shape::K % BK == 0, "tiles end where K does: no access is checked 
 using TileA = BF16[BM][PITCH_A];  // A's tile in shared memory: [m][k]
 using TileB = BF16[BN][PITCH_B];  // B's tile in shared memory: [n][k]
 
-#ifdef __CUDACC__
 // Fragments of a warp's product of 16 x 16 x 16. Which lane has which element is left open: only the functions below
 // know.
 struct FragmentA {
@@ -129,7 +126,6 @@ __device__ __forceinline__ void wmma_store(float* rows, const Accumulator& d, in
                      "f"(d.registers[4]), "f"(d.registers[5]), "f"(d.registers[6]), "f"(d.registers[7]), "r"(ld)
                  : "memory");
 }
-#endif  // __CUDACC__
 
 // This thread's elements of A's tile from `m` and `k` on, neighbours' side by side.
 __device__ __forceinline__ void copy_a(const BF16* A, Shape s, int tile_m, int tile_k, TileA& shared)
@@ -154,7 +150,7 @@ __device__ __forceinline__ void copy_b(const BF16* B, Shape s, int tile_n, int t
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_512x512x512_sm90_7cc4b593(
+gemm_bf16_rc_512x512x512_sm90_e865e416(
     const BF16* __restrict__ A,
     const BF16* __restrict__ B,
     BF16* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_2eb08d87
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_d66bd1bb
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; A f16, B f16, C f32;
 //                                                              sums in f32 on tensor cores;
@@ -71,7 +71,6 @@ static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked 
 using TileA = F16[BK][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = F16[BK][PITCH_B];  // B's tile in shared memory: [k][n]
 
-#ifdef __CUDACC__
 // Fragments of a warp's product of 16 x 16 x 16. Which lane has which element is left open: only the functions below
 // know.
 struct FragmentA {
@@ -131,7 +130,6 @@ __device__ __forceinline__ void wmma_store(float* rows, const Accumulator& d, in
                      "f"(d.registers[4]), "f"(d.registers[5]), "f"(d.registers[6]), "f"(d.registers[7]), "r"(ld)
                  : "memory");
 }
-#endif  // __CUDACC__
 
 // This thread's elements of A's tile from `m` and `k` on, neighbours' side by side; beyond an edge of A there are
 // zeros.
@@ -169,7 +167,6 @@ __device__ __forceinline__ void raise_amax(float* to, Magnitude value)
     atomicMax(reinterpret_cast<Magnitude*>(to), value);
 }
 
-#ifdef __CUDACC__
 // 2^x, off by 2^-22 of it at most.
 __device__ __forceinline__ float exp2_approx(float x)
 {
@@ -185,7 +182,6 @@ __device__ __forceinline__ float min_or_nan(float a, float b)
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
     return value;
 }
-#endif  // __CUDACC__
 
 // x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2 units in the last place of x at
 // most.
@@ -226,7 +222,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_2eb08d87(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_d66bd1bb(
     const F16* __restrict__ A,
     const F16* __restrict__ B,
     float* __restrict__ C,

@@ -252,18 +252,12 @@ def test_what_was_verified_stands_with_the_machine_code_but_not_coverage_that_is
     assert len(texts) == compiled
 
 
-def test_coverage_moves_with_its_lines_and_takes_their_words() -> None:
+def test_coverage_moves_with_its_lines() -> None:
     before = "void k(int n)\n{\n    if (n > 3) {\n        n = 3;\n    }\n    while (n < 9) ++n;\n}\n"
-    now = "// New.\n" + before.replace("{\n    if", "{\n    // Few.\n    if").replace("n ", "count ").replace(
-        "++n", "++count"
-    )
+    now = "// New.\n" + before.replace("{\n    if", "{\n    // Few.\n    if")
     never = {"line": 6, "text": "n < 9", "outcome": False}
     coverage = {"branches": 4, "untaken": [never], "lines": [[3, 5]], "unreachable": [], "taken": 3}
     verdict = {"passed": True, "coverage": coverage}
     there = moved(verdict, before, now)["coverage"]
-    assert there == {**coverage, "untaken": [{**never, "line": 8, "text": "count < 9"}], "lines": [[5, 7]]}
-    for other in (
-        now.replace("while (count < 9)", "while (count < 9 && count)"),
-        now.replace("while", "if (count) while"),
-    ):
-        assert moved(verdict, before, other) == {"passed": True}, "other conditions"
+    assert there == {**coverage, "untaken": [{**never, "line": 8}], "lines": [[5, 7]]}
+    assert moved(verdict, before, now.replace("n < 9", "n < 8")) == {"passed": True}, "another condition"

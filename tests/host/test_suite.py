@@ -173,14 +173,14 @@ def test_what_is_on_file_stays_until_code_card_or_budget_change(card: Card, monk
     assert card.run()[0].state == "done" and card.searches == 5
 
 
-def test_the_code_of_a_search_is_its_templates_and_not_the_emulators(
+def test_the_code_of_a_search_is_its_templates_and_not_those_of_exports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy = tmp_path / "host" / "templates"
     shutil.copytree(TEMPLATES, copy)
     known = plan.search_digest()
     monkeypatch.setattr(plan, "TEMPLATES", copy)
-    for path, same in (("device/host/faults.cu", True), ("kernel/gemm.cu", False)):
+    for path, same in (("device/plain/judge.cu", True), ("kernel/gemm.cu", False)):
         (copy / path).write_text("// changed\n")
         assert (plan.search_digest.__wrapped__() == known) is same
 

@@ -29,7 +29,7 @@ BUDGET = 192  # candidates of a search: what goes on file is worth more of them 
 PREDICTED_BUDGET = 16  # where the model alone orders them: compiling changes little of its order
 ROW_FAILS = (GemmgenError, OSError, MemoryError)  # what costs one row and not the run
 OF_TEXT = ("emulator", "sanitizers")  # entries of a record that a search does not make, true of the text alone
-NOT_KERNELS = ("host", "plain", "export")  # folders of templates that no rendered kernel includes
+NOT_KERNELS = ("plain", "export")  # folders of templates that no rendered kernel includes
 
 
 @dataclass(frozen=True)

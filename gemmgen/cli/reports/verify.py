@@ -66,12 +66,10 @@ def show_promised(console: Console, promised: Sequence[str]) -> None:
 
 
 def show_hidden(console: Console, hidden: Sequence[Conditional]) -> None:
-    """The lines that a verdict of the emulator says nothing of, if any."""
+    """The lines that a verdict says nothing of, if any: the program that NVRTC makes of a text ran."""
     if hidden:
         lines = ", ".join(map(str, hidden))
-        console.print(
-            bold("NOT JUDGED"), f"{lines}: one compiler alone sees them, and gemmgen renders others", sep="  "
-        )
+        console.print(bold("NOT JUDGED"), f"{lines}: another compiler than NVRTC may read them otherwise", sep="  ")
 
 
 def show_pass(console: Console, verdict: Verdict) -> None:

@@ -230,7 +230,9 @@ class Simt(Family):
             )
         if most <= stages:
             k = "k * SLICES" if plan.work.k_slices > 1 else "k"
-            yield Never(f"padded - {k} > (STAGES - 1) * BK", True, f"K has no more k tiles than {stages} stages")
+            because = f"K has no more k tiles than {stages} stages"
+            yield Never(f"padded - {k} > (STAGES - 1) * BK", True, because)
+            yield Never("stage + 1 < STAGES", False, f"{because}: nothing follows the last of them")
         if plan.schedule is not None and plan.schedule.idle == 0:
             yield Never("stream_block >= schedule.stream_blocks", True, "the last wave has k tiles for all its blocks")
         yield from never_cut(plan)

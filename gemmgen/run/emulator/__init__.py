@@ -1,17 +1,29 @@
-"""The CPU emulator: runs a rendered `.cu` on the host, with its loops, indices and synchronisation as they are.
+"""The CPU emulator: executes the PTX that NVRTC makes of a kernel, with its memory and synchronisation checked.
 
-    tokens.py      a kernel's text, word by word
-    conditions.py  its conditions and blocks, and the text with probes at them
-    probes.py      calls that note what runs
-    compiler.py    the host's C++ compiler; a kernel's text -> an executable
-    confine.py     what keeps the compiler and the executable to their own files
-    arena.py       operands in memory that driver and executable share, between guard pages
-    counters.py    what probes noted, in memory that driver and executable share
-    server.py      the executable as a process that answers launches, and may die doing so
-    launches.py    what a launch runs, watches and may take: also that of gemmgen/run/interpreter
-    driver.py      EmulatorExecutor, which the rest of gemmgen uses
+    ptx.py           a kernel's text -> its PTX
+    instructions.py  the matrix instructions of an architecture, as text
+    compiler.py      the host's C++ compiler
+    program.py       the interpreter itself: the C++ of native/, compiled once for a machine
+    arena.py         operands in memory that driver and interpreter share, between guard pages
+    server.py        the interpreter as a process that answers launches, and may die doing so
+    coverage.py      what ran, in memory that driver and interpreter share; statements.py puts it in words of the text
+    launches.py      what a launch runs, watches and may take
+    driver.py        EmulatorExecutor, which the rest of gemmgen uses
 
-The executable's own side is C++: templates/device/host.
+native/, in the order in which a kernel goes through it:
+
+    main, guard                          messages; what the process may do: compute
+    launch, allocations                  a launch; its operands, between guard bands
+    lexer, parser, module, types         PTX -> statements
+    decoder, program, instruction        statements -> instructions with handlers; registers -> places in a file
+    machine, block, warp, lanes          who runs when: clusters, barriers, splits of a warp
+    integers, floats, casts, moves       handlers of arithmetic, by *numbers, conversions and approximations
+    control, collectives, calls          branches, barriers; shuffles and votes; functions, printf and assert
+    memory, atomics, copies              accesses, checked to the byte; cp.async
+    matrices, matrix_*, tile_*, products mma, wmma and ldmatrix, to the bit
+    mbarriers, tma, warpgroups, hopper   what sm_90 does beside its threads
+    watch, *_watch, shared_proxies       data races, and memory that nobody has written, by clocks, plane and cell_scans
+    coverage                             outcomes of conditions, and the operands closest to one that lacks
 """
 
 from gemmgen.run.emulator.driver import EmulatorExecutor

@@ -11,38 +11,45 @@ from typing import Any
 from gemmgen.kernel.again import never_of
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
+from gemmgen.problem.device import parse_arch
 from gemmgen.run.emulator.arena import ArenaLayout, SharedArena
-from gemmgen.run.emulator.compiler import Executables, HostCompiler
-from gemmgen.run.emulator.counters import Counters
+from gemmgen.run.emulator.compiler import HostCompiler
+from gemmgen.run.emulator.coverage import Counters
+from gemmgen.run.emulator.instructions import instruction_table
 from gemmgen.run.emulator.launches import HANG_SECONDS, EmulatedLaunches, Step, of_launch
-from gemmgen.run.emulator.server import Request, Server
+from gemmgen.run.emulator.program import interpreter, program_key
+from gemmgen.run.emulator.ptx import PtxCompilers
+from gemmgen.run.emulator.server import Program, Request, Server, missing_guards
+from gemmgen.run.nvrtc import FLAGS, LINES, compiler_version
 from gemmgen.support.errors import CandidateFailed
-from gemmgen.support.files import Store
+from gemmgen.support.files import Store, content_key
 from gemmgen.support.lifeline import Lifelines
 
 
 class EmulatedKernel(EmulatedLaunches):
-    """A kernel's executables and their processes."""
+    """A kernel's PTX and the process that interprets it."""
 
-    def __init__(self, source: KernelSource, executables: Executables, timeout: float) -> None:
-        arena, counters = SharedArena(), Counters(executables.sites, source.text, never_of(source))
+    def __init__(self, source: KernelSource, program: Program, executable: bytes, timeout: float) -> None:
+        arena, counters = SharedArena(), Counters(source.text, program.ptx, never_of(source))
         super().__init__(source, counters, arena, timeout)
-        shared = arena.file, counters.file, executables.confinement
-        self._fast = Server(source, executables.fast, *shared)
-        self._watched = Server(source, executables.watched, *shared)
+        self._counters: Counters = counters
+        self._server = Server(program, executable, arena.file, counters.file)
+
+    def start(self) -> None:
+        """Load the PTX. Raises CandidateFailed: unjudged, for what the interpreter lacks."""
+        self._server.start()
+        self._counters.loaded()
 
     def _send(self, step: Step, layout: ArenaLayout, case: Case, **how: Any) -> None:
         how |= of_launch(step.source, layout, case)
-        server = self._watched if step.watch else self._fast
-        server.launch(Request(layout, placements=step.placements, entry=step.number, **how))
+        self._server.launch(Request(layout, step.source.name, placements=step.placements, watch=step.watch, **how))
 
     def _end_processes(self) -> None:
-        self._fast.close()
-        self._watched.close()
+        self._server.close()
 
 
 class EmulatorExecutor:
-    """Runs kernels on the CPU. A context manager: leaving it ends their processes.
+    """Runs kernels on the CPU: the PTX that NVRTC makes of them. A context manager: leaving it ends their processes.
 
     Each block's threads run on one core, one at a time, each until it has to wait; blocks spread over the
     cores. The seed selects what a GPU is free to do:
@@ -59,44 +66,56 @@ class EmulatorExecutor:
     serial split-K does whose blocks wait for those before, gets that one from there on: see `LoadedKernel.assumed`.
     It has to hang twice, and to end in between.
 
-    A launch hangs that takes `timeout` seconds of processor time more than its size explains. With `cores_to_spare` a
-    kernel is compiled in both of its forms at once.
-    Raises CandidateFailed (unavailable) where the machine has no C++ compiler.
+    A launch hangs that takes `timeout` seconds of processor time more than its size explains.
+    Raises CandidateFailed (unavailable) where the machine has no C++ compiler, or no NVRTC.
     """
 
     name = "emulator"
 
-    def __init__(self, store: Store | None = None, timeout: float = HANG_SECONDS, cores_to_spare: bool = False) -> None:
+    def __init__(self, store: Store | None = None, timeout: float = HANG_SECONDS) -> None:
         self._compiler = replace(HostCompiler.find(), running=Lifelines())
+        self._ptx = PtxCompilers()
         self.store = store if store is not None else Store()
         self.timeout = timeout
-        self._cores_to_spare = cores_to_spare
         self._loaded: list[EmulatedKernel] = []
-        self.description = self._compiler.version
-        self.flags = self._compiler.flags
-        self.environment = self._compiler.environment
+        self.description = compiler_version()
+        self.flags: tuple[str, ...] = (*FLAGS, LINES)
+
+    @property
+    def environment(self) -> str:
+        """A key for what results depend on beside the kernel: NVRTC, its flags, and the interpreter."""
+        return content_key(self.description, *self.flags, program_key(self._compiler))
 
     @property
     def unconfined(self) -> tuple[str, ...]:
-        """See `Confinement.missing`."""
-        return self._compiler.confinement(self.store).missing
+        """What cannot keep a kernel's program from this machine's files and system calls here, in words."""
+        return missing_guards(interpreter(self._compiler, self.store))
 
     def prepare(self) -> None:
-        """Begin to compile what every kernel is linked with, which takes seconds the first time on a machine.
+        """Begin to compile the interpreter, which takes a while the first time on a machine.
 
         It does not wait. What fails fails again in `load`.
         """
 
-        def compile_runtime() -> None:
+        def compile_interpreter() -> None:
             with suppress(CandidateFailed):
-                self._compiler.runtime(self.store)
+                interpreter(self._compiler, self.store)
 
-        Thread(target=compile_runtime, daemon=True).start()
+        Thread(target=compile_interpreter, daemon=True).start()
 
     def load(self, source: KernelSource) -> EmulatedKernel:
-        """Compile, or fetch from the store. Raises CandidateFailed: unjudged, where the emulator lacks what it uses."""
-        executables = self._compiler.executables(source, self.store, at_once=self._cores_to_spare)
-        kernel = EmulatedKernel(source, executables, self.timeout)
+        """Compile, or fetch from the store, and load the PTX.
+
+        Raises CandidateFailed: compile, or unjudged, where the interpreter lacks what the kernel uses.
+        """
+        program = Program(source.name, self._ptx.ptx(source, self.store), instruction_table(parse_arch(source.arch)))
+        executable = interpreter(self._compiler, self.store)
+        kernel = EmulatedKernel(source, program, executable, self.timeout)
+        try:
+            kernel.start()
+        except BaseException:
+            kernel.close()
+            raise
         self._loaded = [*(other for other in self._loaded if not other.closed), kernel]
         return kernel
 
@@ -104,6 +123,7 @@ class EmulatorExecutor:
         """End its kernels' processes, and compilers that threads still wait for."""
         self._compiler.running.close()
         self._compiler = replace(self._compiler, running=Lifelines())
+        self._ptx.close()
         for kernel in self._loaded:
             kernel.close()
         self._loaded.clear()

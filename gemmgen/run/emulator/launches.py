@@ -21,7 +21,7 @@ from gemmgen.run.turns import by_turns
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require
 from gemmgen.support.threads import cores
 
-MAX_ARGUMENT_BYTES = 4096  # CUDA's own limit before 12.1; as in launch.hpp
+MAX_ARGUMENT_BYTES = 4096  # CUDA's own limit before 12.1
 STILL_RUNS = " still runs"  # behind block and thread in what faults.hpp says of one that hangs
 WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
 WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 threads for 2^16 columns stays below

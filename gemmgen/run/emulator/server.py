@@ -1,55 +1,74 @@
-"""A kernel's executable as a process that answers launches, and may die doing so."""
+"""The interpreter as a process that holds one program and answers launches, and may die doing so."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import select
-import shutil
 import signal
 import struct
 import subprocess
+import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from gemmgen.kernel.source import KernelSource
 from gemmgen.run.arguments import Argument, packed
 from gemmgen.run.emulator.arena import ArenaLayout, Placement
-from gemmgen.run.emulator.confine import Confinement, in_memory_file
 from gemmgen.run.emulator.failures import failed
 from gemmgen.support.errors import CandidateFailed, FailureKind
 from gemmgen.support.lifeline import Lifeline
 
 PATIENCE = 6  # times the limit of processor time that a launch may take, on a busy machine
 GRACE = 2.0  # seconds that a process has to report its own time-out
-SUCCESS = b"ok\n"
-# Device functions that move a few elements for whoever gives the address.
-VECTOR_HELPERS = {f"{move}{what}" for move in ("load", "store") for what in ("", "_edge", "_packed")}
 KINDS: dict[str, FailureKind] = {  # all others are a crash
     "launch": "launch",
     "timeout": "timeout",
     "race": "race",
     "unjudged": "unjudged",
 }
+GUARDS = {"landlock": "no Landlock (any file can be read)", "seccomp": "no seccomp (any system call can be made)"}
+LENGTH = struct.Struct("<I")
+MOST_REPLY_BYTES = 2**20  # more than main.cpp ever sends
+LOAD_SECONDS = 60.0  # that a program may take to be parsed, on a busy machine: the largest takes a fraction of one
+SUCCESS = "ok"
+LAST = "!"  # behind a failure's kind: the process ends
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a process loads before its first launch.
+
+    name   of the .cu, for messages
+    ptx    what NVRTC made of its text
+    table  how its architecture's tensor-core instructions compute: a line each
+    """
+
+    name: str
+    ptx: str
+    table: str
+
+    def pack(self) -> bytes:
+        """As main.cpp reads it."""
+        parts = [part.encode() for part in (self.name, self.ptx, self.table)]
+        return b"".join(LENGTH.pack(len(part)) + part for part in parts)
 
 
 @dataclass(frozen=True)
 class Request:
     """One launch of `grid` blocks, of which it runs `block_count`: the first ones of the layout's list.
 
+    entry       the name of the kernel that it starts
     cluster     blocks of a cluster, which are beside each other in the list
-    workers     processes that may share the blocks
-    timeout     seconds of processor time, for each process
+    workers     threads that may share the blocks
+    timeout     seconds of processor time, of all threads together
     quiet       what the kernel prints goes nowhere
     dependent   it may start before the kernel ahead of it has ended
+    watch       whether races are judged
     placements  what it may have a pointer to, by number
-    entry       which kernel of the text it starts: 0 is the one, others prepare operands
     """
 
     layout: ArenaLayout
+    entry: str
     seed: int
     grid: int
     threads: int
@@ -60,71 +79,91 @@ class Request:
     arguments: tuple[Argument, ...]
     quiet: bool
     dependent: bool
+    watch: bool
     placements: tuple[Placement, ...]
     block_count: int
-    entry: int = 0
 
     def pack(self) -> bytes:
         """As launch.hpp lays it out."""
-        layout, values = self.layout, packed(self.arguments)
+        layout, values, entry = self.layout, packed(self.arguments), self.entry.encode()
         head = struct.pack(
-            "<QQ6I2BH5IQQ",
+            "<QQ6I4B6I4xQQ",
             *(self.seed % 2**64, layout.blocks.offset, self.block_count, self.grid, self.threads),
-            *(self.shared_bytes, self.workers, int(self.timeout * 1000), self.quiet, self.dependent, self.cluster),
-            *(
-                layout.element_bytes,
-                len(self.placements),
-                len(self.arguments),
-                len(values),
-                self.entry,
-                layout.products,
-            ),
-            layout.matrices.offset,
+            *(self.shared_bytes, self.workers, int(self.timeout * 1000)),
+            *(self.quiet, self.dependent, self.watch, 0, self.cluster),
+            *(layout.element_bytes, len(self.placements), len(self.arguments), len(values), len(entry)),
+            *(layout.products, layout.matrices.offset),
         )
         operands = b"".join(placement.pack() for placement in self.placements)
         parameters = b"".join(
             struct.pack("<cBH", one.kind.encode(), one.alignment, len(one.data)) for one in self.arguments
         )
-        return head + operands + parameters + values
+        return head + operands + parameters + values + entry
+
+
+def missing_guards(executable: bytes) -> tuple[str, ...]:
+    """What guard.hpp cannot do on this system, in words."""
+    file = _in_memory_file(executable)
+    try:
+        command = [f"/proc/self/fd/{file}", "probe"]
+        done = subprocess.run(command, pass_fds=(file,), capture_output=True, text=True, check=False)
+    finally:
+        os.close(file)
+    return tuple(words for name, words in GUARDS.items() if name not in done.stdout.split())
+
+
+def _in_memory_file(data: bytes) -> int:
+    """A read-only file without a name: a program that is open for writing does not start."""
+    writable = os.memfd_create("interpreter")
+    with os.fdopen(writable, "wb") as file:
+        file.write(data)
+        file.flush()
+        return os.open(f"/proc/self/fd/{writable}", os.O_RDONLY | os.O_CLOEXEC)
+
+
+class Died(Exception):
+    """The process ended without a word."""
+
+
+class Silent(Exception):
+    """It has not answered in time."""
 
 
 class Server:
-    """The process that runs what `program` gives; it starts with the first launch and again after each death."""
+    """The process that interprets `program`; it starts with `start`, or the first launch, and again after each death.
 
-    def __init__(
-        self,
-        source: KernelSource,
-        program: Callable[[], bytes],
-        arena_file: int,
-        sites_file: int,
-        confinement: Confinement,
-    ) -> None:
-        self._name, self._text = source.name, source.text.splitlines()
-        self._confinement = confinement
+    executable   the interpreter: see program.py
+    arena_file   what it shares with this process: operands, blocks to run, where matrices are
+    counts       a file in which it counts what runs: see coverage.py; None: nowhere
+    """
+
+    def __init__(self, program: Program, executable: bytes, arena_file: int, counts: int | None = None) -> None:
         self._program = program
-        self._executable = -1
-        self._arena_file, self._sites_file = arena_file, sites_file
-        self._process: subprocess.Popen[bytes] | None = None
-        self._line: Lifeline | None = None
-        self._replies = -1
-        self._lines: dict[str, list[int]] = {}  # by instruction: a failure that shrinks meets it again
+        self._executable = _in_memory_file(executable)
+        self._files = arena_file, counts
+        self._process: _Process | None = None
+
+    def start(self) -> None:
+        """Load the program, so that what the interpreter lacks shows now. Raises CandidateFailed: unjudged."""
+        if self._process is not None and not self._process.alive:
+            self._kill()  # it died between two launches: nobody's fault
+        if self._process is None:
+            self._process = _Process(self._executable, *self._files)
+            late = f"the interpreter has not loaded the kernel's PTX in {LOAD_SECONDS:g} s"
+            self._ask(self._program.pack(), LOAD_SECONDS, failed("unjudged", late))
 
     def launch(self, request: Request) -> None:
-        """Run one launch to its end. Raises CandidateFailed: launch, crash, race or timeout."""
-        process = self._running()
-        assert process.stdin is not None
-        try:
-            with contextlib.suppress(BrokenPipeError):  # it has died: the reply, or its lack, says why
-                process.stdin.write(request.pack())
-            reply = self._receive(PATIENCE * request.timeout + GRACE)
-            if reply == SUCCESS:
-                return
-            failure = self._failure(reply, request.timeout)
-        except BaseException:
-            self._kill()  # no later launch may read this one's reply
-            raise
-        self._kill()
-        raise failure
+        """Run one launch to its end; what it prints goes to standard output.
+
+        Raises CandidateFailed: launch, crash, race, timeout or unjudged. The process lives on where it can.
+        """
+        self.start()
+        seconds = PATIENCE * request.timeout + GRACE
+        late = failed("timeout", f"no result after {PATIENCE * request.timeout:g} s")
+        printed = self._ask(request.pack(), seconds, late)
+        if printed:
+            sys.stdout.write(printed)
+            sys.stdout.flush()
 
     def close(self) -> None:
         self._kill()
@@ -132,116 +171,126 @@ class Server:
             os.close(self._executable)
             self._executable = -1
 
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is not None and self._process.poll() is not None:
-            self._kill()  # it died between two launches: nobody's fault
-        if self._process is None:
-            self._process = self._start()
-        return self._process
+    def _ask(self, message: bytes, seconds: float, late: CandidateFailed) -> str:
+        """What stands behind "ok" in the reply. Raises CandidateFailed; `late` where none comes in time."""
+        assert self._process is not None
+        try:
+            kind, _, text = self._process.ask(message, seconds).decode(errors="replace").partition("\t")
+        except Silent:
+            self._kill()
+            raise late from None
+        except Died as error:
+            self._kill()
+            raise failed("unjudged", f"the interpreter's process ended: {error}") from None
+        except BaseException:
+            self._kill()  # no later launch may read this one's reply
+            raise
+        if kind == SUCCESS:
+            return text
+        if kind.endswith(LAST):
+            self._kill()
+        raise failed(KINDS.get(kind.removesuffix(LAST), "crash"), text)
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        if self._executable < 0:
-            self._executable = in_memory_file(self._name, self._program())
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+
+
+class _Process:
+    """One process, from its start to its end."""
+
+    def __init__(self, executable: int, arena_file: int, counts: int | None) -> None:
         self._replies, replies_end = os.pipe()
-        nowhere = os.open(os.devnull, os.O_WRONLY)
+        nowhere = os.open(os.devnull, os.O_RDWR)
         self._line = line = Lifeline()
         # As descriptors.hpp numbers them.
-        passed = (self._arena_file, replies_end, nowhere, self._executable, self._sites_file)
+        passed = (arena_file, replies_end, nowhere if counts is None else counts, line.end)
         try:
-            with self._confinement.kernel(passed) as (command, file):
-                process = subprocess.Popen(
-                    command,
-                    bufsize=0,
-                    stdin=subprocess.PIPE,
-                    pass_fds=(*passed, file, line.end),
-                    start_new_session=True,  # Ctrl-C is the driver's to handle; helpers end with their group
-                )
-            line.tie(process.pid)
-            return process
+            self._process = subprocess.Popen(
+                [f"/proc/self/fd/{executable}", *map(str, passed)],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                pass_fds=(*passed, executable),
+                env={},  # it may hold what is nobody's business
+                start_new_session=True,  # Ctrl-C is the driver's to handle
+            )
+            line.tie(self._process.pid)
+        except BaseException:
+            line.close()
+            os.close(self._replies)
+            raise
         finally:
             os.close(replies_end)
             os.close(nowhere)
+        self._ended = _pidfd(self._process.pid)
+        assert self._process.stdin is not None
+        self._requests = self._process.stdin.fileno()
+        os.set_blocking(self._requests, False)
 
-    def _kill(self) -> None:
-        if self._process is None or self._line is None:
-            return
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, message: bytes, seconds: float) -> bytes:
+        """The reply to `message`. Raises Silent or Died."""
+        deadline = time.monotonic() + seconds
+        with contextlib.suppress(BrokenPipeError):  # it has died: the reply, or its lack, says why
+            self._send(LENGTH.pack(len(message)) + message, deadline)
+        (length,) = LENGTH.unpack(self._receive(LENGTH.size, deadline))
+        if length > MOST_REPLY_BYTES:
+            raise Died(f"it announces a reply of {length} bytes")
+        return self._receive(length, deadline)
+
+    def kill(self) -> None:
+        """End it and all that it may have started."""
+        if self._ended >= 0:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._ended, signal.SIGKILL)
+            os.close(self._ended)
+        else:
+            self._process.kill()
         self._line.close()
         self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
         os.close(self._replies)
-        self._process = None
 
-    def _receive(self, seconds: float) -> bytes | None:
-        """One reply line; shorter where the process died, None where it stays silent."""
-        deadline = time.monotonic() + seconds
-        reply = b""
-        while not reply.endswith(b"\n"):
-            ready, _, _ = select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))
+    def _send(self, data: bytes, deadline: float) -> None:
+        rest = memoryview(data)
+        while rest:
+            _, ready, _ = select.select([], [self._requests], [], max(0.0, deadline - time.monotonic()))
             if not ready:
-                return None
-            piece = os.read(self._replies, 4096)
+                raise Silent
+            rest = rest[os.write(self._requests, rest) :]
+
+    def _receive(self, count: int, deadline: float) -> bytes:
+        """So many bytes of a reply, also where another process holds the pipe's other end."""
+        data, watched = b"", [self._replies, *([self._ended] if self._ended >= 0 else [])]
+        while len(data) < count:
+            ready, _, _ = select.select(watched, [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise Silent
+            piece = os.read(self._replies, count - len(data)) if self._replies in ready else b""
             if not piece:
-                return reply
-            reply += piece
-        return reply
-
-    def _failure(self, reply: bytes | None, timeout: float) -> CandidateFailed:
-        assert self._process is not None
-        if reply is None:
-            return failed("timeout", f"no result after {PATIENCE * timeout:g} s")
-        if not reply.endswith(b"\n"):
-            status = self._process.wait()
-            if status == -signal.SIGSYS:  # with signals blocked, as system() does: no handler has named the call
-                return failed("crash", "the kernel's text starts a program, or makes another call that no kernel may")
-            return failed("crash", f"the emulator's process ended with status {status}")
-        # Processes that fail together each send a line; the first one counts.
-        kind, line, instruction, reason = reply.split(b"\n")[0].decode(errors="replace").split("\t", 3)
-        lines = [int(line)] if int(line) else self._lines_of(instruction)
-        reason = re.sub(r"@\{(\w+)\}", self._resolve, reason)
-        return failed(KINDS.get(kind, "crash"), f"{reason} ({self._place(lines)})" if lines else reason)
-
-    def _resolve(self, marker: re.Match[str]) -> str:
-        """What the executable leaves to the driver: @{line or instruction}."""
-        value = marker[1]
-        lines = self._lines_of(value) if value.startswith("0x") else [int(value)]
-        if not lines:
-            return "an unknown line"
-        first, *caller = self._place(lines).split(", ")
-        return f"{first} ({caller[0]})" if caller else first
-
-    def _place(self, lines: list[int]) -> str:
-        caller = f", called from line {lines[-1]}" if len(lines) > 1 else ""
-        return f"{self._name}.cu:{lines[0]}{caller}"
-
-    def _lines_of(self, instruction: str) -> list[int]:
-        """The line of the .cu that an instruction belongs to, its inlined callers' up to the kernel; may be empty.
-
-        What a helper does that moves a vector for whoever asks is its caller's doing: that line comes first.
-        """
-        if instruction not in self._lines:
-            self._lines[instruction] = self._find_lines(instruction)
-        return self._lines[instruction]
-
-    def _find_lines(self, instruction: str) -> list[int]:
-        if not instruction.startswith("0x"):
-            return []
-        program, tool = f"/proc/self/fd/{self._executable}", "addr2line"
-        if shutil.which(tool) is None:
-            return []
-        asked = [tool, "-i", instruction, "-e", program]
-        with self._confinement.compiling(asked, Path(os.devnull)) as (command, file):
-            passed = (self._executable, file)
-            done = subprocess.run(command, pass_fds=passed, capture_output=True, text=True, check=False)
-        lines = [int(place) for place in re.findall(rf"{self._name}\.cu:(\d+)", done.stdout)]
-        while len(lines) > 1 and function_around(self._text, lines[0]) in VECTOR_HELPERS:
-            lines.pop(0)
-        return lines
+                raise Died(_words(self._process.wait()))
+            data += piece
+        return data
 
 
-def function_around(text: list[str], line: int) -> str | None:
-    """The name of the function that has this line of a `.cu`, counted from 1; None where there is none."""
-    heads = (
-        re.match(r"[\w_].*?\b(\w+)\(", one) for one in reversed(text[:line]) if not one.startswith("static_assert")
-    )
-    return next((head[1] for head in heads if head), None)
+def _pidfd(pid: int) -> int:
+    """A descriptor of the process, which no later process of its number can be taken for; -1 without such."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return -1
+
+
+def _words(status: int) -> str:
+    """An exit status in words: "SIGKILL", "status 3"."""
+    if status >= 0:
+        return f"status {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"

@@ -46,9 +46,11 @@ STORE_WHOLE = """    if (valid <= 0) return;
     store<N>(to, all);
 """
 TO_C = "*to = beta == 0.0f ? alpha * {0} : fmaf(beta, *to, alpha * {0});"
-OLD_C = "const float old = *to;\n    *to = beta == 0.0f ? alpha * {0} : fmaf(beta, old, alpha * {0});"
+# Volatile: else the compiler reads where beta asks for it.
+READ_C = "*static_cast<const volatile float*>(to);\n"
+OLD_C = f"const float old = {READ_C}    *to = beta == 0.0f ? alpha * {{0}} : fmaf(beta, old, alpha * {{0}});"
 OLD_VECTOR = "    if (beta != 0.0f) {\n        const Vec<N> old = load<N>(to);\n"
-VECTOR_FIRST = "    const Vec<N> old = load<N>(to);\n    if (beta != 0.0f) {\n"
+VECTOR_FIRST = f"    {READ_C}" + OLD_VECTOR
 
 ACCESS_BUGS = (
     Bug("C is read, and dropped where beta = 0", "beta = 0", NAIVE_RR,

@@ -73,14 +73,14 @@ class Bug:
 
 VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
 PLANNED = Diagnosis("wrong", "planned")  # other bits than the plan's
+UNGIVEN = Diagnosis("crash", "a value that nobody has given")
 POISON = Diagnosis("wrong", "is nan")  # nobody wrote it, or what nobody may read was read
 READS = Diagnosis("crash", "reads")
 WRITES = Diagnosis("crash", "writes")
 OUTSIDE_C = Diagnosis("crash", "writes (outside C|.* of C)")
 MISALIGNED = Diagnosis("crash", "misaligned")
 WITHIN_CHUNK = Diagnosis("crash", r"begins -?\d+ bytes into a line, no multiple of 16")  # a box of TMA
-OVERFLOW = Diagnosis("crash", "overflows")
-OUT_OF_ARRAY = Diagnosis("crash", "outside the array")
+OUT_OF_ARRAY = Diagnosis("crash", r"\d bytes (after the end|before the start) of")
 DIVISION = Diagnosis("crash", "division by zero")
 DIVERGENCE = Diagnosis("crash", "barrier divergence")
 RACE = Diagnosis("race", "data race on shared memory")

@@ -57,7 +57,7 @@ BATCH_BUGS = (
     Bug("one product of the sum is missing", "missing product", SMALL_BATCH_CR,
         "k < Shape::K;", "k < Shape::K - 1;", (VALUE,)),
     Bug("lanes' rows and columns swapped", "swapped index", SMALL_BATCH_CR, "return {lane_m * FM, lane_n * FN};",
-        "return {lane_n * FM, lane_m * FN};", (POISON, VALUE, WRITES, OUTSIDE_C, RACE_C, UNWRITTEN)),
+        "return {lane_n * FM, lane_m * FN};", (POISON, VALUE, READS, WRITES, OUTSIDE_C, RACE_C, UNWRITTEN)),
     Bug("matrices are read while the kernel before may still run", "launch", SMALL_BATCH_CR,
         "    grid_dependency_wait();  //", "    //", (TOO_SOON,)),
 )  # fmt: skip

@@ -24,7 +24,6 @@ from gemmgen.verification.bugs.subjects import (
 NOT_NAN = Diagnosis("wrong", "not nan")  # a number or Inf where NaN is due
 NOT_INF = Diagnosis("wrong", "not -?inf")
 STALE_READ = Diagnosis("race", "__ldg reads")
-SHIFT = Diagnosis("crash", "a shift by")
 NAIVE_FMA, NAIVE_START = "acc = fmaf(a, b, acc);", "    float acc = 0.0f;"
 NAIVE_STORE = "beta == 0.0f ? alpha * acc : fmaf(beta, *to, alpha * acc)"
 TILE_FMA, SKINNY_FMA = "fmaf(a[i], b[j], acc[i][j])", "fmaf(x.at[j], weights[t / VW].at[t % VW], acc[i + j][t])"
@@ -129,6 +128,4 @@ DATA_BUGS = (
         "__shared__ __align__(16) MatrixA As", "__shared__ MatrixA As", (MISALIGNED,)),
     Bug("C read by a cache that misses stores", "cache", NAIVE_RR, NAIVE_STORE,
         "alpha * acc;\n    if (beta != 0.0f) *to = fmaf(beta, __ldg(to), 0.0f)", (STALE_READ, VALUE)),
-    Bug("a bit beyond a word", "shift", NAIVE_RR, "m >= s.M", "m >= s.M || (1u << (s.K > 31 ? 32 : 0)) == 0u",
-        (SHIFT,)),
 )  # fmt: skip

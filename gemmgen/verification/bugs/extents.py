@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import OVERFLOW, POISON, READS, VALUE, WRITES, Bug, Diagnosis
+from gemmgen.verification.bugs.base import POISON, READS, VALUE, WRITES, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import (
     ACROSS,
     ALONG_K,
@@ -26,7 +26,7 @@ from gemmgen.verification.bugs.subjects import (
     STREAM,
 )
 
-CUT = (OVERFLOW, READS, WRITES, VALUE)
+CUT = (READS, WRITES, VALUE)
 
 EXTENT_BUGS = (
     Bug("the row of A is an int", "leading dimension", NAIVE_RR, "A[Offset(m) * s.lda + k]", "A[m * s.lda + k]", CUT),

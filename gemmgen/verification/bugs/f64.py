@@ -6,7 +6,8 @@ from gemmgen.verification.bugs.base import MISALIGNED, POISON, VALUE, Bug
 from gemmgen.verification.bugs.subjects import ASYNC_F64, DOUBLE_F64, NAIVE_F64
 
 F64_BUGS = (
-    Bug("sums in float", "precision", NAIVE_F64, "double acc = 0.0;", "float acc = 0.0f;", (VALUE,)),
+    Bug("sums in float", "precision", NAIVE_F64, "acc = fma(a, b, acc);",
+        "acc = float(fma(a, b, acc));", (VALUE,)),
     Bug("one FMA in float", "precision", DOUBLE_F64, "fma(a[i], b[j], acc[i][j])",
         "i + j == 0 ? fmaf(a[i], b[j], acc[i][j]) : fma(a[i], b[j], acc[i][j])", (VALUE,)),
     Bug("operands keep 24 bits", "precision", DOUBLE_F64, "fma(a[i], b[j], acc[i][j])",

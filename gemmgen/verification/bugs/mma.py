@@ -14,6 +14,7 @@ from gemmgen.verification.bugs.base import (
     RACE_PARTIALS,
     READS,
     STALE,
+    UNGIVEN,
     UNWRITTEN,
     VALUE,
     WRITES,
@@ -189,8 +190,8 @@ MMA_BUGS = (
     Bug("a part of K begins where the block's tile does", "swapped index", MMA_SPLIT,
         "B + tile.n + Offset(begin) * s.ldb", "B + tile.n", (VALUE, READS)),
     # Accumulators
-    Bug("the first k tile clears the sums, and K = 0 has none", "not written", MMA_RC, "acc = {};", "acc;", (POISON,),
-        also=("            mma(a[step % 2], b[step % 2], acc);", """\
+    Bug("the first k tile clears the sums, and K = 0 has none", "not written", MMA_RC, "acc = {};", "acc;",
+        (POISON, UNGIVEN), also=("            mma(a[step % 2], b[step % 2], acc);", """\
             if (k == 0 && step == 0) {
                 for (auto& row : acc)
                     for (auto& sums : row)

@@ -43,7 +43,8 @@ NAIVE_BUGS = (
     Bug("the grid rounded down", "grid", NAIVE_RR, "(s.N + BN - 1) / BN", "s.N / BN", (DIVISION, VALUE, POISON)),
     Bug("who comes first decides the order of the sum", "nondeterminism", NAIVE_RR,
         "for (int k = 0; k < s.K; ++k) {",
-        "static unsigned turn = 0;\n    const unsigned first = turn++;\n    for (int i = 0; i < s.K; ++i) {\n"
+        "static unsigned turn = 0;\n    const unsigned first = atomicAdd(&turn, 1u);\n"
+        "    for (int i = 0; i < s.K; ++i) {\n"
         "        const int k = (i + first) % s.K;", (ORDER,)),
     Bug("a launch of too few blocks", "grid", NAIVE_RR, "", "", (POISON, VALUE),
         launch=Launch(256, (("M", 32), ("N", 16)))),

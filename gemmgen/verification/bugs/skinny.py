@@ -143,7 +143,7 @@ SKINNY_BUGS = (
     Bug("groups leave what another one has", "swapped index", GROUPED, "threadIdx.x % 32 / LANES * (S * T)",
         "threadIdx.x / 32 % GROUPS * (S * T)", (RACE,)),
     Bug("groups leave no part of a sum", "missing product", GROUPED_ROW, "(S * T + GROUPS - 1) / GROUPS",
-        "S * T / GROUPS", (UNWRITTEN,)),
+        "S * T / GROUPS", (UNWRITTEN, POISON)),
     Bug("every group leaves its copy", "guard", GROUPED_ROW, "if (first % GROUPS != 0) return;", "", (RACE,)),
     Bug("small operand beyond the end of K", "guard", DIRECT, "exists = k + depth < end && m",
         "exists = m", (READS,)),

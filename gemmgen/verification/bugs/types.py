@@ -23,7 +23,7 @@ TYPE_BUGS = (
     Bug("stores what is cut, not rounded", "rounding", NAIVE_BF16, ": bits(bf16_from_float(value))",
         ": bits(static_cast<unsigned short>(__float_as_uint(value) >> 16))", (VALUE, POISON)),
     Bug("rounds up where half is left", "rounding", NAIVE_BF16, ": bits(bf16_from_float(value))",
-        ": bits(static_cast<unsigned short>((__float_as_uint(value) + 0x8000u) >> 16))", (VALUE, POISON)),
+        ": bits(static_cast<unsigned short>((__float_as_uint(value) + 0x8000u) >> 16))", (VALUE, POISON, NOT_NAN)),
     Bug("rounds to less than the type holds", "rounding", NAIVE_BF16, ": bits(bf16_from_float(value))",
         ": bits(bf16_from_float(value) & 0xFFFE)", (VALUE, POISON)),
     Bug("alpha's product is rounded to bf16", "rounding", NAIVE_BF16, "fmaf(beta, *to, alpha * acc)",
@@ -70,9 +70,6 @@ TYPE_BUGS = (
         "(isinf(value) ? 0 : __float2int_rn(value))", (VALUE,)),
     # Vectors
     Bug("half of each vector twice", "vectors", SKINNY_BF16, "weights[t][v + j]", "weights[t][j]", (VALUE,)),
-    Bug("vectors wider than lines are aligned", "misaligned", SKINNY_BF16, "constexpr int VW = 8; ",
-        "constexpr int VW = 16;", (MISALIGNED, READS, VALUE, POISON),
-        also=("constexpr int UNROLL = 2;", "constexpr int UNROLL = 1;")),
     Bug("the first half of x", "vectors", SKINNY_BF16, "load<RX>(&chunk[i][k + v])", "load<RX>(&chunk[i][k])",
         (VALUE,)),
     Bug("sums in the storage type", "precision", SKINNY_BF16,

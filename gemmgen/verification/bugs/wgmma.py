@@ -9,6 +9,7 @@ from gemmgen.verification.bugs.base import (
     POISON,
     READS,
     TOO_SOON,
+    UNGIVEN,
     UNWRITTEN,
     VALUE,
     Bug,
@@ -54,7 +55,7 @@ TRANSPOSED = Diagnosis("race", "data race on shared memory.* of transposed")
 
 WGMMA_BUGS = (
     Bug("the first product clears the sums, and K = 0 has none", "not written", WGMMA_RC, "Accumulators acc = {};",
-        "Accumulators acc;", (POISON,), also=("            multiply_stage(", """\
+        "Accumulators acc;", (POISON, UNGIVEN), also=("            multiply_stage(", """\
             if (k == 0) {
                 for (auto& sums : acc)
                     for (float& sum : sums) sum = 0.0f;
@@ -77,9 +78,9 @@ WGMMA_BUGS = (
     Bug("TMA does not see the barriers", "fence", WGMMA_RC, "        fence_mbarrier_init();\n    }", "    }",
         (NOT_FENCED,)),
     Bug("one consumer empties a stage for both", "arrivals", WGMMA_CR, "mbarrier_init(&shared.empty[stage], CONSUMERS)",
-        "mbarrier_init(&shared.empty[stage], 1)", (TOO_MANY, UNDER_WAY)),
+        "mbarrier_init(&shared.empty[stage], 1)", (TOO_MANY, UNDER_WAY, DEADLOCK)),
     Bug("all threads arrive", "arrivals", WGMMA_RC, "if (threadIdx.x % 128 == 0) mbarrier_arrive", "mbarrier_arrive",
-        (TOO_MANY, UNDER_WAY)),
+        (TOO_MANY, UNDER_WAY, DEADLOCK)),
     Bug("a stage is released while its products are under way", "release", WGMMA_RC,
         "release_stage(shared, previous);\n            previous = ring.stage;",
         "release_stage(shared, previous = ring.stage);", (UNDER_WAY, TOO_MANY, DEADLOCK)),
@@ -97,7 +98,7 @@ WGMMA_BUGS = (
     Bug("the parity never changes", "phase", WGMMA_RC, "        parity ^= stage == 0;\n", "",
         (UNDER_WAY, TOO_MANY, DEADLOCK)),
     Bug("consumers do not wait for a stage", "phase", WGMMA_CR,
-        "            mbarrier_wait(&shared.full[ring.stage], ring.parity);\n", "", (UNDER_WAY, TOO_MANY)),
+        "            mbarrier_wait(&shared.full[ring.stage], ring.parity);\n", "", (UNDER_WAY, TOO_MANY, UNWRITTEN)),
     Bug("the bytes of A alone", "bytes", WGMMA_RC, "lines_a * BK * sizeof(BF16) + sizeof(shared.b[0])",
         "lines_a * BK * sizeof(BF16)", (BYTES, UNDER_WAY)),
     Bug("the bytes of two tiles of A", "bytes", WGMMA_CR, "sizeof(shared.a[0]) + sizeof(shared.b[0])",
@@ -179,9 +180,10 @@ WGMMA_BUGS = (
     Bug("A and B have not changed places", "swapped index", WGMMA_SWAP,
         "(acc[i], a + i * 64 * BK * sizeof(BF16) / 16 + k * LINE_B * sizeof(BF16) / 16,",
         "(acc[i], b + k * sizeof(BF16) / 16,", (VALUE, PATTERN)),
-    Bug("stores do not transpose", "swapped index", WGMMA_SWAP, "        stmatrix_x4_trans(to",
-        "        stmatrix_x4(to", (VALUE,)),
-    Bug("old C is not transposed", "swapped index", WGMMA_SWAP, "ldmatrix_x4_trans(old", "ldmatrix_x4(old", (VALUE,)),
+    Bug("stores do not transpose", "swapped index", WGMMA_SWAP, "stmatrix.sync.aligned.m8n8.x4.trans",
+        "stmatrix.sync.aligned.m8n8.x4", (VALUE,)),
+    Bug("old C is not transposed", "swapped index", WGMMA_SWAP, "ldmatrix.sync.aligned.m8n8.x4.trans",
+        "ldmatrix.sync.aligned.m8n8.x4", (VALUE,)),
     Bug("lanes name matrices in the order of rows", "swapped index", WGMMA_SWAP,
         "lane / 16 * 8 + lane % 8, column = warp * 16 + lane / 8 % 2 * 8",
         "lane / 8 % 2 * 8 + lane % 8, column = warp * 16 + lane / 16 * 8", (VALUE,)),
@@ -189,15 +191,11 @@ WGMMA_BUGS = (
         "r = m / 2", (VALUE,)),
     Bug("the first rows of a piece are stored for all", "swapped index", WGMMA_SWAP, "c + staged_at(m + row, column)",
         "c + staged_at(row, column)", (VALUE, STALE_STORE)),
-    Bug("old C is read though beta is 0", "beta = 0", WGMMA_SWAP, "        if (beta != 0.0f) ldmatrix",
-        "        ldmatrix", (POISON, UNWRITTEN, VALUE)),
     # Fragments from registers
     Bug("fragments are loaded as if lines were not swizzled", "swizzle", WGMMA_ROWS,
         "((row % LINE_A / 4) ^ line) * 4", "row % LINE_A / 4 * 4", (VALUE,)),
     Bug("k and k + 4 of a row trade places", "swapped index", WGMMA_COLUMNS, "fragment[2 * half + 1] =",
         "fragment[3 - 2 * half] =", (VALUE,)),
-    Bug("fragments of the step before are written over", "registers", WGMMA_COLUMNS, "fragments[step / K_STEP % 2]",
-        "fragments[0]", (IN_FLIGHT,)),
     Bug("a set of fragments is loaded again too soon", "wait count", WGMMA_ROWS,
         "                wgmma_wait<1>();  // for the step before, which reads the other fragments\n", "",
         (IN_FLIGHT, UNDER_WAY)),

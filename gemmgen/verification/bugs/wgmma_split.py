@@ -27,7 +27,7 @@ WGMMA_SPLIT_BUGS = (
         (UNDER_WAY,)),
     Bug("sums leave while products are under way", "wait", WGMMA_SPLIT,
         "        wgmma_wait<0>();\n        release_stage(shared, previous);\n    }",
-        "        release_stage(shared, previous);\n    }", (IN_FLIGHT,)),
+        "        release_stage(shared, previous);\n    }", (IN_FLIGHT, UNDER_WAY)),
     Bug("consumers leave their sums in one place", "swapped index", WGMMA_SPLIT, "/ 4 * 128 * CONSUMERS + ",
         "/ 4 * 128 + ", (NOT_MET, VALUE, UNWRITTEN)),
     Bug("every block stores the first columns", "swapped index", WGMMA_SPLIT, " + rank * PART_N + ", " + ",

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "templates/device/host/convert.hpp"
+#include "convert.hpp"
 
 #undef __global__
 #undef __device__

@@ -1,4 +1,4 @@
-#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC takes the kernel alone
 #include "gemm.h"
 
 #include <algorithm>

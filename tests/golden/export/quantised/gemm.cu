@@ -1,5 +1,5 @@
 #if !defined(__CUDA_ARCH__) || defined(__CUDACC_RTC__) || __CUDA_ARCH__ >= 800  // others: at the end
-#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC and host emulation take the kernel alone
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)  // NVRTC takes the kernel alone
 #include "gemm.h"
 
 #include <algorithm>

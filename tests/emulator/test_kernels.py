@@ -1,0 +1,94 @@
+"""Whole kernels on the interpreter of PTX: results, races, what they print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from gemmgen.kernel.families import FAMILIES, family_named
+from gemmgen.kernel.render import render
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import ARCHS
+from gemmgen.problem.mma import MMAS
+from gemmgen.run.emulator.driver import EmulatorExecutor
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.files import Store
+from gemmgen.verification.checks import Wrong, check
+from gemmgen.verification.random_kernels import RandomKernel, draw_points
+from gemmgen.verification.seeding import for_each
+from gemmgen.verification.strategies import wide_situations
+
+LARGEST = 96
+EACH = 4  # kernels of a schedule that are drawn one behind the other
+
+
+@pytest.fixture(scope="module")
+def interpreter(shared_store: Store) -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor(shared_store) as executor:
+        yield executor
+
+
+def drawn(arch: str, count: int, *families: str) -> list[RandomKernel]:
+    chosen = [family_named(name) for name in families or FAMILIES]
+    return list(islice(draw_points(chosen, ARCHS[arch].limits, 5), count))
+
+
+def rendered(point: RandomKernel, arch: str = "sm_90") -> KernelSource:
+    return render(point.problem, point.family, point.config, arch)
+
+
+def lacking(source: KernelSource, arch: str) -> list[str]:
+    """Products of fp8 of which the architecture makes several others: the emulator judges none."""
+    used = re.findall(r"\bmma_m\w+", source.text)
+    return [name for name in used if name in MMAS and MMAS[name].why_not(ARCHS[arch]) is not None]
+
+
+def judge(interpreter: EmulatorExecutor, source: KernelSource, examples: int) -> None:
+    kernel = interpreter.load(source)
+    try:
+        for_each(wide_situations(source.problem, LARGEST), lambda one: check(kernel, one), examples=examples, seed=1)
+    finally:
+        kernel.close()
+
+
+@pytest.mark.parametrize(("arch", "count"), [("sm_90", 52), ("sm_80", 40), ("sm_120", 40)])
+def test_right_kernels_of_all_schedules_pass(arch: str, count: int, interpreter: EmulatorExecutor) -> None:
+    for point in drawn(arch, count)[::EACH]:
+        source = rendered(point, arch)
+        if not lacking(source, arch):
+            judge(interpreter, source, 6)
+
+
+def test_a_missing_barrier_is_found(interpreter: EmulatorExecutor) -> None:
+    source = next(one for one in map(rendered, drawn("sm_90", 20, "simt")) if one.text.count("__syncthreads();") > 1)
+    judge(interpreter, source, 6)
+    broken = replace(source, text=source.text.replace("__syncthreads();", ""))
+    with pytest.raises((CandidateFailed, Wrong), match="race"):
+        judge(interpreter, broken, 30)
+
+
+def test_a_deadlock_says_who_waits_for_what(interpreter: EmulatorExecutor) -> None:
+    source = rendered(drawn("sm_90", 6, "wgmma")[-1])
+    freed = "mbarrier_arrive(&shared.empty[ring.stage]);"
+    assert freed in source.text
+    waits = (
+        r"deadlock in block 0: .* wait at line \d+, called from line \d+, for phase 0 \(parity 0\) of the mbarrier at"
+        r" byte \d+ of dynamic"
+    )
+    with pytest.raises(CandidateFailed, match=waits):
+        judge(interpreter, replace(source, text=source.text.replace(freed, ";")), 12)
+
+
+def test_a_function_out_of_line_and_printf(interpreter: EmulatorExecutor, capfd: pytest.CaptureFixture[str]) -> None:
+    source = rendered(drawn("sm_90", 1, "naive")[0])
+    speaks = "__device__ __noinline__ bool speaks(int thread) { return thread == 0; }\n"
+    says = 'if (speaks(threadIdx.x + blockIdx.x)) printf("%d %s %.1f\\x1b\\n", 7, "times", 2.5);'
+    before, extern, kernel = source.text.rpartition('extern "C"')
+    head, brace, body = kernel.partition("{\n")
+    text = f"{before}{speaks}{extern}{head}{brace}{says}\n{body}"
+    judge(interpreter, replace(source, text=text), 3)
+    assert "7 times 2.5\\x1b\n" in capfd.readouterr().out
