@@ -20,7 +20,6 @@ def test_packages_are_those_of_the_extra() -> None:
         *(
             "nvidia-cublas",
             "nvidia-cuda-profiler-api",
-            "nvidia-cuda-runtime",
             "nvidia-ml-py",
             "nvmath-python",
             "pycuda",
