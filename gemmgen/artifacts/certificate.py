@@ -171,7 +171,7 @@ def _rounded(value: Any) -> Any:
 
 
 def executor_document(executor: Executor) -> Document:
-    """What ran a kernel: card and driver or NVRTC, its flags, and a key for all that its results depend on.
+    """The executor as a document: card and driver, or NVRTC; its flags; a key for all that its results depend on.
 
     And what did not keep the kernel's text from the machine: see `Executor.unconfined`.
     """

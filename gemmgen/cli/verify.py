@@ -184,7 +184,7 @@ def command(
 
 
 def _hidden(found: KernelFile) -> tuple[Conditional, ...]:
-    """What another compiler may see otherwise of the kernel, and the first edit of the launcher around it."""
+    """The lines of the kernel that another compiler may read otherwise, and the first edited line of its launcher."""
     alone, text = found.alone.source.text, found.source.text
     first = text[: text.index(alone)].count("\n")
     hidden = [one.moved(first) for one in conditionals(alone)]

@@ -14,7 +14,7 @@ OPAQUE = re.compile(
     r'//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL
 )
 SPLICE = re.compile(r"\\[ \t\r\f\v]*\n")  # compilers join such lines before all else
-CONTINUED = re.compile(rf"(?:[^\n]*{SPLICE.pattern})+[^\n]*")
+CONTINUED = re.compile(rf"^(?:[^\n]*{SPLICE.pattern})+[^\n]*", re.MULTILINE)
 BREAK = "\x01"  # where a line ends inside of a comment, which ends no directive
 SPACE = rf"[ \t\r\f\v{BREAK}]*"
 DIRECTIVE = re.compile(rf"^{SPACE}(?:#|%:){SPACE}(\w+)([^\n]*)", re.MULTILINE)
@@ -41,7 +41,7 @@ class Conditional:
 
 
 def conditionals(text: str) -> Iterator[Conditional]:
-    """What another compiler may see otherwise."""
+    """Yield the lines that another compiler than NVRTC may read otherwise, by their first line."""
     found = [*_conditionals(text)]
     inside = {line for one in found for line in range(one.first, one.last + 1)}
     for number, line in enumerate(_plain(text).replace(BREAK, "\n").split("\n"), 1):
@@ -51,7 +51,7 @@ def conditionals(text: str) -> Iterator[Conditional]:
 
 
 def _conditionals(text: str) -> Iterator[Conditional]:
-    """The conditionals of these."""
+    """Yield the outermost conditionals among them."""
     own: dict[str, bool] = {}  # names of the text, and whether each has one meaning, which is the text's own
     depth, first, foreign = 0, 0, False
     for line, word, rest in directives(text):

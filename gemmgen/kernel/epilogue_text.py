@@ -1,6 +1,6 @@
 """CUDA's text of an epilogue: the functions that it calls, and a statement for each step.
 
-A sum of a product is written as fma: the device's compiler makes one of it anyway, and the host's rounds alike then.
+A sum of a product is written as fma, which the compiler makes of it anyway.
 Integers go through functions that wrap around, as C++'s own operators need not.
 """
 

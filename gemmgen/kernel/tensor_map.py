@@ -185,7 +185,7 @@ class TiledTensor:
             raise InvalidInput(f"TMA cannot move {self.operand}: {UNIT} does not divide its address {address:#x}")
 
     def pack(self, address: int) -> bytes:
-        """A parameter of the emulator's, as templates/device/host/tensor_map.hpp lays it out."""
+        """A parameter of the emulator's, as gemmgen/run/emulator/native/tma.hpp lays it out."""
         sizes = (*self.sizes, 1, 1)[:MOST_DIMENSIONS]
         strides = (*self.strides, 0, 0)[: MOST_DIMENSIONS - 1]
         box = (*self.box, 1, 1)[:MOST_DIMENSIONS]

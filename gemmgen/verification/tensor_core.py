@@ -1,6 +1,6 @@
 """The arithmetic of tensor cores in numpy, to the bit: see `gemmgen.problem.mma.Sums`.
 
-It shares no line with the emulator's (templates/device/host/row_sums.hpp): integers here, doubles there.
+It shares no line with the emulator's (gemmgen/run/emulator/native/tile_sums.hpp).
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ ${ setmaxnreg() }
 ${ ldmatrix((), ((4, false),)) }
 ${ dynamic_shared(1024) }
 ${ wgmma([instruction]) }
-#ifdef __CUDACC__
 // Two bf16 in a register, rounded to nearest even, the first one in the lower half.
 __device__ __forceinline__ unsigned bf16x2(float low, float high)
 {
@@ -25,9 +24,6 @@ __device__ __forceinline__ unsigned bf16x2(float low, float high)
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
     return both;
 }
-#else
-inline unsigned bf16x2(float low, float high) { return bf16_from_float(low) | unsigned(bf16_from_float(high)) << 16; }
-#endif
 extern "C" __global__ void __launch_bounds__(384, 1)
 k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
   const __grid_constant__ TensorMap map_c, int M, ${ "int N, " if not n }int K, int lda, int ldb, int ldc)

@@ -46,7 +46,7 @@ class HostCompiler:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What programs depend on that it makes: itself, and the machine."""
+        """The compiler, its flags and the machine: the programs that it makes depend on all of them."""
         return (*self.command, self.version, *self.link_flags, *_machine())
 
     def make(self, *words: str, folder: Path) -> None:

@@ -88,7 +88,7 @@ class EmulatorExecutor:
 
     @property
     def unconfined(self) -> tuple[str, ...]:
-        """What cannot keep a kernel's program from this machine's files and system calls here, in words."""
+        """The guards that this system lacks, in words: what a kernel's program could then read or call."""
         return missing_guards(interpreter(self._compiler, self.store))
 
     def prepare(self) -> None:

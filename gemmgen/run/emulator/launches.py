@@ -1,4 +1,4 @@
-"""What a launch of an emulated kernel runs and watches, and how long it may take, whatever runs its blocks."""
+"""Launches of an emulated kernel: which blocks run, which of them are watched, and how long a launch may take."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Step:
 
 
 class Counting(Protocol):
-    """What counts the lines and conditions that launches run."""
+    """A counter of the lines and conditions that launches run."""
 
     def launched(self, told: bool) -> None: ...
     def coverage(self) -> Coverage | None: ...
@@ -139,7 +139,7 @@ class EmulatedLaunches:
         return len(self._blocks(case, seed, blocks)[1])
 
     def coverage(self) -> Coverage | None:
-        """What its launches ran of the text so far; None where that is not counted."""
+        """The lines and conditions that its launches have run; None where nothing is counted."""
         return self._counters.coverage()
 
     def assumed(self) -> tuple[str, ...]:

@@ -56,23 +56,9 @@ class CallFilter {
     add(BPF_RET | BPF_K, action);
   }
 
-  // Where the first argument has a bit of `mask`; it is refused where it has none.
-  void on_bits(long call, uint32_t mask) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, uint32_t(call), 0, 4);
-    load(offsetof(seccomp_data, args));
-    add(BPF_JMP | BPF_JSET | BPF_K, mask, 0, 1);
-    add(BPF_RET | BPF_K, ALLOWED);
-    add(BPF_RET | BPF_K, TOLD);
-  }
-
-  // Where the first argument is `value`; it is refused where it is another.
-  void on_value(long call, uint32_t value) {
-    add(BPF_JMP | BPF_JEQ | BPF_K, uint32_t(call), 0, 4);
-    load(offsetof(seccomp_data, args));
-    add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
-    add(BPF_RET | BPF_K, ALLOWED);
-    add(BPF_RET | BPF_K, TOLD);
-  }
+  // Allowed where the first argument has a bit of `mask`, or is `value`; refused elsewhere.
+  void on_bits(long call, uint32_t mask) { on_argument(call, BPF_JSET, mask); }
+  void on_value(long call, uint32_t value) { on_argument(call, BPF_JEQ, value); }
 
   // From now on and for good; what no rule names is answered by `otherwise`. Needs no_new_privs. False where it cannot be.
   bool install(uint32_t otherwise) {
@@ -83,6 +69,13 @@ class CallFilter {
   }
 
  private:
+  void on_argument(long call, unsigned comparison, uint32_t value) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, uint32_t(call), 0, 4);
+    load(offsetof(seccomp_data, args));
+    add(BPF_JMP | comparison | BPF_K, value, 0, 1);
+    add(BPF_RET | BPF_K, ALLOWED);
+    add(BPF_RET | BPF_K, TOLD);
+  }
   void load(uint32_t offset) { add(BPF_LD | BPF_W | BPF_ABS, offset); }
   void add(unsigned code, uint32_t value, unsigned equal = 0, unsigned other = 0) {
     rules_.push_back({static_cast<unsigned short>(code), static_cast<unsigned char>(equal), static_cast<unsigned char>(other), value});
