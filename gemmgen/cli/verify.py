@@ -12,9 +12,8 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from gemmgen.api import DEFAULT_OUT, explain
-from gemmgen.artifacts.doubts import first_edit
-from gemmgen.artifacts.folder import kernel_texts
 from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.artifacts.other_compilers import hidden_lines
 from gemmgen.artifacts.recheck import (
     Recheck,
     open_certified,
@@ -24,7 +23,6 @@ from gemmgen.artifacts.recheck import (
     recheck_document,
 )
 from gemmgen.artifacts.records import cuda_document, kernel_document, verdict_document
-from gemmgen.artifacts.wrapped import kernel_alone, own_name_in
 from gemmgen.benchmark.explain import Explanation
 from gemmgen.cli.named import named
 from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
@@ -32,8 +30,7 @@ from gemmgen.cli.output import DONE, FAILED, NOT_JUDGED, emit, judging
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
 from gemmgen.cli.reports.verify import coverage_words, show_expected, show_unconfined, show_verdict
-from gemmgen.kernel.again import rendered_again
-from gemmgen.kernel.conditionals import Conditional, conditionals
+from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import Failure, InvalidInput, require
@@ -154,7 +151,7 @@ def command(
     with target.executor:
         found = named(kernel, out, target.spec)
         cuda = check_cuda(found.source, found.arch, target.executor.store) if target.gpu is None else None
-        hidden = _hidden(found)
+        hidden = hidden_lines(found)
         verdict = _verified(target, found.source, examples, seed, chosen, cuda, bits)
         unconfined = target.executor.unconfined
     if require_coverage:
@@ -181,23 +178,6 @@ def command(
 
     emit(as_json, lambda: document, show)
     ctx.exit(exit_code(verdict, hidden))
-
-
-def _hidden(found: KernelFile) -> tuple[Conditional, ...]:
-    """The lines of the kernel that another compiler may read otherwise, and the first edited line of its launcher."""
-    alone, text = found.alone.source.text, found.source.text
-    first = text[: text.index(alone)].count("\n")
-    hidden = [one.moved(first) for one in conditionals(alone)]
-    if alone == text:
-        return tuple(hidden)
-    again = rendered_again(found.source, found.arch)
-    own = own_name_in(text, again.name)
-    whole = kernel_texts(again, found.arch, own)[f"{own or again.name}.cu"]
-    expected = whole.replace(kernel_alone(whole, again.name), alone, 1)
-    if text != expected:
-        line = first_edit("", text, expected).line
-        hidden.append(Conditional(line, line))
-    return tuple(hidden)
 
 
 def exit_code(verdict: Verdict, hidden: Sequence[Conditional] = ()) -> int:

@@ -28,6 +28,8 @@ BETWEEN = r"(?:[ \t\v\f]|/\*.*?\*/)*"
 # In comments and strings, too: which these are the preprocessor alone can tell.
 INCLUDE = re.compile(rf"(?:#|%:){BETWEEN}(?:include_next|include|import|embed)\b{BETWEEN}([^\n]*)", re.DOTALL)
 ASKED = re.compile(r"__has_(?:include|embed)\w*")
+# A header of CUDA, or of CCCL, in what NVRTC says.
+LACKING = re.compile(r'cannot open source file "((?:cuda|mma|cooperative_groups)\w*\.h|(?:nv|cuda/std)/[\w/.]+)"')
 HEADER = re.compile(r"""["<](\w[\w.+-]*(?:/\w[\w.+-]*)*)[">]""")
 
 
@@ -147,7 +149,7 @@ def wheel_folders(name: str) -> list[Path]:
 
 
 def header_folders() -> list[Path]:
-    """Those of the wheels' headers, and of CCCL's, which some of them include."""
+    """Folders of the headers in the installed NVIDIA wheels, and of CCCL's, which some of them include."""
     return [*wheel_folders("include"), *wheel_folders("include/cccl")]
 
 
@@ -196,12 +198,10 @@ def _output(get_size: Callable[..., Any], get: Callable[..., Any], program: obje
 
 def _failure(error: str, kind: FailureKind) -> Failure:
     """Unavailable where one of CUDA's headers that kernels include is not here: they come in a wheel of their own."""
-    lacking = re.search(
-        r'cannot open source file "(?:((?:cuda|mma|cooperative_groups)\w*\.h)|((?:nv|cuda/std)/[\w/.]+))"', error
-    )
+    lacking = LACKING.search(error)
     if lacking is not None:
-        wheel = "nvidia-cuda-runtime" if lacking[1] else "nvidia-cuda-cccl"
-        return Failure("unavailable", f"NVRTC has no {lacking[1] or lacking[2]} here: pip install {wheel}", "nvrtc")
+        wheel = "nvidia-cuda-cccl" if "/" in lacking[1] else "nvidia-cuda-runtime"
+        return Failure("unavailable", f"NVRTC has no {lacking[1]} here: pip install {wheel}", "nvrtc")
     return Failure(kind, error, "nvrtc")
 
 

@@ -1,0 +1,31 @@
+"""The lines of a `.cu` that another compiler than NVRTC may read otherwise: a verdict says nothing of them."""
+
+from __future__ import annotations
+
+from gemmgen.artifacts.doubts import first_edit
+from gemmgen.artifacts.folder import kernel_texts
+from gemmgen.artifacts.kernelfile import KernelFile
+from gemmgen.artifacts.wrapped import kernel_alone, own_name_in
+from gemmgen.kernel.again import rendered_or_none
+from gemmgen.kernel.conditionals import Conditional, conditionals
+
+
+def hidden_lines(found: KernelFile) -> tuple[Conditional, ...]:
+    """Such lines of the kernel, and the first line of the launcher around it that is not as gemmgen renders it."""
+    alone, text = found.alone.source.text, found.source.text
+    before = text[: text.index(alone)].count("\n")
+    hidden = [one.moved(before) for one in conditionals(alone)]
+    if alone != text and text != (expected := _exported(found, alone)):
+        line = first_edit("", text, expected).line
+        hidden.append(Conditional(line, line))
+    return tuple(hidden)
+
+
+def _exported(found: KernelFile, alone: str) -> str:
+    """The file that `export` writes around the text `alone`; "" for a config that this version does not know."""
+    again = rendered_or_none(found.source, found.arch)
+    if again is None:
+        return ""
+    own = own_name_in(found.source.text, again.name)
+    whole = kernel_texts(again, found.arch, own)[f"{own or again.name}.cu"]
+    return whole.replace(kernel_alone(whole, again.name), alone, 1)
