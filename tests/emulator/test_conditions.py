@@ -14,7 +14,8 @@ from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.coverage import Coverage, Near, Untaken
-from gemmgen.run.emulator.driver import EmulatedKernel, EmulatorExecutor
+from gemmgen.run.emulator.driver import EmulatorExecutor
+from gemmgen.run.emulator.launches import EmulatedKernel
 from gemmgen.run.emulator.statements import Asked, Statements
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.verification.reference import make_operands

@@ -17,8 +17,7 @@ from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator.compiler import HostCompiler
-from gemmgen.run.emulator.driver import EmulatedKernel
-from gemmgen.run.emulator.launches import long_work
+from gemmgen.run.emulator.launches import EmulatedKernel, long_work
 from gemmgen.run.emulator.program import KIND, NATIVE, interpreter
 from gemmgen.run.emulator.ptx import PtxCompilers
 from gemmgen.run.emulator.server import Program, missing_guards

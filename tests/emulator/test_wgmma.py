@@ -20,7 +20,7 @@ from gemmgen.problem.mma import MMAS
 from gemmgen.problem.types import Types
 from gemmgen.problem.wgmma import wgmmas
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.emulator.driver import EmulatedKernel
+from gemmgen.run.emulator.launches import EmulatedKernel
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store

@@ -13,7 +13,7 @@ from gemmgen.kernel.render import render
 from gemmgen.kernel.source import WORKSPACE, KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.emulator.driver import EmulatedKernel
+from gemmgen.run.emulator.launches import EmulatedKernel
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 from gemmgen.verification.comparison import compare

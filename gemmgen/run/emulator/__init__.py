@@ -7,7 +7,7 @@
     arena.py         operands in memory that driver and interpreter share, between guard pages
     server.py        the interpreter as a process that answers launches, and may die doing so
     coverage.py      what ran, in memory that driver and interpreter share; statements.py puts it in words of the text
-    launches.py      what a launch runs, watches and may take
+    launches.py      EmulatedKernel: what a launch runs, watches and may take
     driver.py        EmulatorExecutor, which the rest of gemmgen uses
 
 native/, in the order in which a kernel goes through it:

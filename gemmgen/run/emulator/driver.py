@@ -6,46 +6,19 @@ from contextlib import suppress
 from dataclasses import replace
 from threading import Thread
 from types import TracebackType
-from typing import Any
 
-from gemmgen.kernel.again import never_of
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import parse_arch
-from gemmgen.run.emulator.arena import ArenaLayout, SharedArena
 from gemmgen.run.emulator.compiler import HostCompiler
-from gemmgen.run.emulator.coverage import Counters
 from gemmgen.run.emulator.instructions import instruction_table
-from gemmgen.run.emulator.launches import HANG_SECONDS, EmulatedLaunches, Step, of_launch
+from gemmgen.run.emulator.launches import HANG_SECONDS, EmulatedKernel
 from gemmgen.run.emulator.program import interpreter, program_key
 from gemmgen.run.emulator.ptx import PtxCompilers
-from gemmgen.run.emulator.server import Program, Request, Server, missing_guards
+from gemmgen.run.emulator.server import Program, missing_guards
 from gemmgen.run.nvrtc import FLAGS, LINES, compiler_version
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store, content_key
 from gemmgen.support.lifeline import Lifelines
-
-
-class EmulatedKernel(EmulatedLaunches):
-    """A kernel's PTX and the process that interprets it."""
-
-    def __init__(self, source: KernelSource, program: Program, executable: bytes, timeout: float) -> None:
-        arena, counters = SharedArena(), Counters(source.text, program.ptx, never_of(source))
-        super().__init__(source, counters, arena, timeout)
-        self._counters: Counters = counters
-        self._server = Server(program, executable, arena.file, counters.file)
-
-    def start(self) -> None:
-        """Load the PTX. Raises CandidateFailed: unjudged, for what the interpreter lacks."""
-        self._server.start()
-        self._counters.loaded()
-
-    def _send(self, step: Step, layout: ArenaLayout, case: Case, **how: Any) -> None:
-        how |= of_launch(step.source, layout, case)
-        self._server.launch(Request(layout, step.source.name, placements=step.placements, watch=step.watch, **how))
-
-    def _end_processes(self) -> None:
-        self._server.close()
 
 
 class EmulatorExecutor:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from gemmgen.kernel.again import never_of
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.case import Case
 from gemmgen.run.arguments import Argument, arguments_of, packed
 from gemmgen.run.coverage import Coverage, Near
-from gemmgen.run.emulator.arena import ArenaLayout, Blocks, Placement, SharedArena
+from gemmgen.run.emulator.arena import ArenaLayout, Blocks, SharedArena
+from gemmgen.run.emulator.coverage import Counters
 from gemmgen.run.emulator.failures import failed
+from gemmgen.run.emulator.server import Program, Request, Server
 from gemmgen.run.executor import Floats, Operands, tells
 from gemmgen.run.judging import Places, Rule
 from gemmgen.run.turns import by_turns
@@ -22,7 +25,7 @@ from gemmgen.support.errors import CandidateFailed, InvalidInput, require
 from gemmgen.support.threads import cores
 
 MAX_ARGUMENT_BYTES = 4096  # CUDA's own limit before 12.1
-STILL_RUNS = " still runs"  # behind block and thread in what faults.hpp says of one that hangs
+STILL_RUNS = " still runs"  # behind block and thread in what launch.hpp says of one that hangs
 WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
 WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 threads for 2^16 columns stays below
 WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes,
@@ -50,49 +53,25 @@ class _Run:
     outputs: dict[str, Floats]
 
 
-@dataclass(frozen=True)
-class Step:
-    """One kernel of a launch's program.
-
-    number      0 for the kernel itself; from 1 on for those that prepare its operands
-    placements  what it may have a pointer to, by number
-    watch       whether races are judged
-    """
-
-    source: KernelSource
-    number: int
-    placements: tuple[Placement, ...]
-    watch: bool
-
-
-class Counting(Protocol):
-    """A counter of the lines and conditions that launches run."""
-
-    def launched(self, told: bool) -> None: ...
-    def coverage(self) -> Coverage | None: ...
-    def lacking(self) -> dict[int, Near | None]: ...
-    def close(self) -> None: ...
-
-
-class EmulatedLaunches:
-    """A kernel whose launches an emulator runs. See `EmulatorExecutor` for what a seed selects."""
+class EmulatedKernel:
+    """A kernel's PTX and the process that interprets it. See `EmulatorExecutor` for what a seed selects."""
 
     runs_parts = True
 
-    def __init__(self, source: KernelSource, counters: Counting, arena: SharedArena, timeout: float) -> None:
+    def __init__(self, source: KernelSource, program: Program, executable: bytes, timeout: float) -> None:
         self.source = source
         self.runs_apart = not source.launch.prepares  # which read all of an operand, also where there is no memory
-        self._counters, self._arena, self._timeout = counters, arena, timeout
+        self._arena, self._timeout = SharedArena(), timeout
+        self._counters = Counters(source.text, program.ptx, never_of(source))
+        self._server = Server(program, executable, self._arena.file, self._counters.file)
         self._last: _Run | None = None
         self._waits: str | None = None  # what waits for blocks of lower numbers
         self.closed = False
 
-    def _send(self, step: Step, layout: ArenaLayout, case: Case, **how: Any) -> None:
-        """Run one launch of `step` to its end; `how` are the other fields of a Request. Raises CandidateFailed."""
-        raise NotImplementedError
-
-    def _end_processes(self) -> None:
-        raise NotImplementedError
+    def start(self) -> None:
+        """Load the PTX. Raises CandidateFailed: unjudged, for what the interpreter lacks."""
+        self._server.start()
+        self._counters.loaded()
 
     def can_run_whole(self, case: Case) -> bool:
         launch = self.source.launch
@@ -153,7 +132,7 @@ class EmulatedLaunches:
 
     def close(self) -> None:
         if not self.closed:
-            self._end_processes()
+            self._server.close()
             self._arena.close()
             self._counters.close()
             self._last, self.closed = None, True
@@ -236,9 +215,11 @@ class EmulatedLaunches:
         tiles = len(blocks) * -(-launch.blocks(case) // max(grid, 1))  # of one block each
         timeout = self._timeout + long_work(launch, case, tiles, watch)
         self._send(
-            Step(self.source, 0, layout.placements, watch),
+            self.source,
             layout,
             apart or case,
+            placements=layout.placements,
+            watch=watch,
             grid=grid,
             block_count=len(blocks),
             seed=seed,
@@ -266,16 +247,18 @@ class EmulatedLaunches:
         """The launches before the kernel's own, by few blocks: any number computes the same."""
         *steps, kernel = self.source.program
         timeout = self._timeout + long_preparation(self.source, case)
-        for number, (step, prepare) in enumerate(zip(steps, kernel.launch.prepares, strict=True), 1):
+        for step, prepare in zip(steps, kernel.launch.prepares, strict=True):
             grid = min(step.launch.blocks(case), 1 + seed % MOST_TILES)
             if grid == 0:  # with K = 0 there is nothing to copy
                 continue
             self._arena.list_blocks(layout, _block_order(grid, seed))
             watches = watch and prepare.bytes(case) <= WATCHED_COPY
             self._send(
-                Step(step, number, layout.preparing(prepare.part), watches),
+                step,
                 layout,
                 case,
+                placements=layout.preparing(prepare.part),
+                watch=watches,
                 grid=grid,
                 block_count=grid,
                 seed=seed,
@@ -284,17 +267,20 @@ class EmulatedLaunches:
                 quiet=quiet,
             )
 
-
-def of_launch(step: KernelSource, layout: ArenaLayout, case: Case) -> dict[str, Any]:
-    """The fields of a Request that follow from the kernel and the case. Raises CandidateFailed: launch."""
-    launch = step.launch
-    return {
-        "threads": launch.threads,
-        "shared_bytes": launch.shared_bytes,
-        "cluster": launch.cluster,
-        "dependent": DEPENDENT_LAUNCH in launch.attributes,
-        "arguments": _arguments(step, case, layout),
-    }
+    def _send(self, step: KernelSource, layout: ArenaLayout, case: Case, **how: Any) -> None:
+        """Run one launch of `step` to its end; `how` are the other fields of a Request. Raises CandidateFailed."""
+        launch = step.launch
+        request = Request(
+            layout,
+            step.name,
+            threads=launch.threads,
+            shared_bytes=launch.shared_bytes,
+            cluster=launch.cluster,
+            dependent=DEPENDENT_LAUNCH in launch.attributes,
+            arguments=_arguments(step, case, layout),
+            **how,
+        )
+        self._server.launch(request)
 
 
 def _arguments(source: KernelSource, case: Case, layout: ArenaLayout) -> tuple[Argument, ...]:
