@@ -48,15 +48,40 @@ Handler one_of(unsigned how, Use use) {
   return found;
 }
 
+// Each handler costs compile time: what few kernels use takes two of them, through f32 or a wider integer.
+
+// Between integers, without .sat.
+Handler resizing(Type result, Type source) {
+  return with_any_integer(source, [&]<typename From>(Tag<From>) -> Handler {
+    if (result == Type::s8) return conversion<int8_t, From, 0>();
+    return with_bytes(bits_of(result), []<typename To>(Tag<To>) { return conversion<To, From, 0>(); });
+  });
+}
+
+// From 64 bits to what of them an integer has.
+Handler clamping(Type result, bool with_sign) {
+  return with_any_integer(result, [&]<typename To>(Tag<To>) {
+    return with_sign ? conversion<To, int64_t, n::SAT>() : conversion<To, uint64_t, n::SAT>();
+  });
+}
+
+constexpr unsigned RNI = n::INTEGRAL | n::RN, RZI = n::INTEGRAL | n::RZ, RMI = n::INTEGRAL | n::RM, RPI = n::INTEGRAL | n::RP;
+
+// From f32 or f64: always saturated.
+template <typename From>
+Handler to_integer(Type result, unsigned how) {
+  return with_any_integer(result, [&]<typename To>(Tag<To>) {
+    const auto made = [](auto of) { return conversion<To, From, decltype(of)::value>(); };
+    if constexpr (sizeof(From) == 8) return one_of<RNI, RZI, RMI, RPI>(how & ~unsigned(n::SAT | n::FTZ), made);
+    else return one_of<RNI, RZI, RMI, RPI, RNI | n::FTZ, RZI | n::FTZ, RMI | n::FTZ, RPI | n::FTZ>(how & ~unsigned(n::SAT), made);
+  });
+}
+
+// From f32, f64 or an integer of 32 or 64 bits.
 template <typename To, typename From>
-Handler convert_as(unsigned how) {
-  constexpr unsigned RNI = n::INTEGRAL | n::RN, RZI = n::INTEGRAL | n::RZ, RMI = n::INTEGRAL | n::RM, RPI = n::INTEGRAL | n::RP;
+Handler to_float(unsigned how) {
   const auto made = [](auto of) { return conversion<To, From, decltype(of)::value>(); };
-  if constexpr (std::is_integral_v<To> && std::is_integral_v<From>) {
-    return one_of<0, n::SAT>(how, made);
-  } else if constexpr (std::is_integral_v<To>) {  // always saturated
-    return one_of<RNI, RZI, RMI, RPI, RNI | n::FTZ, RZI | n::FTZ, RMI | n::FTZ, RPI | n::FTZ>(how & ~unsigned(n::SAT), made);
-  } else if constexpr (std::is_integral_v<From>) {
+  if constexpr (std::is_integral_v<From>) {
     if constexpr (n::IS_SMALL<To>) return one_of<n::RN, n::RZ>(how, made);
     else return one_of<n::RN, n::RZ, n::RM, n::RP, n::RN | n::SAT>(how, made);
   } else if constexpr (n::IS_SMALL<To>) {
@@ -67,14 +92,24 @@ Handler convert_as(unsigned how) {
   }
 }
 
-template <typename Use>
-Handler with_number(Type type, Use use) {
-  switch (type) {
-    case Type::f16: return use(Tag<n::F16>());
-    case Type::bf16: return use(Tag<n::BF16>());
-    case Type::f32: return use(Tag<float>());
-    case Type::f64: return use(Tag<double>());
-    default: return bits_of(type) == 0 || is_floating(type) ? nullptr : with_any_integer(type, use);
+Handler converting(Type result, Type source, unsigned how) {
+  const auto from = [&]<typename From>(Tag<From>) -> Handler {
+    switch (result) {
+      case Type::f16: return to_float<n::F16, From>(how);
+      case Type::bf16: return to_float<n::BF16, From>(how);
+      case Type::f32: return to_float<float, From>(how);
+      case Type::f64: return to_float<double, From>(how);
+      default: break;
+    }
+    if constexpr (std::is_floating_point_v<From>) return to_integer<From>(result, how);
+    else return nullptr;
+  };
+  switch (source) {
+    case Type::f32: return from(Tag<float>());
+    case Type::f64: return from(Tag<double>());
+    case Type::s32: return from(Tag<int32_t>());
+    case Type::s64: return from(Tag<int64_t>());
+    default: return bits_of(source) == 64 ? from(Tag<uint64_t>()) : from(Tag<uint32_t>());
   }
 }
 
@@ -91,27 +126,52 @@ void resize(Decoder& to, Unit d, unsigned d_bits, Unit a, unsigned a_bits, bool 
   i.d = d, i.a = a;
 }
 
+bool is_small(Type type) { return type == Type::f16 || type == Type::bf16; }
+bool is_number(Type type) { return is_small(type) || type == Type::f32 || type == Type::f64 || (bits_of(type) > 1 && !is_floating(type)); }
+unsigned held_bits(Type type) { return std::max(bits_of(type), 16u); }
+
 void convert(Decoder& to, const Statement& from) {
-  const Type result = from.type(1), source = from.type();
-  const unsigned how = rounding(from) | (from.has("ftz") ? n::FTZ : 0) | (from.has("sat") ? n::SAT : 0) |
-                       (from.has("relu") ? n::RELU : 0) | (from.has("satfinite") ? n::SATFINITE : 0);
-  const Handler handler = with_number(result, [&]<typename To>(Tag<To>) {
-    return with_number(source, [&]<typename From>(Tag<From>) { return convert_as<To, From>(how); });
-  });
-  if (handler == nullptr) to.refuse("it is not emulated");
+  const Type result = from.type(1);
+  Type source = from.type();
+  unsigned how = rounding(from) | (from.has("ftz") ? n::FTZ : 0) | (from.has("sat") ? n::SAT : 0) |
+                 (from.has("relu") ? n::RELU : 0) | (from.has("satfinite") ? n::SATFINITE : 0);
+  if (!is_number(result) || !is_number(source)) to.refuse("it is not emulated");
   const Unit d = to.destination(0);
   Unit a = to.source(1, source);
-  const unsigned a_bits = to.bits(to.at(1), source), d_bits = to.bits(to.at(0), result);
-  const unsigned a_held = std::max(bits_of(source), 16u), d_held = std::max(bits_of(result), 16u);
-  if (a_bits < a_held || d_bits < d_held) to.refuse("a register is narrower than its type");
-  if (a_bits != a_held) {
-    const Unit narrow = to.temporary(a_held);
-    resize(to, narrow, a_held, a, a_bits, false);
+  const unsigned a_bits = to.bits(to.at(1), source), d_bits = to.bits(to.at(0), result), d_held = held_bits(result);
+  if (a_bits < held_bits(source) || d_bits < d_held) to.refuse("a register is narrower than its type");
+  const auto step = [&](Handler handler, Unit into) {
+    if (handler == nullptr) to.refuse("it is not emulated");
+    Instruction& i = to.emit(handler);
+    i.d = into, i.a = a;
+  };
+  const auto become = [&](Handler handler, Type type) {
+    const Unit made = to.temporary(held_bits(type));
+    step(handler, made);
+    a = made, source = type;
+  };
+  if (a_bits != held_bits(source)) {
+    const Unit narrow = to.temporary(held_bits(source));
+    resize(to, narrow, held_bits(source), a, a_bits, false);
     a = narrow;
   }
   const Unit made = d_bits == d_held ? d : to.temporary(d_held);
-  Instruction& i = to.emit(handler);
-  i.d = made, i.a = a;
+  if (is_small(source)) {
+    const Handler widening = source == Type::f16 ? conversion<float, n::F16, 0>() : conversion<float, n::BF16, 0>();
+    if (is_small(result)) how &= ~unsigned(n::FTZ);
+    if (result == Type::f32 && (how & ~unsigned(n::ROUNDING)) == 0) step(widening, made);
+    else become(widening, Type::f32), step(converting(result, source, how), made);
+  } else if (is_floating(source)) {
+    step(converting(result, source, how), made);
+  } else if (is_floating(result)) {
+    if (bits_of(source) < 32) become(resizing(Type::u32, source), is_signed(source) ? Type::s32 : Type::u32);
+    step(converting(result, source, how), made);
+  } else if ((how & n::SAT) != 0) {
+    if (bits_of(source) < 64) become(resizing(Type::u64, source), is_signed(source) ? Type::s64 : Type::u64);
+    step(clamping(result, is_signed(source)), made);
+  } else {
+    step(resizing(result, source), made);
+  }
   if (made != d) resize(to, d, d_bits, made, d_held, is_signed(result));
 }
 

@@ -58,10 +58,10 @@ constexpr Handler handler() {
   else return nullptr;
 }
 
-// Calls `use` with the integral_constant of `how`, which has a rounding and, of f32, .ftz and .sat.
+// Calls `use` with the integral_constant of `how`, which has a rounding and, of f32, .ftz.
 template <unsigned HOW, typename Use>
 Handler with_how(unsigned how, Use use) {
-  if constexpr (HOW > (n::RP | n::FTZ | n::SAT)) return nullptr;
+  if constexpr (HOW > (n::RP | n::FTZ)) return nullptr;
   else if (how == HOW) return use(std::integral_constant<unsigned, HOW>());
   else return with_how<(HOW & n::ROUNDING) == n::RP ? (HOW & ~n::ROUNDING) + n::FTZ : HOW + 1>(how, use);
 }
@@ -74,19 +74,45 @@ void put(Decoder& to, const Statement& from, Handler handler, unsigned operands)
   i.d = d, i.a = a, i.b = b, i.c = c;
 }
 
+struct Saturate {
+  template <typename T>
+  static T of(T a) {
+    if constexpr (n::IS_REAL<T>) return n::limited<n::SAT>(a);
+    else if constexpr (n::IS_SMALL<T>) return n::narrow<T, n::SAT>(n::widen(a));
+    else return n::by_parts([](auto part) { return of(part); }, a);
+  }
+};
+
+template <typename Choose>
+Handler of_floats(Type type, Choose choose) {
+  switch (type) {
+    case Type::f32: return choose(Tag<float>());
+    case Type::f64: return choose(Tag<double>());
+    case Type::f16: return choose(Tag<n::F16>());
+    case Type::bf16: return choose(Tag<n::BF16>());
+    case Type::f16x2: return choose(Tag<n::F16x2>());
+    case Type::bf16x2: return choose(Tag<n::BF16x2>());
+    default: return nullptr;
+  }
+}
+
+// What .sat asks for, of a result: an instruction of its own, as each handler costs compile time.
+void saturate(Decoder& to, const Statement& from) {
+  Instruction& i = to.emit(of_floats(from.type(), []<typename T>(Tag<T>) { return handler<Saturate, T>(); }));
+  i.d = i.a = to.destination(0);
+}
+
 // Of f32 with all roundings, of f64 likewise, and of 16-bit types, single and in pairs, with the modifiers that these have.
 template <template <unsigned> class Of>
 void arithmetic(Decoder& to, const Statement& from, unsigned operands) {
-  const unsigned ftz = from.has("ftz") ? n::FTZ : 0, sat = from.has("sat") ? n::SAT : 0, relu = from.has("relu") ? n::RELU : 0;
+  const unsigned ftz = from.has("ftz") ? n::FTZ : 0, relu = from.has("relu") ? n::RELU : 0;
   Handler found = nullptr;
   const auto small = [&]<typename T>(Tag<T>) -> Handler {
     if constexpr (requires(T a) { Of<n::RN>::of(a, a); } || requires(T a) { Of<n::RN>::of(a, a, a); }) {
-      switch (ftz | sat | relu) {
+      switch (ftz | relu) {
         case 0: return handler<Of<n::RN>, T>();
         case n::FTZ: return handler<Of<n::FTZ>, T>();
-        case n::SAT: return handler<Of<n::SAT>, T>();
         case n::RELU: return handler<Of<n::RELU>, T>();
-        case n::FTZ | n::SAT: return handler<Of<n::FTZ | n::SAT>, T>();
         case n::FTZ | n::RELU: return handler<Of<n::FTZ | n::RELU>, T>();
       }
     }
@@ -94,7 +120,7 @@ void arithmetic(Decoder& to, const Statement& from, unsigned operands) {
   };
   switch (from.type()) {
     case Type::f32:
-      found = with_how<0>(rounding(from) | ftz | sat, [](auto how) { return handler<Of<decltype(how)::value>, float>(); });
+      found = with_how<0>(rounding(from) | ftz, [](auto how) { return handler<Of<decltype(how)::value>, float>(); });
       break;
     case Type::f64:
       found = with_how<0>(rounding(from), [](auto how) {
@@ -109,19 +135,7 @@ void arithmetic(Decoder& to, const Statement& from, unsigned operands) {
     default: break;
   }
   put(to, from, found, operands);
-}
-
-template <typename Choose>
-Handler of_floats(Type type, Choose choose) {
-  switch (type) {
-    case Type::f32: return choose(Tag<float>());
-    case Type::f64: return choose(Tag<double>());
-    case Type::f16: return choose(Tag<n::F16>());
-    case Type::bf16: return choose(Tag<n::BF16>());
-    case Type::f16x2: return choose(Tag<n::F16x2>());
-    case Type::bf16x2: return choose(Tag<n::BF16x2>());
-    default: return nullptr;
-  }
+  if (from.has("sat")) saturate(to, from);
 }
 
 template <template <unsigned> class Of>
