@@ -64,7 +64,7 @@ EXTENT_BUGS = (
     Bug("a float holds the stride of A", "batch", NAIVE_BATCH,
         "matrix * s.stride_a", "matrix * static_cast<long long>(static_cast<float>(s.stride_a))", (*CUT, POISON)),
     Bug("rows are counted in a float", "size", DOUBLE, "    int M;\n", "    float M;\n",
-        (*CUT, Diagnosis("crash", "a division by zero"))),
+        (*CUT, Diagnosis("crash", "division by zero"))),
     # Where distances are fixed, of launches that are long enough; and behind pointers.
     Bug("the product of many starts at an int in C", "batch", NAIVE_MANY,
         "C += matrix * s.stride_c;", "C += static_cast<int>(matrix * s.stride_c);", CUT),

@@ -182,7 +182,7 @@ MMA_BUGS = (
     Bug("no barrier before the semaphore", "barrier", MMA_SPLIT,
         "    __syncthreads();  // the whole block has stored its partial\n", "", (RACE_PARTIALS,)),
     Bug("no barrier after the semaphore", "barrier", MMA_SPLIT, "    __syncthreads();\n    return last;",
-        "    return last;", (RACE, POISON, VALUE)),
+        "    return last;", (RACE, UNWRITTEN, POISON, VALUE)),
     Bug("partials lack a thread's last sum", "workspace", MMA_SPLIT, "store_partial<TM * TN>(",
         "store_partial<TM * TN - 1>(", (POISON, VALUE, UNWRITTEN)),
     Bug("rows of partials overlap", "swapped index", MMA_SPLIT, "reduce_partials(fixup, i * TN, row)",

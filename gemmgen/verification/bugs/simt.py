@@ -332,7 +332,7 @@ SLICED_BUGS = (
     Bug("no barrier before the semaphore, slices", "barrier", SLICED_SPLIT,
         "__syncthreads();  // the whole block has stored its partial", "", (RACE_PARTIALS,)),
     Bug("no barrier after the semaphore, slices", "barrier", SLICED_SPLIT,
-        "    __syncthreads();\n    return last;", "    return last;", (RACE, POISON, VALUE)),
+        "    __syncthreads();\n    return last;", "    return last;", (RACE, UNWRITTEN, POISON, VALUE)),
     Bug("a barrier for some of the slices", "divergence", SLICED,
         "        __syncthreads();  // the sums of all slices are there",
         "        if (slice > 0) __syncthreads();", (DIVERGENCE, RACE)),

@@ -55,7 +55,7 @@ SKINNY_BUGS = (
     Bug("no barrier before the semaphore", "barrier", ACROSS_SPLIT,
         "__syncthreads();  // the whole block has stored its partial", "", (RACE_PARTIALS,)),
     Bug("no barrier after the semaphore", "barrier", ACROSS_SPLIT,
-        "    __syncthreads();\n    return last;", "    return last;", (RACE, POISON, VALUE)),
+        "    __syncthreads();\n    return last;", "    return last;", (RACE, UNWRITTEN, POISON, VALUE)),
     Bug("no semaphore: the last block by number adds up", "semaphore", ACROSS_SPLIT,
         SEMAPHORE, "last = blockIdx.x % SPLIT == count - 1;  // (", (RACE_PARTIALS, POISON, VALUE)),
     Bug("the semaphore counts within a block", "scope", ACROSS_SPLIT,

@@ -18,7 +18,7 @@ from gemmgen.verification.bugs.subjects import WMMA_CR, WMMA_RC
 
 NOT_ALL_LANES = Diagnosis("crash", "barrier divergence|the whole warp|in the mask")
 UNALIGNED = Diagnosis("crash", "32 does not divide|no multiple of 16 bytes apart")
-NOT_ONE_MATRIX = Diagnosis("crash", "do not all name the same matrix")
+NOT_ONE_MATRIX = Diagnosis("crash", "a wmma of another matrix")
 OUTSIDE_SHARED = Diagnosis("crash", "outside shared memory")
 NOT_LOADED = Diagnosis("crash", "nobody has loaded")
 

@@ -101,6 +101,10 @@ template <typename A, typename B>
 struct Dot4 {
   static uint32_t of(uint32_t a, uint32_t b, uint32_t c) { return n::dp4a<A, B>(a, b, c); }
 };
+template <typename A, typename B, bool HIGH>
+struct Dot2 {
+  static uint32_t of(uint32_t a, uint32_t b, uint32_t c) { return n::dp2a<A, B, HIGH>(a, b, c); }
+};
 template <bool WRAP>
 struct Extend {
   template <typename T> static T of(T a, uint32_t bits) { return n::szext<WRAP>(a, bits); }
@@ -312,13 +316,17 @@ void permute(Decoder& to, const Statement& from) {
   i.d = d, i.a = a, i.b = b, i.c = c;
 }
 
+template <template <typename, typename> class Of>
 void dot(Decoder& to, const Statement& from) {
   const bool a_signed = is_signed(from.type(1)), b_signed = is_signed(from.type(0));
   const Unit d = to.destination(0), a = to.source(1, Type::b32), b = to.source(2, Type::b32), c = to.source(3, Type::b32);
-  Instruction& i = to.emit(a_signed ? (b_signed ? Handler(ternary<Dot4<int8_t, int8_t>, uint32_t, uint32_t>) : ternary<Dot4<int8_t, uint8_t>, uint32_t, uint32_t>)
-                                    : (b_signed ? Handler(ternary<Dot4<uint8_t, int8_t>, uint32_t, uint32_t>) : ternary<Dot4<uint8_t, uint8_t>, uint32_t, uint32_t>));
+  Instruction& i = to.emit(a_signed ? (b_signed ? Handler(ternary<Of<int8_t, int8_t>, uint32_t, uint32_t>) : ternary<Of<int8_t, uint8_t>, uint32_t, uint32_t>)
+                                    : (b_signed ? Handler(ternary<Of<uint8_t, int8_t>, uint32_t, uint32_t>) : ternary<Of<uint8_t, uint8_t>, uint32_t, uint32_t>));
   i.d = d, i.a = a, i.b = b, i.c = c;
 }
+
+template <typename A, typename B> using Dot2Low = Dot2<A, B, false>;
+template <typename A, typename B> using Dot2High = Dot2<A, B, true>;
 
 // The carry, or borrow, is a predicate of the warp: add.cc writes it, addc reads it.
 template <typename T, bool SUBTRACTS, bool READS, bool WRITES>
@@ -413,7 +421,8 @@ void add_integers(Decoders& all) {
   all["mad24"] = [](Decoder& to, const Statement& from) {
     from.has("hi") ? same<MultiplyAdd24High>(to, from, true) : same<MultiplyAdd24Low>(to, from, true);
   };
-  all["dp4a"] = dot;
+  all["dp4a"] = dot<Dot4>;
+  all["dp2a"] = [](Decoder& to, const Statement& from) { from.has("hi") ? dot<Dot2High>(to, from) : dot<Dot2Low>(to, from); };
   all["vabsdiff4"] = differences;
   all["szext"] = [](Decoder& to, const Statement& from) {
     with_amount(to, from, [&]<typename T>(Tag<T>) { return from.has("wrap") ? binary<Extend<true>, T, T, uint32_t> : binary<Extend<false>, T, T, uint32_t>; });
