@@ -97,6 +97,13 @@ class LoadedKernel(Protocol):
         """
         ...
 
+    def in_ring(self) -> LoadedKernel | None:
+        """The same kernel, whose floating-point numbers are integers: see gemmgen.verification.ring.
+
+        It is the caller's to close. None where this executor cannot. Raises CandidateFailed.
+        """
+        ...
+
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
         """A * B and, with `sizes`, |A| * |B| (else A * B again) of all of C in float64: for references.
 

@@ -51,6 +51,8 @@ class Domain:
     no_extent        why the system has no room for such; None otherwise
     grid             how every block ran of the grid that fixed sizes of C make; None where sizes are left to run time
     no_grid          why not every block did
+    ring             how much of C was right in the ring of integers: see gemmgen.verification.ring
+    no_ring          why none was
     """
 
     shapes: int
@@ -72,6 +74,8 @@ class Domain:
     no_extent: str | None = None
     grid: str | None = None
     no_grid: str | None = None
+    ring: str | None = None
+    no_ring: str | None = None
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,8 @@ class DomainTally:
         self.no_extent: str | None = None
         self.grid: str | None = None
         self.no_grid: str | None = None
+        self.ring: str | None = None
+        self.no_ring: str | None = None
 
     def replayed(self, situation: Situation, result: Floats, window: Window) -> str | None:
         """C has been computed inside `window`. Returns what of it is not as planned, where that is wrong."""
@@ -186,6 +192,8 @@ class DomainTally:
             no_extent=self.no_extent,
             grid=self.grid,
             no_grid=self.no_grid,
+            ring=self.ring,
+            no_ring=self.no_ring,
         )
 
     def errors(self) -> Errors | None:

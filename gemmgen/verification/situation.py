@@ -243,7 +243,7 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
     problem, grid = source.problem, dict(source.launch.grid)
     if largest < FAR_SIZES[-1]:
         return []
-    shapes = [_shape(DEEP_WIDTH, DEEP_WIDTH, k) for k in _depths(source)]
+    shapes = [_shape(DEEP_WIDTH, DEEP_WIDTH, k) for k in depths(source)]
     if problem.batch is None:
         shapes.append(_shape(1, 1, 1, MANY_BATCH))
     free = (name for name in "MN" if name in grid and problem.sizes[name] is None)
@@ -282,7 +282,7 @@ def with_room(source: KernelSource, situations: Iterable[Situation]) -> list[Sit
     return [one for one in situations if source.launch.workspace(one.case).partials <= VAST_PARTIALS]
 
 
-def _depths(source: KernelSource) -> list[int]:
+def depths(source: KernelSource) -> list[int]:
     """K beyond 16 bits, and with more k tiles than 8 and 16 bits count, as far as a tile of C takes no longer.
 
     Of tiles that take longer over all of these it is the largest K that they have time for.

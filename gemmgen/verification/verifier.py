@@ -35,6 +35,7 @@ from gemmgen.verification.determinism import (
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.extent import apart_situations
 from gemmgen.verification.replay import Replayed, Replayer
+from gemmgen.verification.ring import check_ring
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.seeker import Seeker
 from gemmgen.verification.situation import (
@@ -180,6 +181,7 @@ def verify(
             tested.run_apart(tail.situation, tail.far, partial(_check_tail, tail=tail))
         if kernel.runs_parts and examples >= EXHAUSTIVE:
             tested.run_grid(executor)
+            tested.run_ring()
         determinism = tested.repeat(runs) if runs > 1 else None
         coverage, assumes = kernel.coverage(), kernel.assumed()
     except (Wrong, Flaky):
@@ -357,6 +359,15 @@ class _Property:
             check_grid(executor, self.kernel, situation, self.tally)
         except CandidateFailed as error:
             raise self._keep(Wrong(situation, error.failure, None)) from error
+        except Wrong as error:
+            self._keep(error)
+            raise
+
+    def run_ring(self) -> None:
+        """The kernel on integers in the place of floats: see gemmgen.verification.ring."""
+        self.drawn = False
+        try:
+            check_ring(self.kernel, self.tally)
         except Wrong as error:
             self._keep(error)
             raise

@@ -105,6 +105,10 @@ def _reach_words(domain: Domain) -> Iterator[str]:
         yield domain.grid
     if domain.no_grid is not None:
         yield f"not judged: every block of the grid ({domain.no_grid})"
+    if domain.ring is not None:
+        yield domain.ring
+    if domain.no_ring is not None:
+        yield f"not judged in the ring of integers: {domain.no_ring}"
     if domain.extent:
         reached = ", ".join(f"{offset:.2g} in {name}" for name, offset in domain.extent.items())
         yield f"offsets up to {reached}: lines and matrices gigabytes apart"

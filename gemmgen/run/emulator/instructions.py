@@ -4,6 +4,8 @@ One line per instruction, its words apart by single spaces:
 
     opcode m n k a b accumulator products fraction kept
 
+A line RING before them has floating-point numbers be integers: see ring_numbers.hpp.
+
 The last three are those of `gemmgen.problem.mma.Sums`, 0 where sums are exact. A wmma has the line of the mma.sync that
 computes half of its columns alike. An opcode that has no line is not emulated.
 """
@@ -16,6 +18,9 @@ from gemmgen.problem.device import Arch
 from gemmgen.problem.mma import MMAS, Mma, multiplied
 from gemmgen.problem.wgmma import Wgmma, wgmmas
 from gemmgen.problem.wmma import WMMAS
+
+
+RING = "ring"
 
 
 def instruction_table(arch: Arch) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.emulator.arena import ArenaLayout, Blocks, SharedArena
 from gemmgen.run.emulator.coverage import Counters
 from gemmgen.run.emulator.failures import failed
+from gemmgen.run.emulator.instructions import RING
 from gemmgen.run.emulator.server import Program, Request, Server
 from gemmgen.run.executor import Floats, Operands, tells
 from gemmgen.run.judging import Places, Rule
@@ -62,6 +63,7 @@ class EmulatedKernel:
         self.source = source
         self.runs_apart = not source.launch.prepares  # which read all of an operand, also where there is no memory
         self._arena, self._timeout = SharedArena(), timeout
+        self._program, self._executable = program, executable
         self._counters = Counters(source.text, program.ptx, never_of(source))
         self._server = Server(program, executable, self._arena.file, self._counters.file)
         self._last: _Run | None = None
@@ -72,6 +74,13 @@ class EmulatedKernel:
         """Load the PTX. Raises CandidateFailed: unjudged, for what the interpreter lacks."""
         self._server.start()
         self._counters.loaded()
+
+    def in_ring(self) -> EmulatedKernel:
+        """See `LoadedKernel.in_ring`."""
+        program = replace(self._program, table=f"{RING}\n{self._program.table}")
+        twin = EmulatedKernel(self.source, program, self._executable, self._timeout)
+        twin.start()
+        return twin
 
     def can_run_whole(self, case: Case) -> bool:
         launch = self.source.launch

@@ -83,6 +83,9 @@ class GpuKernel:
         assert apart is None, "a GPU has memory for all that it is given"
         return self._executor.run(self, case, operands, seed, output)
 
+    def in_ring(self) -> None:
+        """See LoadedKernel: machine code computes with floats."""
+
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
         return self._executor.multiply(case, operands, seed=seed, sizes=sizes)
 

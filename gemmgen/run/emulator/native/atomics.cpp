@@ -9,6 +9,7 @@
 #include "lanes.hpp"
 #include "machine.hpp"
 #include "memory.hpp"
+#include "ring_numbers.hpp"
 
 namespace gemmgen {
 
@@ -29,7 +30,7 @@ template <typename T>
 T changed(Update update, T old, T value, T other) {
   if constexpr (std::is_same_v<T, float>) {
     return update == Update::add ? flushed(flushed(old) + flushed(value)) : value;
-  } else if constexpr (std::is_same_v<T, double>) {
+  } else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, ring::Number>) {
     return update == Update::add ? old + value : value;
   } else {
     using Bits = std::make_unsigned_t<T>;
@@ -92,7 +93,10 @@ void decode(Decoder& to, const Statement& from) {
       else handler = update<T, Space::generic>;
     }
   };
-  if (type == Type::f32) choose(Tag<float>());
+  const bool in_ring = to.program().in_ring();
+  if (type == Type::f32 && in_ring) choose(Tag<ring::Number>());
+  else if (type == Type::f64 && in_ring) choose(Tag<uint64_t>());
+  else if (type == Type::f32) choose(Tag<float>());
   else if (type == Type::f64) choose(Tag<double>());
   else with_integer(type, choose);
   Instruction& i = to.emit(handler);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "failure.hpp"
+#include "ring_numbers.hpp"
 #include "warp.hpp"
 
 namespace gemmgen {
@@ -34,7 +35,21 @@ constexpr std::pair<std::string_view, Special> SPECIALS[] = {
     {"%aggr_smem_size", Special::aggr_smem_size},
 };
 
-const Decoders& decoders() {
+const Decoders& decoders_of_ring() {
+  static const Decoders all = [] {
+    Decoders made = decoders_of_floats();
+    add_ring(made);
+    return made;
+  }();
+  return all;
+}
+unsigned units_for(unsigned bits) { return bits == 128 ? 4 : bits == 64 ? 2 : 1; }
+
+uint32_t aligned(uint32_t at, uint64_t alignment) { return uint32_t((at + alignment - 1) / alignment * alignment); }
+
+}  // namespace
+
+const Decoders& decoders_of_floats() {
   static const Decoders all = [] {
     Decoders made;
     add_integers(made);
@@ -53,12 +68,6 @@ const Decoders& decoders() {
   }();
   return all;
 }
-
-unsigned units_for(unsigned bits) { return bits == 128 ? 4 : bits == 64 ? 2 : 1; }
-
-uint32_t aligned(uint32_t at, uint64_t alignment) { return uint32_t((at + alignment - 1) / alignment * alignment); }
-
-}  // namespace
 
 Decoder::Decoder(Program& program, const Function& function, Kernel& kernel)
     : program_(program), function_(function), kernel_(kernel), jumps_(own_jumps_) {
@@ -186,12 +195,13 @@ void Decoder::decode_statements() {
   std::vector<bool> is_target(function_.statements.size() + 1);
   for (const auto& [name, place] : function_.labels) is_target[place] = true;
   starts_.resize(function_.statements.size() + 1);
+  const Decoders& decoders = program_.in_ring() ? decoders_of_ring() : decoders_of_floats();
   for (uint32_t i = 0; i < function_.statements.size(); ++i) {
     statement_ = &function_.statements[i];
     starts_[i] = uint32_t(kernel_.code.size());
     if (is_target[i]) emit(label).guard = NO_UNIT;
-    const auto found = decoders().find(statement_->opcode);
-    if (found == decoders().end()) refuse("it is not emulated");
+    const auto found = decoders.find(statement_->opcode);
+    if (found == decoders.end()) refuse("it is not emulated");
     found->second(*this, *statement_);
   }
   starts_.back() = uint32_t(kernel_.code.size());
@@ -247,6 +257,8 @@ Unit Decoder::source(const Operand& operand, Type type) {
     default: refuse("an operand is of a kind that it does not take");
   }
   uint64_t value = operand.bits;
+  if (program_.in_ring() && (operand.literal != Type::none || type == Type::f32 || type == Type::f64))
+    return ring_constant(operand, bits(operand, type));
   if (operand.literal == Type::f64 && type == Type::f32) {
     value = std::bit_cast<uint32_t>(float(std::bit_cast<double>(value)));
   } else if (operand.literal == Type::f32 && type == Type::f64) {
@@ -257,6 +269,18 @@ Unit Decoder::source(const Operand& operand, Type type) {
     value = std::bit_cast<uint64_t>(double(int64_t(value)));
   }
   return constant(value, type == Type::pred ? 1 : bits(operand, type));
+}
+
+// A whole number, as ring mode has it.
+Unit Decoder::ring_constant(const Operand& operand, unsigned bits) {
+  constexpr double MOST = 1 << 24;
+  const double value = operand.literal == Type::f32   ? double(std::bit_cast<float>(uint32_t(operand.bits)))
+                       : operand.literal == Type::f64 ? std::bit_cast<double>(operand.bits)
+                                                      : double(int64_t(operand.bits));
+  if (!(value >= -MOST && value <= MOST) || value != double(int64_t(value)) || bits < 32)
+    refuse("ring mode has no number for " + std::to_string(value));
+  const auto whole = uint64_t(int64_t(value));
+  return constant(bits == 32 ? ring::swapped(uint32_t(whole)) : whole, bits);
 }
 
 Unit Decoder::destination(const Operand& operand) {

@@ -29,6 +29,8 @@ void add_matrices(Decoders&);
 void add_copies(Decoders&);
 void add_hopper(Decoders&);
 void add_calls(Decoders&);
+void add_ring(Decoders&);  // in the place of others
+const Decoders& decoders_of_floats();
 
 // Of a type that is no floating-point number.
 void decode_integer_add(Decoder&, const Statement&);
@@ -114,6 +116,7 @@ class Decoder {
   void place_locals();
   void decode_statements();
   Unit symbol(const Operand& operand, unsigned bits);
+  Unit ring_constant(const Operand& operand, unsigned bits);
 
   Program& program_;
   const Function& function_;

@@ -46,6 +46,7 @@ struct MatrixInstruction {
   unsigned products = 0;
   int fraction = 0, kept = 0;
   bool saturates = false;  // .satfinite of integers
+  bool ring = false;       // of floating-point numbers as integers
 };
 
 class InstructionTable {
@@ -60,6 +61,7 @@ class InstructionTable {
   }
 
   std::size_t size() const { return by_key_.size(); }
+  bool in_ring() const { return ring_; }
 
  private:
   // What tells instructions apart: without .sync.aligned, without the layouts of wmma, and .satfinite last.
@@ -78,6 +80,7 @@ class InstructionTable {
     return saturates ? key + ".satfinite" : key;
   }
 
+  bool ring_ = false;
   std::unordered_map<std::string, MatrixInstruction> by_key_;
 };
 
@@ -93,6 +96,10 @@ inline InstructionTable InstructionTable::parse(std::string_view text) {
   while (!text.empty()) {
     const std::string_view line = next(text, '\n');
     if (line.empty()) continue;
+    if (line == "ring") {  // before all others
+      table.ring_ = true;
+      continue;
+    }
     std::string_view rest = line;
     const auto number = [&] {
       const std::string_view word = next(rest, ' ');
@@ -112,6 +119,7 @@ inline InstructionTable InstructionTable::parse(std::string_view text) {
     one.a = element(), one.b = element(), one.accumulator = element();
     one.products = unsigned(number()), one.fraction = number(), one.kept = number();
     if (!rest.empty()) refuse(line);
+    one.ring = table.ring_ && one.accumulator != Element::s32;
     table.by_key_.emplace(key_of(opcode), one);
     if (one.accumulator != Element::s32) continue;
     one.saturates = true;

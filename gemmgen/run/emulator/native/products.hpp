@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "matrix_table.hpp"
+#include "ring_numbers.hpp"
 #include "tile_factors.hpp"
 #include "tile_sums.hpp"
 
@@ -17,6 +18,7 @@ class WarpProducts {
   // Registers come by number, each of 32 lanes. D may be C. Types other than f64.
   void mma(const MatrixInstruction& of, uint32_t* const* d, const uint32_t* const* a, const uint32_t* const* b,
            const uint32_t* const* c) {
+    if (of.ring) return ring::mma(of, d, a, b, c);
     const unsigned a_registers = of.m * of.k * bits_of(of.a) / 1024, b_registers = 8 * of.k * bits_of(of.b) / 1024;
     const auto& left = memory_->a[slot(a[0], MOST_A)].of(a, a_registers, of.m, of.k, of.a);
     const auto& right = memory_->b[slot(b[0], MOST_B)].of(b, b_registers, 8, of.k, of.b);
@@ -44,6 +46,7 @@ class WarpProducts {
   // The same of f64: one fused multiply-add for each k, in order.
   void mma(const MatrixInstruction& of, uint64_t* const* d, const uint64_t* const* a, const uint64_t* const* b,
            const uint64_t* const* c) {
+    if (of.ring) return ring::mma(of, d, a, b, c);
     constexpr unsigned MOST = 16;  // k
     const unsigned halves = of.m / 8;
     double of_a[2][MOST][tiles::LANES], of_b[2][MOST][tiles::LANES];

@@ -20,6 +20,8 @@ class Program {
 
   const Module& module() const { return *module_; }
   const InstructionTable& instructions() const { return instructions_; }
+  // Whether floating-point numbers are integers: see ring_numbers.hpp.
+  bool in_ring() const { return instructions_.in_ring(); }
   Coverage& coverage() { return coverage_; }
 
   // Decoded when it is asked for first. Throws Failure.

@@ -179,6 +179,7 @@ Box box_of(Warp& warp, const Instruction* i, unsigned lane, Block& block, uint32
   const Detail& detail = *i->detail;
   Box box = {};
   box.map = map_at(warp, i, warp.reg<uint64_t>(i->b)[lane] + detail.numbers[0]);
+  if (warp.machine().program().in_ring()) box.map.tf32 = 0;
   for (unsigned dimension = 0; dimension < detail.units.size(); ++dimension)
     box.start[dimension] = warp.reg<int32_t>(detail.units[dimension])[lane];
   box.rank = block.rank, box.offset = offset, box.window = block.shared();

@@ -8,6 +8,7 @@
 
 #include "matrix_lanes.hpp"
 #include "matrix_table.hpp"
+#include "ring_numbers.hpp"
 #include "tile_factors.hpp"
 #include "tile_sums.hpp"
 
@@ -78,7 +79,8 @@ struct WarpgroupSums {
   void load(const MatrixInstruction& of, unsigned warp, const uint32_t* const* registers) {
     const bool halves = of.accumulator == Element::f16;
     for (unsigned r = 0; r < registers_of(of); ++r) {
-      if (halves) tiles::widen_halves(registers[r], floats(warp, 2 * r), floats(warp, 2 * r + 1));
+      if (halves && of.ring) ring::widen_halves(registers[r], values[warp][2 * r], values[warp][2 * r + 1]);
+      else if (halves) tiles::widen_halves(registers[r], floats(warp, 2 * r), floats(warp, 2 * r + 1));
       else std::memcpy(values[warp][r], registers[r], sizeof values[warp][r]);
     }
   }
@@ -86,7 +88,8 @@ struct WarpgroupSums {
   void store(const MatrixInstruction& of, unsigned warp, uint32_t* const* registers) const {
     const bool halves = of.accumulator == Element::f16;
     for (unsigned r = 0; r < registers_of(of); ++r) {
-      if (halves) tiles::narrow_halves(floats(warp, 2 * r), floats(warp, 2 * r + 1), registers[r]);
+      if (halves && of.ring) ring::narrow_halves(values[warp][2 * r], values[warp][2 * r + 1], registers[r]);
+      else if (halves) tiles::narrow_halves(floats(warp, 2 * r), floats(warp, 2 * r + 1), registers[r]);
       else std::memcpy(registers[r], values[warp][r], sizeof values[warp][r]);
     }
   }
@@ -131,9 +134,17 @@ class WarpgroupProduct {
     for (unsigned warp = 0; warp < WGMMA_WARPS; ++warp) {
       const auto& codes = (*a_registers)[warp];
       const uint32_t* const registers[] = {codes[0], codes[1], codes[2], codes[3]};
-      scratch.a[warp].decode(registers, 16, of.k, of.a, instruction.negate_a);
       if (!scale_d) std::memset(sums.values[warp], 0, of.n / 2 * sizeof sums.values[warp][0]);
+      if (of.ring) scratch.left[warp].decode(of, 16, registers, instruction.negate_a != instruction.negate_b);
+      else scratch.a[warp].decode(registers, 16, of.k, of.a, instruction.negate_a);
     }
+    for (unsigned tile = 0; of.ring && tile < of.n / 8; ++tile) {
+      const uint32_t* const registers[] = {scratch.b_codes[tile][0], scratch.b_codes[tile][1]};
+      scratch.right.decode(of, registers);
+      for (unsigned warp = 0; warp < WGMMA_WARPS; ++warp)
+        ring::add_product(16, of.k, scratch.left[warp], scratch.right, sums.values[warp] + 4 * tile);
+    }
+    if (of.ring) return;
     for (unsigned first = 0; first < of.n / 8; first += AT_ONCE) {
       const unsigned end = std::min(first + AT_ONCE, of.n / 8);
       for (unsigned tile = first; tile < end; ++tile) {
@@ -175,6 +186,8 @@ class WarpgroupProduct {
     alignas(tiles::BYTES) uint32_t b_codes[WGMMA_COLUMNS / 8][2][tiles::LANES];
     tiles::FactorsA a[WGMMA_WARPS];
     tiles::FactorsB b[AT_ONCE];
+    ring::Left left[WGMMA_WARPS];
+    ring::Right right;
   };
   std::unique_ptr<Scratch> scratch_ = std::make_unique<Scratch>();
 };

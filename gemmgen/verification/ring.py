@@ -1,0 +1,310 @@
+"""Ring mode: a kernel whose floating-point numbers are integers modulo 2^32, at its own K.
+
+Such sums are the same in any order. So C is alpha * A * B + beta * C to the bit, whatever K, the split and the
+promotion are, for operands of random bits: a missing, a doubled and a misplaced product show where the error bound of a
+float sum, or the rounding to a narrow C, would hide them. No plan of the summation is needed.
+
+The emulator executes fma, add, sub, mul, neg and tensor-core instructions so (run/emulator/native/ring.cpp), f64's
+modulo 2^64 and f16's modulo 2^16. Conversions to narrower types are reductions, those to wider ones add zeros; tf32
+keeps all bits of an f32. What is no such function of numbers (max, ex2, 0.5) is refused by name.
+
+A kernel may be right and yet do something else with numbers than that: cut them into pieces, say. So the ring alone
+fails nothing:
+
+- A few products, all others zero, have to be right first, modulo 2^32, else 2^16, else 2^8. What is not is not judged.
+- What is wrong with all products is looked for by halves: C is linear in A, and in B, so that one column of A and one
+  row of B remain. The kernel itself runs with floats that are zero but there. One product is exact in any type, and
+  what is wrong then is a failure. What is not is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
+from gemmgen.problem.dtype import CANARY, DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.types import Compute
+from gemmgen.run.executor import Floats, LoadedKernel, Operands
+from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.verification.checks import Wrong, sampled, tiles_of
+from gemmgen.verification.comparison import Mismatch
+from gemmgen.verification.domain import DomainTally
+from gemmgen.verification.situation import Situation, depths
+from gemmgen.verification.window import Window
+
+SEED = 1  # of data and schedule
+FEW = 3  # products that have to be right first
+DIGIT = 16  # bits of a factor that float64 multiplies: sums of CHUNK products are exact
+CHUNK = 2**20
+FACTORS = (1.0, 2.0, -1.0)  # any two of them have a product in every type
+
+Words = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Elements of C that were equal at this K, modulo 2^`bits`."""
+
+    k: int
+    elements: int
+    bits: int
+
+    def __str__(self) -> str:
+        return f"in the ring of integers modulo 2^{self.bits}, at K = {self.k:,}: {self.elements:,} elements equal"
+
+
+class Unjudged(Exception):
+    """Why a kernel is not judged in the ring, in words."""
+
+
+def check_ring(kernel: LoadedKernel, tally: DomainTally) -> None:
+    """Judge `kernel` in the ring, and say in `tally` how. Nothing where it sums integers, whose sums are exact.
+
+    Raises Wrong.
+    """
+    if kernel.source.problem.types.accumulator.is_integer or kernel.source.problem.k == 0:
+        return
+    try:
+        tally.ring = str(_judge(kernel))
+    except Unjudged as why:
+        tally.no_ring = str(why)
+
+
+def _judge(kernel: LoadedKernel) -> Ring:
+    problem = kernel.source.problem
+    integers = [dtype.label for dtype in problem.types.operands if dtype.is_integer]
+    if integers:
+        raise Unjudged(f"numbers of {integers[0]} become floating-point ones, or the reverse")
+    if not problem.epilogue.is_linear:
+        raise Unjudged("its epilogue is another than alpha * acc + beta * C")
+    case = _case(kernel.source)
+    blocks = None
+    if not kernel.can_run_whole(case):
+        launch = kernel.source.launch
+        blocks = [int(block) for block in launch.blocks_of(case, sampled(case, launch, SEED))]
+    try:
+        twin = kernel.in_ring()
+    except CandidateFailed as error:
+        raise Unjudged(error.failure.reason) from error
+    if twin is None:
+        raise Unjudged("this executor does not run it so")
+    with closing(twin):
+        trial = _Trial(twin, case, blocks)
+        few = np.random.default_rng(SEED).choice(case.k, min(FEW, case.k), replace=False)
+        bits = _modulus(trial, few)
+        errors = trial.errors()
+        if not _wrong(errors, bits).any():
+            return Ring(case.k, errors.size, bits)
+        row, column = _find(trial, bits)
+    _confirm(kernel, case, blocks, row, column)
+    raise Unjudged(f"A's column {row} and B's row {column} differ there, and are right in floats")
+
+
+def _case(source: KernelSource) -> Case:
+    """The kernel's own sizes, one tile of C and a long K where they are left to run time, and random scalars."""
+    problem, tile = source.problem, dict(source.launch.grid)
+    wanted = {"m": tile.get("M", 1), "n": tile.get("N", 1), "k": max(depths(source), default=0), "batch": 1}
+    free = {name: size for name, size in wanted.items() if problem.sizes.get(name.upper(), 0) is None}
+    free |= {"batch": 1} if problem.batched and problem.batch is None else {}
+    rng = np.random.default_rng(SEED)
+    return problem.case(**free, alpha=_scalar(problem, rng), beta=_scalar(problem, rng))
+
+
+def _scalar(problem: Problem, rng: np.random.Generator) -> float:
+    """A float, neither Inf nor NaN, whose integer is odd: no factor of 0 in any ring."""
+    dtype = problem.types.scalar
+    while True:
+        word = np.array([rng.integers(2**dtype.storage_bits, dtype=np.uint64, endpoint=False)]) | np.uint64(1)
+        value = float(_held(word, dtype)[0])
+        if np.isfinite(value):
+            return value
+
+
+def _integers(elements: Floats, dtype: DType) -> Words:
+    """What numbers are in the ring: see run/emulator/native/ring_numbers.hpp."""
+    bits = elements.view(dtype.bits).astype(np.uint64)
+    return _swapped(bits) if dtype == DType.F32 else bits
+
+
+def _held(integers: Words, dtype: DType) -> Floats:
+    bits = _swapped(integers) if dtype == DType.F32 else integers
+    held: Floats = bits.astype(dtype.bits).view(dtype.numpy)
+    return held
+
+
+def _swapped(words: Words) -> Words:
+    halves: Words = (words << np.uint64(16) | words >> np.uint64(16)) & np.uint64(2**32 - 1)
+    return halves
+
+
+def _multiply(a: Words, b: Words, of_a: DType, of_b: DType) -> Words:
+    """A * B modulo 2^64, by products of float64 that are exact."""
+    made = np.zeros((*a.shape[:-1], b.shape[-1]), np.uint64)
+    for first in range(0, a.shape[-1], CHUNK):
+        left, right = a[..., first : first + CHUNK], b[..., first : first + CHUNK, :]
+        for i, j in product(range(-(-of_a.storage_bits // DIGIT)), range(-(-of_b.storage_bits // DIGIT))):
+            if DIGIT * (i + j) < 64:
+                part = np.matmul(_digit(left, i), _digit(right, j)).astype(np.uint64)
+                made += part << np.uint64(DIGIT * (i + j))
+    return made
+
+
+def _digit(words: Words, number: int) -> npt.NDArray[np.float64]:
+    return (words >> np.uint64(DIGIT * number) & np.uint64(2**DIGIT - 1)).astype(np.float64)
+
+
+class _Trial:
+    """Runs of the kernel in the ring: all have the same random operands, but for what is zero of A and B."""
+
+    def __init__(self, kernel: LoadedKernel, case: Case, blocks: list[int] | None) -> None:
+        self.case, self._kernel, self._blocks = case, kernel, blocks
+        rng = np.random.default_rng(SEED)
+        self._operands = Operands(
+            *(rng.integers(0, 256, one.bytes, np.uint8).view(one.dtype.numpy) for one in case.matrices)
+        )
+        self.windows: list[Window] | None = None
+
+    def errors(self, columns: Places | None = None, rows: Places | None = None) -> Words:
+        """What the elements of C that the blocks compute are off by, where other columns of A and rows of B are zero.
+
+        Raises Unjudged where a launch does not come to its end.
+        """
+        case = self.case
+        a, b, c = (one.copy() for one in (self._operands.a, self._operands.b, self._operands.c))
+        _keep(case.a, a, -1, columns)
+        _keep(case.b, b, -2, rows)
+        try:
+            result = self._kernel.run(case, Operands(a, b, c), seed=SEED, blocks=self._blocks, watch=False)
+        except CandidateFailed as error:
+            raise Unjudged(error.failure.reason) from error
+        got, old = (_integers(case.c.view(one), case.c.dtype) for one in (result, c))
+        if self.windows is None:
+            self.windows = windows_of(self._kernel, case, self._blocks, got != old)
+        alpha, beta = (_integers(_element(one, case), case.problem.types.scalar)[0] for one in (case.alpha, case.beta))
+        left, right = case.a.view(a), case.b.view(b)
+        found = []
+        for window in self.windows:
+            factors = _integers(left[window.a_index], case.a.dtype), _integers(right[window.b_index], case.b.dtype)
+            wanted = alpha * _multiply(*factors, case.a.dtype, case.b.dtype) + beta * old[window.index]
+            found.append((got[window.index] - wanted).ravel())
+        return np.concatenate(found)
+
+    @cached_property
+    def bits(self) -> int:
+        """Of the ring that C is in: of the narrowest type between A * B and C."""
+        types = self.case.problem.types
+        sums = 16 if types.compute is Compute.F16 else types.accumulator.storage_bits
+        return min(sums, types.scalar.storage_bits, types.c.storage_bits)
+
+
+def _element(value: float, case: Case) -> Floats:
+    return np.array([value], case.problem.types.scalar.numpy)
+
+
+def _keep(matrix: Matrix, storage: Floats, axis: int, kept: Places | None) -> None:
+    """Make all zero but the columns (axis -1) or rows (-2) that are `kept`."""
+    if kept is None:
+        return
+    elements = matrix.stored.view(storage.view(matrix.dtype.bits))
+    lost = np.ones(elements.shape[axis], bool)
+    lost[kept] = False
+    elements[(..., lost) if axis == -1 else (..., lost, slice(None))] = 0
+
+
+def windows_of(kernel: LoadedKernel, case: Case, blocks: list[int] | None, changed: npt.NDArray[np.bool_]) -> list[Window]:
+    """The parts of C that the blocks compute: tiles in which elements changed, or all of C where all blocks run."""
+    if blocks is None:
+        return [Window.whole(case)]
+    found = tiles_of(case, kernel.source.launch, np.argwhere(changed))
+    if not found:
+        raise Unjudged(f"blocks {blocks} write nothing of C")
+    return found
+
+
+def _wrong(errors: Words, bits: int) -> npt.NDArray[np.bool_]:
+    return np.asarray(errors << np.uint64(64 - bits) != 0)
+
+
+def _modulus(trial: _Trial, few: Places) -> int:
+    """The bits of the largest ring in which these products alone are right. Raises Unjudged where there is none."""
+    errors = trial.errors(few, few)
+    for bits in (trial.bits, 16, 8):
+        if bits <= trial.bits and not _wrong(errors, bits).any():
+            return bits
+    raise Unjudged("it does more with numbers than to multiply, to add and to convert them: a few products differ")
+
+
+def _find(trial: _Trial, bits: int) -> tuple[int, int]:
+    """A column of A and a row of B that alone make an element wrong. Raises Unjudged where halves are both right."""
+    every = np.arange(trial.case.k)
+    at = int(np.argmax(_wrong(trial.errors(), bits)))
+    column = _halved(every, lambda some: bool(_wrong(trial.errors(some, None)[at], bits)))
+    row = _halved(every, lambda some: bool(_wrong(trial.errors(column, some)[at], bits)))
+    return int(column[0]), int(row[0])
+
+
+def _halved(places: Places, wrong: Callable[[Places], bool]) -> Places:
+    while len(places) > 1:
+        first, second = np.array_split(places, 2)
+        if wrong(first):
+            places = first
+        elif wrong(second):
+            places = second
+        else:
+            raise Unjudged("C is no sum of products: parts of A and B are right, and all of them are not")
+    return places
+
+
+def _confirm(kernel: LoadedKernel, case: Case, blocks: list[int] | None, column: int, row: int) -> None:
+    """Run the kernel with floats that are zero but in a column of A and a row of B. Raises Wrong."""
+    case = replace(case, alpha=1.0, beta=0.0)
+    rng, places = np.random.default_rng(SEED), {"A": (..., column), "B": (..., row, slice(None))}
+    storages = []
+    for name, matrix in zip("ABC", case.matrices, strict=True):
+        storage = np.full(matrix.bytes, CANARY & 0xFF if name == "C" else 0, np.uint8).view(matrix.dtype.numpy)
+        if name in places:
+            part = matrix.stored.view(storage)[places[name]]
+            part[...] = rng.choice(FACTORS, part.shape)
+        storages.append(storage)
+    operands = Operands(*storages)
+    try:
+        result = kernel.run(case, operands, seed=SEED, blocks=blocks, watch=False)
+    except CandidateFailed as error:
+        raise Wrong(Situation(case, "onehot", SEED), error.failure, None) from error
+    got = case.c.dtype.decode(case.c.view(result))
+    unwritten = case.c.view(result.view(case.c.dtype.bits) != operands.c.view(case.c.dtype.bits))
+    for window in windows_of(kernel, case, blocks, unwritten):
+        left = case.a.dtype.decode(case.a.view(operands.a)[window.a_index])
+        right = case.b.dtype.decode(case.b.view(operands.b)[window.b_index])
+        _compare(case, window, got[window.index], np.matmul(left, right), f"A's column {column} and B's row {row}")
+
+
+def _compare(case: Case, window: Window, got: npt.NDArray[Any], wanted: npt.NDArray[Any], where: str) -> None:
+    wrong = np.argwhere(~(got == wanted))
+    if not len(wrong):
+        return
+    first = tuple(wrong[0].tolist())
+    mismatch = Mismatch(
+        row=window.top + first[-2],
+        col=window.left + first[-1],
+        got=float(got[first]),
+        expected=float(wanted[first]),
+        error=float(abs(got[first] - wanted[first])),
+        bound=0.0,
+        count=len(wrong),
+        matrix=None if window.last is None else window.first + first[0],
+    )
+    reason = f"{mismatch}; {where} alone are not zero, which integers modulo 2^32 in the place of floats led to"
+    raise Wrong(Situation(case, "onehot", SEED), Failure("wrong", reason, "verifier"), mismatch)
