@@ -19,7 +19,7 @@ fails nothing:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -39,6 +39,7 @@ from gemmgen.run.executor import Floats, LoadedKernel, Operands
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.verification.checks import Wrong, sampled, tiles_of
 from gemmgen.verification.comparison import Mismatch
+from gemmgen.verification.data import REPEATED
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.situation import Situation, depths
 from gemmgen.verification.window import Window
@@ -47,6 +48,7 @@ SEED = 1  # of data and schedule
 FEW = 3  # products that have to be right first
 DIGIT = 16  # bits of a factor that float64 multiplies: sums of CHUNK products are exact
 CHUNK = 2**20
+PART, LEAST_SIDE = 2**22, 64  # elements of A, or B, that references are made of at a time
 FACTORS = (1.0, 2.0, -1.0)  # any two of them have a product in every type
 
 Words = npt.NDArray[np.uint64]
@@ -149,20 +151,25 @@ def _swapped(words: Words) -> Words:
     return halves
 
 
-def _multiply(a: Words, b: Words, of_a: DType, of_b: DType) -> Words:
+def _multiply(a: Floats, b: Floats, of_a: DType, of_b: DType) -> Words:
     """A * B modulo 2^64, by products of float64 that are exact."""
     made = np.zeros((*a.shape[:-1], b.shape[-1]), np.uint64)
     for first in range(0, a.shape[-1], CHUNK):
-        left, right = a[..., first : first + CHUNK], b[..., first : first + CHUNK, :]
-        for i, j in product(range(-(-of_a.storage_bits // DIGIT)), range(-(-of_b.storage_bits // DIGIT))):
+        left = _digits(a[..., first : first + CHUNK], of_a)
+        right = _digits(b[..., first : first + CHUNK, :], of_b)
+        for (i, low), (j, high) in product(enumerate(left), enumerate(right)):
             if DIGIT * (i + j) < 64:
-                part = np.matmul(_digit(left, i), _digit(right, j)).astype(np.uint64)
-                made += part << np.uint64(DIGIT * (i + j))
+                made += np.matmul(low, high).astype(np.uint64) << np.uint64(DIGIT * (i + j))
     return made
 
 
-def _digit(words: Words, number: int) -> npt.NDArray[np.float64]:
-    return (words >> np.uint64(DIGIT * number) & np.uint64(2**DIGIT - 1)).astype(np.float64)
+def _digits(elements: Floats, dtype: DType) -> list[npt.NDArray[np.float64]]:
+    """The integers of numbers in digits of DIGIT bits, the lowest first."""
+    bits = elements.view(dtype.bits)
+    if dtype.storage_bits <= DIGIT:
+        return [bits.astype(np.float64)]
+    parts = [(bits >> shift & (2**DIGIT - 1)).astype(np.float64) for shift in range(0, dtype.storage_bits, DIGIT)]
+    return parts[::-1] if dtype == DType.F32 else parts
 
 
 class _Trial:
@@ -170,35 +177,34 @@ class _Trial:
 
     def __init__(self, kernel: LoadedKernel, case: Case, blocks: list[int] | None) -> None:
         self.case, self._kernel, self._blocks = case, kernel, blocks
-        rng = np.random.default_rng(SEED)
-        self._operands = Operands(
-            *(rng.integers(0, 256, one.bytes, np.uint8).view(one.dtype.numpy) for one in case.matrices)
-        )
-        self.windows: list[Window] | None = None
+        some = np.random.default_rng(SEED).integers(0, 256, REPEATED, np.uint8)
+        storages = (np.resize(some, one.bytes).view(one.dtype.numpy) for one in case.matrices)
+        self._operands = Operands(*storages)
+        self._windows: list[Window] | None = None
 
     def errors(self, columns: Places | None = None, rows: Places | None = None) -> Words:
         """What the elements of C that the blocks compute are off by, where other columns of A and rows of B are zero.
 
         Raises Unjudged where a launch does not come to its end.
         """
-        case = self.case
-        a, b, c = (one.copy() for one in (self._operands.a, self._operands.b, self._operands.c))
-        _keep(case.a, a, -1, columns)
-        _keep(case.b, b, -2, rows)
+        case, dtype = self.case, self.case.c.dtype
+        a, b = _only(case.a, self._operands.a, -1, columns), _only(case.b, self._operands.b, -2, rows)
+        operands = replace(self._operands, a=a, b=b)
         try:
-            result = self._kernel.run(case, Operands(a, b, c), seed=SEED, blocks=self._blocks, watch=False)
+            result = self._kernel.run(case, operands, seed=SEED, blocks=self._blocks, watch=False)
         except CandidateFailed as error:
             raise Unjudged(error.failure.reason) from error
-        got, old = (_integers(case.c.view(one), case.c.dtype) for one in (result, c))
-        if self.windows is None:
-            self.windows = windows_of(self._kernel, case, self._blocks, got != old)
+        if self._windows is None:
+            whole = windows_of(self._kernel, case, self._blocks, operands, result)
+            self._windows = [part for window in whole for part in _parts(window, case.k)]
+        got, old = case.c.view(result), case.c.view(operands.c)
         alpha, beta = (_integers(_element(one, case), case.problem.types.scalar)[0] for one in (case.alpha, case.beta))
         left, right = case.a.view(a), case.b.view(b)
         found = []
-        for window in self.windows:
-            factors = _integers(left[window.a_index], case.a.dtype), _integers(right[window.b_index], case.b.dtype)
-            wanted = alpha * _multiply(*factors, case.a.dtype, case.b.dtype) + beta * old[window.index]
-            found.append((got[window.index] - wanted).ravel())
+        for window in self._windows:
+            products = _multiply(left[window.a_index], right[window.b_index], case.a.dtype, case.b.dtype)
+            wanted = alpha * products + beta * _integers(old[window.index], dtype)
+            found.append((_integers(got[window.index], dtype) - wanted).ravel())
         return np.concatenate(found)
 
     @cached_property
@@ -213,24 +219,37 @@ def _element(value: float, case: Case) -> Floats:
     return np.array([value], case.problem.types.scalar.numpy)
 
 
-def _keep(matrix: Matrix, storage: Floats, axis: int, kept: Places | None) -> None:
-    """Make all zero but the columns (axis -1) or rows (-2) that are `kept`."""
+def _only(matrix: Matrix, storage: Floats, axis: int, kept: Places | None) -> Floats:
+    """`storage` with zeros but for the columns (axis -1) or rows (-2) that are `kept`; None: all."""
     if kept is None:
-        return
-    elements = matrix.stored.view(storage.view(matrix.dtype.bits))
-    lost = np.ones(elements.shape[axis], bool)
-    lost[kept] = False
-    elements[(..., lost) if axis == -1 else (..., lost, slice(None))] = 0
+        return storage
+    made = np.zeros(matrix.bytes, np.uint8).view(storage.dtype)
+    to, source = (matrix.stored.view(one.view(matrix.dtype.bits)) for one in (made, storage))
+    index = (..., kept) if axis == -1 else (..., kept, slice(None))
+    to[index] = source[index]
+    return made
 
 
-def windows_of(kernel: LoadedKernel, case: Case, blocks: list[int] | None, changed: npt.NDArray[np.bool_]) -> list[Window]:
-    """The parts of C that the blocks compute: tiles in which elements changed, or all of C where all blocks run."""
+def windows_of(
+    kernel: LoadedKernel, case: Case, blocks: list[int] | None, before: Operands, after: Floats
+) -> list[Window]:
+    """The parts of C that the blocks compute: tiles of which a run changed some, or all of C where all blocks run."""
     if blocks is None:
         return [Window.whole(case)]
-    found = tiles_of(case, kernel.source.launch, np.argwhere(changed))
-    if not found:
+    bits = case.c.dtype.bits
+    changed = np.argwhere(case.c.view(after.view(bits) != before.c.view(bits)))
+    if not len(changed):
         raise Unjudged(f"blocks {blocks} write nothing of C")
-    return found
+    return tiles_of(case, kernel.source.launch, changed)
+
+
+def _parts(window: Window, k: int) -> Iterator[Window]:
+    """Windows that together are this one, whose factors have PART elements at most, or that are small."""
+    step = max(LEAST_SIDE, PART // max(k, 1))
+    for top in range(window.top, window.bottom, step):
+        for left in range(window.left, window.right, step):
+            bottom, right = min(top + step, window.bottom), min(left + step, window.right)
+            yield replace(window, top=top, left=left, bottom=bottom, right=right)
 
 
 def _wrong(errors: Words, bits: int) -> npt.NDArray[np.bool_]:
@@ -284,8 +303,7 @@ def _confirm(kernel: LoadedKernel, case: Case, blocks: list[int] | None, column:
     except CandidateFailed as error:
         raise Wrong(Situation(case, "onehot", SEED), error.failure, None) from error
     got = case.c.dtype.decode(case.c.view(result))
-    unwritten = case.c.view(result.view(case.c.dtype.bits) != operands.c.view(case.c.dtype.bits))
-    for window in windows_of(kernel, case, blocks, unwritten):
+    for window in windows_of(kernel, case, blocks, operands, result):
         left = case.a.dtype.decode(case.a.view(operands.a)[window.a_index])
         right = case.b.dtype.decode(case.b.view(operands.b)[window.b_index])
         _compare(case, window, got[window.index], np.matmul(left, right), f"A's column {column} and B's row {row}")
