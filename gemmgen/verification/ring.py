@@ -1,6 +1,6 @@
 """Ring mode: a kernel whose floating-point numbers are integers modulo 2^32, at its own K.
 
-Such sums are the same in any order. So C is alpha * A * B + beta * C to the bit, whatever K, the split and the
+Such sums are the same in any order. So C is alpha * A * B + beta * C, or another sum of products with acc, to the bit, whatever K, the split and the
 promotion are, for operands of random bits: a missing, a doubled and a misplaced product show where the error bound of a
 float sum, or the rounding to a narrow C, would hide them. No plan of the summation is needed.
 
@@ -19,7 +19,7 @@ fails nothing:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,6 +34,7 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.nodes import Binary, Name, Negation, Node, Number, unparse
 from gemmgen.problem.types import Compute
 from gemmgen.run.executor import Floats, LoadedKernel, Operands
 from gemmgen.support.errors import CandidateFailed, Failure
@@ -41,7 +42,7 @@ from gemmgen.verification.checks import Wrong, sampled, tiles_of
 from gemmgen.verification.comparison import Mismatch
 from gemmgen.verification.data import REPEATED
 from gemmgen.verification.domain import DomainTally
-from gemmgen.verification.situation import Situation, depths
+from gemmgen.verification.situation import FACTORS, Situation, depths
 from gemmgen.verification.window import Window
 
 SEED = 1  # of data and schedule
@@ -49,10 +50,13 @@ FEW = 3  # products that have to be right first
 DIGIT = 16  # bits of a factor that float64 multiplies: sums of CHUNK products are exact
 CHUNK = 2**20
 PART, LEAST_SIDE = 2**22, 64  # elements of A, or B, that references are made of at a time
-FACTORS = (1.0, 2.0, -1.0)  # any two of them have a product in every type
+SIMPLE = (1.0, 2.0, -1.0)  # any two of them have a product in every type
 
 Words = npt.NDArray[np.uint64]
+Bits = npt.NDArray[np.unsignedinteger[Any]]
 Places = npt.NDArray[np.int64]
+Values = npt.NDArray[Any]  # floats, or integers of the ring
+Numbers = Callable[[Floats, DType], Values]
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,7 @@ def _judge(kernel: LoadedKernel) -> Ring:
     integers = [dtype.label for dtype in problem.types.operands if dtype.is_integer]
     if integers:
         raise Unjudged(f"numbers of {integers[0]} become floating-point ones, or the reverse")
-    if not problem.epilogue.is_linear:
-        raise Unjudged("its epilogue is another than alpha * acc + beta * C")
+    _require_sums_of_products(problem)
     case = _case(kernel.source)
     blocks = None
     if not kernel.can_run_whole(case):
@@ -114,6 +117,21 @@ def _judge(kernel: LoadedKernel) -> Ring:
     raise Unjudged(f"A's column {row} and B's row {column} differ there, and are right in floats")
 
 
+def _require_sums_of_products(problem: Problem) -> None:
+    """Raises Unjudged where C's new element is no sum of products of acc, scalars and operands."""
+    epilogue = problem.epilogue
+    if epilogue.products > 1 or epilogue.sums or epilogue.reads_depth:
+        raise Unjudged(f"its epilogue takes more than acc: {epilogue}")
+    for node in epilogue.nodes:
+        match node:
+            case Name() | Negation() | Binary("+" | "-" | "*"):
+                continue
+            case Number(value) if value == int(value):
+                continue
+            case _:
+                raise Unjudged(f"its epilogue has {unparse(node)}, which is no sum of products")
+
+
 def _case(source: KernelSource) -> Case:
     """The kernel's own sizes, one tile of C and a long K where they are left to run time, and random scalars."""
     problem, tile = source.problem, dict(source.launch.grid)
@@ -121,7 +139,8 @@ def _case(source: KernelSource) -> Case:
     free = {name: size for name, size in wanted.items() if problem.sizes.get(name.upper(), 0) is None}
     free |= {"batch": 1} if problem.batched and problem.batch is None else {}
     rng = np.random.default_rng(SEED)
-    return problem.case(**free, alpha=_scalar(problem, rng), beta=_scalar(problem, rng))
+    alpha, beta = _scalar(problem, rng), _scalar(problem, rng)
+    return problem.case(**free, alpha=alpha, beta=beta if problem.epilogue.reads_c else 0.0)
 
 
 def _scalar(problem: Problem, rng: np.random.Generator) -> float:
@@ -136,19 +155,20 @@ def _scalar(problem: Problem, rng: np.random.Generator) -> float:
 
 def _integers(elements: Floats, dtype: DType) -> Words:
     """What numbers are in the ring: see run/emulator/native/ring_numbers.hpp."""
-    bits = elements.view(dtype.bits).astype(np.uint64)
-    return _swapped(bits) if dtype == DType.F32 else bits
+    return _swapped(elements.view(dtype.bits), dtype).astype(np.uint64)
 
 
 def _held(integers: Words, dtype: DType) -> Floats:
-    bits = _swapped(integers) if dtype == DType.F32 else integers
-    held: Floats = bits.astype(dtype.bits).view(dtype.numpy)
+    held: Floats = _swapped(integers.astype(dtype.bits), dtype).view(dtype.numpy)
     return held
 
 
-def _swapped(words: Words) -> Words:
-    halves: Words = (words << np.uint64(16) | words >> np.uint64(16)) & np.uint64(2**32 - 1)
-    return halves
+def _swapped(bits: Bits, dtype: DType) -> Bits:
+    """An f32's bits with its halves swapped, an f16's with its bytes swapped, others as they are."""
+    if dtype not in (DType.F32, DType.F16):
+        return bits
+    half = bits.dtype.type(dtype.storage_bits // 2)
+    return np.asarray(bits << half | bits >> half)
 
 
 def _multiply(a: Floats, b: Floats, of_a: DType, of_b: DType) -> Words:
@@ -165,11 +185,10 @@ def _multiply(a: Floats, b: Floats, of_a: DType, of_b: DType) -> Words:
 
 def _digits(elements: Floats, dtype: DType) -> list[npt.NDArray[np.float64]]:
     """The integers of numbers in digits of DIGIT bits, the lowest first."""
-    bits = elements.view(dtype.bits)
+    bits = _swapped(elements.view(dtype.bits), dtype)
     if dtype.storage_bits <= DIGIT:
         return [bits.astype(np.float64)]
-    parts = [(bits >> shift & (2**DIGIT - 1)).astype(np.float64) for shift in range(0, dtype.storage_bits, DIGIT)]
-    return parts[::-1] if dtype == DType.F32 else parts
+    return [(bits >> shift & (2**DIGIT - 1)).astype(np.float64) for shift in range(0, dtype.storage_bits, DIGIT)]
 
 
 class _Trial:
@@ -178,8 +197,8 @@ class _Trial:
     def __init__(self, kernel: LoadedKernel, case: Case, blocks: list[int] | None) -> None:
         self.case, self._kernel, self._blocks = case, kernel, blocks
         some = np.random.default_rng(SEED).integers(0, 256, REPEATED, np.uint8)
-        storages = (np.resize(some, one.bytes).view(one.dtype.numpy) for one in case.matrices)
-        self._operands = Operands(*storages)
+        made = {name: np.resize(some, one.bytes).view(one.dtype.numpy) for name, one in case.tensors.items()}
+        self._operands = Operands(made.pop("A"), made.pop("B"), made.pop("C"), made)
         self._windows: list[Window] | None = None
 
     def errors(self, columns: Places | None = None, rows: Places | None = None) -> Words:
@@ -197,13 +216,11 @@ class _Trial:
         if self._windows is None:
             whole = windows_of(self._kernel, case, self._blocks, operands, result)
             self._windows = [part for window in whole for part in _parts(window, case.k)]
-        got, old = case.c.view(result), case.c.view(operands.c)
-        alpha, beta = (_integers(_element(one, case), case.problem.types.scalar)[0] for one in (case.alpha, case.beta))
-        left, right = case.a.view(a), case.b.view(b)
+        got, left, right = case.c.view(result), case.a.view(a), case.b.view(b)
         found = []
         for window in self._windows:
-            products = _multiply(left[window.a_index], right[window.b_index], case.a.dtype, case.b.dtype)
-            wanted = alpha * products + beta * _integers(old[window.index], dtype)
+            acc = _multiply(left[window.a_index], right[window.b_index], case.a.dtype, case.b.dtype)
+            wanted = _value(case.problem.epilogue.tree, _names(case, operands, window, acc, _integers), _whole)
             found.append((_integers(got[window.index], dtype) - wanted).ravel())
         return np.concatenate(found)
 
@@ -215,8 +232,36 @@ class _Trial:
         return min(sums, types.scalar.storage_bits, types.c.storage_bits)
 
 
-def _element(value: float, case: Case) -> Floats:
-    return np.array([value], case.problem.types.scalar.numpy)
+def _names(case: Case, operands: Operands, window: Window, acc: Values, numbers: Numbers) -> dict[str, Values]:
+    """What the names of an epilogue stand for, of `window`'s elements."""
+    scalar = case.problem.types.scalar
+    held = {name: np.array([getattr(case, name)], scalar.numpy) for name in ("alpha", "beta")}
+    made = {"acc": acc, **{name: numbers(value, scalar) for name, value in held.items()}}
+    for name in ("C", *case.read):
+        elements = case.tensors[name].view(operands.by_name[name])
+        sizes = zip(window.index, elements.shape, strict=True)
+        part = elements[tuple(of if size > 1 else slice(None) for of, size in sizes)]
+        made[name] = numbers(part, case.tensors[name].dtype)
+    return made
+
+
+def _value(node: Node, names: Mapping[str, Values], number: Callable[[float], Any]) -> Values:
+    """What an epilogue's tree makes of values by name, in floats or in the ring."""
+    match node:
+        case Name(name):
+            return names[name]
+        case Number(value):
+            return np.asarray(number(value))
+        case Negation(part):
+            return np.asarray(number(0) - _value(part, names, number))
+        case Binary(operator, left, right):
+            of = {"+": np.add, "-": np.subtract, "*": np.multiply}[operator]
+            return np.asarray(of(_value(left, names, number), _value(right, names, number)))
+    raise AssertionError(f"{node} is no sum of products")
+
+
+def _whole(value: float) -> np.uint64:
+    return np.uint64(int(value) % 2**64)
 
 
 def _only(matrix: Matrix, storage: Floats, axis: int, kept: Places | None) -> Floats:
@@ -295,9 +340,10 @@ def _confirm(kernel: LoadedKernel, case: Case, blocks: list[int] | None, column:
         storage = np.full(matrix.bytes, CANARY & 0xFF if name == "C" else 0, np.uint8).view(matrix.dtype.numpy)
         if name in places:
             part = matrix.stored.view(storage)[places[name]]
-            part[...] = rng.choice(FACTORS, part.shape)
+            part[...] = rng.choice(SIMPLE, part.shape)
         storages.append(storage)
-    operands = Operands(*storages)
+    extra = {name: np.full(one.elements, name in FACTORS, one.dtype.numpy) for name, one in case.extra.items()}
+    operands = Operands(*storages, extra)
     try:
         result = kernel.run(case, operands, seed=SEED, blocks=blocks, watch=False)
     except CandidateFailed as error:
@@ -306,7 +352,13 @@ def _confirm(kernel: LoadedKernel, case: Case, blocks: list[int] | None, column:
     for window in windows_of(kernel, case, blocks, operands, result):
         left = case.a.dtype.decode(case.a.view(operands.a)[window.a_index])
         right = case.b.dtype.decode(case.b.view(operands.b)[window.b_index])
-        _compare(case, window, got[window.index], np.matmul(left, right), f"A's column {column} and B's row {row}")
+        names = _names(case, operands, window, np.matmul(left, right), _decoded)
+        wanted = _value(case.problem.epilogue.tree, {**names, "C": np.zeros(1)}, float)
+        _compare(case, window, got[window.index], wanted, f"A's column {column} and B's row {row}")
+
+
+def _decoded(elements: Floats, dtype: DType) -> Values:
+    return dtype.decode(elements)
 
 
 def _compare(case: Case, window: Window, got: npt.NDArray[Any], wanted: npt.NDArray[Any], where: str) -> None:

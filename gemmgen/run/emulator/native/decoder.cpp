@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstring>
 
 #include "failure.hpp"
@@ -44,6 +45,12 @@ const Decoders& decoders_of_ring() {
   return all;
 }
 unsigned units_for(unsigned bits) { return bits == 128 ? 4 : bits == 64 ? 2 : 1; }
+
+std::string short_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", value);
+  return text;
+}
 
 uint32_t aligned(uint32_t at, uint64_t alignment) { return uint32_t((at + alignment - 1) / alignment * alignment); }
 
@@ -278,7 +285,7 @@ Unit Decoder::ring_constant(const Operand& operand, unsigned bits) {
                        : operand.literal == Type::f64 ? std::bit_cast<double>(operand.bits)
                                                       : double(int64_t(operand.bits));
   if (!(value >= -MOST && value <= MOST) || value != double(int64_t(value)) || bits < 32)
-    refuse("ring mode has no number for " + std::to_string(value));
+    refuse("ring mode has no integer for " + short_text(value));
   const auto whole = uint64_t(int64_t(value));
   return constant(bits == 32 ? ring::swapped(uint32_t(whole)) : whole, bits);
 }

@@ -27,10 +27,10 @@ struct Negation {
   template <typename T> T operator()(T a) const { return T(0) - a; }
 };
 
-template <typename Held, typename F>
+template <typename Number, typename F>
 struct In {
   template <typename... Words>
-  static auto of(Words... words) { return Held::apply(F(), words...); }
+  static auto of(Words... words) { return Number::apply(F(), words...); }
 };
 
 void usual(Decoder& to, const Statement& from) { decoders_of_floats().at(from.opcode)(to, from); }
@@ -44,12 +44,12 @@ void usual_integers(Decoder& to, const Statement& from) {
   usual(to, from);
 }
 
-template <typename F, unsigned OPERANDS, typename Held>
+template <typename F, unsigned OPERANDS, typename Number>
 constexpr Handler handler() {
-  using Word = typename Held::Word;
-  if constexpr (OPERANDS == 1) return unary<In<Held, F>, Word, Word>;
-  else if constexpr (OPERANDS == 2) return binary<In<Held, F>, Word, Word>;
-  else return ternary<In<Held, F>, Word, Word>;
+  using Word = typename Number::Word;
+  if constexpr (OPERANDS == 1) return unary<In<Number, F>, Word, Word>;
+  else if constexpr (OPERANDS == 2) return binary<In<Number, F>, Word, Word>;
+  else return ternary<In<Number, F>, Word, Word>;
 }
 
 template <typename F, unsigned OPERANDS>
@@ -59,10 +59,12 @@ void arithmetic(Decoder& to, const Statement& from) {
   if (from.has("sat") || from.has("relu") || from.type(1) != Type::none) refuse(to);
   Handler found = nullptr;
   switch (type) {
-    case Type::f32: found = handler<F, OPERANDS, ring::Single>(); break;
-    case Type::f64: found = handler<F, OPERANDS, ring::Double>(); break;
-    case Type::f16: case Type::bf16: found = handler<F, OPERANDS, ring::Half>(); break;
-    case Type::f16x2: case Type::bf16x2: found = handler<F, OPERANDS, ring::Pair>(); break;
+    case Type::f32: found = handler<F, OPERANDS, ring::F32>(); break;
+    case Type::f64: found = handler<F, OPERANDS, ring::F64>(); break;
+    case Type::f16: found = handler<F, OPERANDS, ring::F16>(); break;
+    case Type::bf16: found = handler<F, OPERANDS, ring::Bf16>(); break;
+    case Type::f16x2: found = handler<F, OPERANDS, ring::F16x2>(); break;
+    case Type::bf16x2: found = handler<F, OPERANDS, ring::Bf16x2>(); break;
     default: refuse(to);
   }
   const Unit d = to.destination(0), a = to.source(1, type), b = OPERANDS > 1 ? to.source(2, type) : NO_UNIT,
@@ -89,56 +91,85 @@ void compare(Decoder& to, const Statement& from) {
   usual(to, changed);
 }
 
-// ---- Conversions: of a number from `From` to `To` -----------------------------------------------------------------
+// ---- Conversions --------------------------------------------------------------------------------------------------
 
-template <typename T> constexpr uint64_t integer(T word) { return word; }
-constexpr uint64_t integer(uint32_t word) { return ring::swapped(word); }  // an f32
-template <typename T> constexpr T held(uint64_t number) { return T(number); }
-template <> constexpr uint32_t held(uint64_t number) { return ring::swapped(uint32_t(number)); }
-
-template <typename To>
-struct Convert {
-  template <typename From>
-  static To of(From word) { return held<To>(integer(word)); }
+// From a word to the integer that it holds, and back.
+template <Type OF> struct Held;
+template <> struct Held<Type::bf16> {
+  using Word = uint16_t;
+  static uint64_t integer(Word word) { return word; }
+  static Word word(uint64_t integer) { return Word(integer); }
+};
+template <> struct Held<Type::f16> {
+  using Word = uint16_t;
+  static uint64_t integer(Word word) { return ring::bytes_swapped(word); }
+  static Word word(uint64_t integer) { return Word(ring::bytes_swapped(uint32_t(integer))); }
+};
+template <> struct Held<Type::f32> {
+  using Word = uint32_t;
+  static uint64_t integer(Word word) { return ring::swapped(word); }
+  static Word word(uint64_t integer) { return ring::swapped(uint32_t(integer)); }
+};
+template <> struct Held<Type::f64> {
+  using Word = uint64_t;
+  static uint64_t integer(Word word) { return word; }
+  static Word word(uint64_t integer) { return integer; }
 };
 
-template <unsigned BITS>
-struct Join {
-  static uint32_t of(uint32_t upper, uint32_t lower) {
-    constexpr uint32_t MASK = (1u << BITS) - 1;
-    return (ring::swapped(upper) & MASK) << BITS | (ring::swapped(lower) & MASK);
-  }
+template <Type TO, Type FROM>
+struct Convert {
+  static auto of(typename Held<FROM>::Word word) { return Held<TO>::word(Held<FROM>::integer(word)); }
+};
+
+// Two f32 to a pair.
+struct ToBf16x2 {
+  static uint32_t of(uint32_t upper, uint32_t lower) { return (upper & 0xFFFF0000) | lower >> 16; }
+};
+struct ToF16x2 {
+  static uint32_t of(uint32_t upper, uint32_t lower) { return ring::bytes_swapped(ToBf16x2::of(upper, lower)); }
+};
+struct ToBytes {
+  static uint16_t of(uint32_t upper, uint32_t lower) { return uint16_t((upper >> 16 & 0xFF) << 8 | (lower >> 16 & 0xFF)); }
 };
 
 struct Same {
   template <typename T> static T of(T a) { return a; }
 };
-struct ToBytes {
-  static uint16_t of(uint32_t pair) { return uint16_t((pair >> 16 & 0xFF) << 8 | (pair & 0xFF)); }
+struct HalvesToBytes {
+  static uint16_t of(uint32_t pair) { return uint16_t((pair >> 24) << 8 | (pair >> 8 & 0xFF)); }
 };
-struct FromBytes {
-  static uint32_t of(uint16_t pair) { return uint32_t(pair & 0xFF00) << 8 | (pair & 0xFF); }
+struct BytesToHalves {
+  static uint32_t of(uint16_t pair) { return uint32_t(pair & 0xFF00) << 16 | uint32_t(pair & 0xFF) << 8; }
 };
 
 bool is_pair_of_bytes(Type type) { return type == Type::e4m3x2 || type == Type::e5m2x2; }
 
 template <typename Use>
-Handler with_word(Type type, Use use) {
+Handler with_type(Type type, Use use) {
   switch (type) {
-    case Type::f16: case Type::bf16: return use(Tag<uint16_t>());
-    case Type::f32: return use(Tag<uint32_t>());
-    case Type::f64: return use(Tag<uint64_t>());
+    case Type::f16: return use.template operator()<Type::f16>();
+    case Type::bf16: return use.template operator()<Type::bf16>();
+    case Type::f32: return use.template operator()<Type::f32>();
+    case Type::f64: return use.template operator()<Type::f64>();
     default: return nullptr;
   }
 }
 
 Handler converting(Type result, Type source) {
   if (result == Type::tf32 && source == Type::f32) return unary<Same, uint32_t, uint32_t>;  // all bits count
-  if (is_pair_of_bytes(result) && source == Type::f16x2) return unary<ToBytes, uint16_t, uint32_t>;
-  if (result == Type::f16x2 && is_pair_of_bytes(source)) return unary<FromBytes, uint32_t, uint16_t>;
-  return with_word(result, [&]<typename To>(Tag<To>) {
-    return with_word(source, [&]<typename From>(Tag<From>) -> Handler { return unary<Convert<To>, To, From>; });
+  if (is_pair_of_bytes(result) && source == Type::f16x2) return unary<HalvesToBytes, uint16_t, uint32_t>;
+  if (result == Type::f16x2 && is_pair_of_bytes(source)) return unary<BytesToHalves, uint32_t, uint16_t>;
+  return with_type(result, [&]<Type TO>() {
+    return with_type(source, []<Type FROM>() -> Handler {
+      return unary<Convert<TO, FROM>, typename Held<TO>::Word, typename Held<FROM>::Word>;
+    });
   });
+}
+
+Handler joining(Type result) {
+  if (is_pair_of_bytes(result)) return binary<ToBytes, uint16_t, uint32_t>;
+  if (result == Type::bf16x2) return binary<ToBf16x2, uint32_t, uint32_t>;
+  return result == Type::f16x2 ? binary<ToF16x2, uint32_t, uint32_t> : nullptr;
 }
 
 void convert(Decoder& to, const Statement& from) {
@@ -147,10 +178,7 @@ void convert(Decoder& to, const Statement& from) {
   for (std::string_view word : {"sat", "relu", "rni", "rzi", "rmi", "rpi"})
     if (from.has(word)) refuse(to);
   const bool joins = to.count() == 3;
-  Handler found = nullptr;
-  if (!joins) found = converting(result, source);
-  else if (source == Type::f32 && is_pair_of_bytes(result)) found = binary<Join<8>, uint16_t, uint32_t>;
-  else if (source == Type::f32 && (result == Type::f16x2 || result == Type::bf16x2)) found = binary<Join<16>, uint32_t, uint32_t>;
+  const Handler found = !joins ? converting(result, source) : source == Type::f32 ? joining(result) : nullptr;
   if (found == nullptr || to.bits(to.at(0), result) != bits_of(result) || to.bits(to.at(1), source) != bits_of(source)) refuse(to);
   const Unit d = to.destination(0), a = to.source(1, source), b = joins ? to.source(2, source) : NO_UNIT;
   Instruction& i = to.emit(found);

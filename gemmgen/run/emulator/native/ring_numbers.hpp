@@ -1,7 +1,8 @@
 // Ring mode: floating-point numbers as integers modulo 2^16, 2^32 or 2^64, whose sums are the same in any order.
 //
-// An f32 holds its integer with the halves swapped. So bf16, which kernels widen by a shift, as much as by cvt, has its
-// integer in the lower half: widening extends a number with zeros, whatever the types, and narrowing is a reduction.
+// An f32 holds its integer with the halves swapped, and an f16 with the bytes swapped. So bf16, which is the upper half of
+// an f32, and e5m2, the upper byte of an f16, have theirs in the lower part, however kernels convert them, by cvt or by
+// shifts: widening extends an integer with zeros, whatever the types, and narrowing is a reduction.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +15,36 @@ namespace gemmgen::ring {
 
 // From an f32's bits to its integer, and back.
 constexpr uint32_t swapped(uint32_t word) { return word << 16 | word >> 16; }
+// The same of two f16.
+constexpr uint32_t bytes_swapped(uint32_t pair) { return (pair & 0x00FF00FF) << 8 | (pair >> 8 & 0x00FF00FF); }
 
 // How registers hold numbers: `apply` is `f` of the integers of some of them, put back.
-struct Half {
+struct Bf16 {
   using Word = uint16_t;
   template <typename F, typename... Words>
   static Word apply(F f, Words... words) { return Word(f(uint32_t(words)...)); }
 };
-struct Pair {
+struct F16 {
+  using Word = uint16_t;
+  template <typename F, typename... Words>
+  static Word apply(F f, Words... words) { return Word(bytes_swapped(f(bytes_swapped(words)...))); }
+};
+struct Bf16x2 {
   using Word = uint32_t;
   template <typename F, typename... Words>
   static Word apply(F f, Words... words) { return (f((words & 0xFFFF)...) & 0xFFFF) | f((words >> 16)...) << 16; }
 };
-struct Single {
+struct F16x2 {
+  using Word = uint32_t;
+  template <typename F, typename... Words>
+  static Word apply(F f, Words... words) { return bytes_swapped(Bf16x2::apply(f, bytes_swapped(words)...)); }
+};
+struct F32 {
   using Word = uint32_t;
   template <typename F, typename... Words>
   static Word apply(F f, Words... words) { return swapped(f(swapped(words)...)); }
 };
-struct Double {
+struct F64 {
   using Word = uint64_t;
   template <typename F, typename... Words>
   static Word apply(F f, Words... words) { return f(words...); }
@@ -52,7 +65,7 @@ void each_element(const uint32_t* const* registers, unsigned count, Element elem
   for (unsigned r = 0; r < count; ++r)
     for (unsigned part = 0; part < shared; ++part)
       for (unsigned lane = 0; lane < LANES; ++lane) {
-        const uint32_t word = registers[r][lane];
+        const uint32_t word = element == Element::f16 ? bytes_swapped(registers[r][lane]) : registers[r][lane];
         put(place_of(shared, lane, r, part), bits == 32 ? swapped(word) : word >> bits * part & ((1u << bits) - 1));
       }
 }
@@ -94,12 +107,12 @@ inline void add_product(unsigned rows, unsigned k, const Left& a, const Right& b
 // Two sums in f16 share a register: as f32's, and back.
 inline void widen_halves(const uint32_t* packed, uint32_t* even, uint32_t* odd) {
   for (unsigned lane = 0; lane < LANES; ++lane) {
-    const uint32_t word = packed[lane];
+    const uint32_t word = bytes_swapped(packed[lane]);
     even[lane] = word << 16, odd[lane] = word & 0xFFFF0000;
   }
 }
 inline void narrow_halves(const uint32_t* even, const uint32_t* odd, uint32_t* packed) {
-  for (unsigned lane = 0; lane < LANES; ++lane) packed[lane] = even[lane] >> 16 | (odd[lane] & 0xFFFF0000);
+  for (unsigned lane = 0; lane < LANES; ++lane) packed[lane] = bytes_swapped(even[lane] >> 16 | (odd[lane] & 0xFFFF0000));
 }
 
 // mma.sync. D may be C.
