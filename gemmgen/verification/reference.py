@@ -46,7 +46,7 @@ apart; alpha and beta), which is no probability and counts only there: an elemen
 never notices.
 
 A product that is missing shows where it exceeds the bound: one of average size, S / K, up to K = (LAMBDA u)^(-2/3) =
-19,800 (f64: 1.3e10). Beyond that exact data shows it.
+19,800 (f64: 1.3e10). Beyond that exact data shows it, and the ring of integers: see ring.py.
 
 What kernels reach of it
 ------------------------

@@ -1,20 +1,23 @@
 """Ring mode: a kernel whose floating-point numbers are integers modulo 2^32, at its own K.
 
-Such sums are the same in any order. So C is alpha * A * B + beta * C, or another sum of products with acc, to the bit, whatever K, the split and the
-promotion are, for operands of random bits: a missing, a doubled and a misplaced product show where the error bound of a
-float sum, or the rounding to a narrow C, would hide them. No plan of the summation is needed.
+Such sums are the same in any order. So C is alpha * A * B + beta * C, or another sum of products, to the bit, whatever
+K, the split and the promotion are, for operands of random bits. A missing, a doubled and a misplaced product show where
+the error bound of a float sum, or the rounding to a narrow C, hides them. No plan of the summation is needed.
 
-The emulator executes fma, add, sub, mul, neg and tensor-core instructions so (run/emulator/native/ring.cpp), f64's
-modulo 2^64 and f16's modulo 2^16. Conversions to narrower types are reductions, those to wider ones add zeros; tf32
-keeps all bits of an f32. What is no such function of numbers (max, ex2, 0.5) is refused by name.
+The emulator executes fma, add, sub, mul, neg and tensor-core instructions so (run/emulator/native/ring.cpp): f64's
+modulo 2^64, f16's and bf16's modulo 2^16. Conversions to narrower types are reductions, those to wider ones add zeros;
+tf32 keeps all bits of an f32. An instruction or a constant that is no such function of numbers (max, ex2, 0.5) is
+refused by name.
 
-A kernel may be right and yet do something else with numbers than that: cut them into pieces, say. So the ring alone
-fails nothing:
+A right kernel may do more with numbers than that, cut them into pieces by integer instructions, say. So the ring alone
+fails no kernel:
 
-- A few products, all others zero, have to be right first, modulo 2^32, else 2^16, else 2^8. What is not is not judged.
-- What is wrong with all products is looked for by halves: C is linear in A, and in B, so that one column of A and one
-  row of B remain. The kernel itself runs with floats that are zero but there. One product is exact in any type, and
-  what is wrong then is a failure. What is not is not judged.
+- A few products, all others zero, have to be right first, modulo 2^32, else 2^16, else 2^8. A kernel that fails here is
+  not judged.
+- An element that all products make wrong is followed by halves: it is linear in A, and in B, so that a column of A and
+  a row of B are left. Then the kernel itself runs, on floats that are zero but there. One product is exact in every
+  type, and no order of the sums changes it: what is wrong now is wrong for certain. A kernel that is right here is not
+  judged.
 """
 
 from __future__ import annotations
@@ -34,21 +37,23 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Matrix
-from gemmgen.problem.nodes import Binary, Name, Negation, Node, Number, unparse
+from gemmgen.problem.nodes import Binary, Name, Negation, Node, unparse
 from gemmgen.problem.types import Compute
 from gemmgen.run.executor import Floats, LoadedKernel, Operands
+from gemmgen.support.blas import multiply
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.verification.checks import Wrong, sampled, tiles_of
 from gemmgen.verification.comparison import Mismatch
 from gemmgen.verification.data import REPEATED
 from gemmgen.verification.domain import DomainTally
+from gemmgen.verification.reference import stored_as
 from gemmgen.verification.situation import FACTORS, Situation, depths
 from gemmgen.verification.window import Window
 
 SEED = 1  # of data and schedule
 FEW = 3  # products that have to be right first
-DIGIT = 16  # bits of a factor that float64 multiplies: sums of CHUNK products are exact
-CHUNK = 2**20
+DIGIT = 16  # bits of a factor that float64 multiplies: sums of 2^21 products are exact
+CHUNK = 2**13  # of K at a time: few enough for one thread
 PART, LEAST_SIDE = 2**22, 64  # elements of A, or B, that references are made of at a time
 SIMPLE = (1.0, 2.0, -1.0)  # any two of them have a product in every type
 
@@ -112,9 +117,9 @@ def _judge(kernel: LoadedKernel) -> Ring:
         errors = trial.errors()
         if not _wrong(errors, bits).any():
             return Ring(case.k, errors.size, bits)
-        row, column = _find(trial, bits)
-    _confirm(kernel, case, blocks, row, column)
-    raise Unjudged(f"A's column {row} and B's row {column} differ there, and are right in floats")
+        column, row = _find(trial, bits)
+    _confirm(kernel, case, blocks, column, row)
+    raise Unjudged(f"A's column {column} and B's row {row} differ there, and are right in floats")
 
 
 def _require_sums_of_products(problem: Problem) -> None:
@@ -123,24 +128,25 @@ def _require_sums_of_products(problem: Problem) -> None:
     if epilogue.products > 1 or epilogue.sums or epilogue.reads_depth:
         raise Unjudged(f"its epilogue takes more than acc: {epilogue}")
     for node in epilogue.nodes:
-        match node:
-            case Name() | Negation() | Binary("+" | "-" | "*"):
-                continue
-            case Number(value) if value == int(value):
-                continue
-            case _:
-                raise Unjudged(f"its epilogue has {unparse(node)}, which is no sum of products")
+        if not isinstance(node, Name | Negation | Binary) or getattr(node, "operator", "") == "/":
+            raise Unjudged(f"its epilogue has {unparse(node)}, which is no sum of products")
 
 
 def _case(source: KernelSource) -> Case:
     """The kernel's own sizes, one tile of C and a long K where they are left to run time, and random scalars."""
     problem, tile = source.problem, dict(source.launch.grid)
-    wanted = {"m": tile.get("M", 1), "n": tile.get("N", 1), "k": max(depths(source), default=0), "batch": 1}
+    wanted = {"m": tile.get("M", 1), "n": tile.get("N", 1), "k": _depth(source), "batch": 1}
     free = {name: size for name, size in wanted.items() if problem.sizes.get(name.upper(), 0) is None}
     free |= {"batch": 1} if problem.batched and problem.batch is None else {}
     rng = np.random.default_rng(SEED)
     alpha, beta = _scalar(problem, rng), _scalar(problem, rng)
     return problem.case(**free, alpha=alpha, beta=beta if problem.epilogue.reads_c else 0.0)
+
+
+def _depth(source: KernelSource) -> int:
+    """Of the long K that situations have, the shortest that exceeds 16 bits, or the longest."""
+    known = depths(source) or [0]
+    return min((k for k in known if k > 2**16), default=max(known))
 
 
 def _scalar(problem: Problem, rng: np.random.Generator) -> float:
@@ -179,7 +185,7 @@ def _multiply(a: Floats, b: Floats, of_a: DType, of_b: DType) -> Words:
         right = _digits(b[..., first : first + CHUNK, :], of_b)
         for (i, low), (j, high) in product(enumerate(left), enumerate(right)):
             if DIGIT * (i + j) < 64:
-                made += np.matmul(low, high).astype(np.uint64) << np.uint64(DIGIT * (i + j))
+                made += multiply(low, high).astype(np.uint64) << np.uint64(DIGIT * (i + j))
     return made
 
 
@@ -214,13 +220,13 @@ class _Trial:
         except CandidateFailed as error:
             raise Unjudged(error.failure.reason) from error
         if self._windows is None:
-            whole = windows_of(self._kernel, case, self._blocks, operands, result)
+            whole = _windows_of(self._kernel, case, self._blocks, operands, result)
             self._windows = [part for window in whole for part in _parts(window, case.k)]
         got, left, right = case.c.view(result), case.a.view(a), case.b.view(b)
         found = []
         for window in self._windows:
             acc = _multiply(left[window.a_index], right[window.b_index], case.a.dtype, case.b.dtype)
-            wanted = _value(case.problem.epilogue.tree, _names(case, operands, window, acc, _integers), _whole)
+            wanted = _value(case.problem.epilogue.tree, _names(case, operands, window, acc, _integers))
             found.append((_integers(got[window.index], dtype) - wanted).ravel())
         return np.concatenate(found)
 
@@ -245,23 +251,17 @@ def _names(case: Case, operands: Operands, window: Window, acc: Values, numbers:
     return made
 
 
-def _value(node: Node, names: Mapping[str, Values], number: Callable[[float], Any]) -> Values:
+def _value(node: Node, names: Mapping[str, Values]) -> Values:
     """What an epilogue's tree makes of values by name, in floats or in the ring."""
     match node:
         case Name(name):
             return names[name]
-        case Number(value):
-            return np.asarray(number(value))
         case Negation(part):
-            return np.asarray(number(0) - _value(part, names, number))
+            return np.negative(_value(part, names))
         case Binary(operator, left, right):
             of = {"+": np.add, "-": np.subtract, "*": np.multiply}[operator]
-            return np.asarray(of(_value(left, names, number), _value(right, names, number)))
+            return np.asarray(of(_value(left, names), _value(right, names)))
     raise AssertionError(f"{node} is no sum of products")
-
-
-def _whole(value: float) -> np.uint64:
-    return np.uint64(int(value) % 2**64)
 
 
 def _only(matrix: Matrix, storage: Floats, axis: int, kept: Places | None) -> Floats:
@@ -275,7 +275,7 @@ def _only(matrix: Matrix, storage: Floats, axis: int, kept: Places | None) -> Fl
     return made
 
 
-def windows_of(
+def _windows_of(
     kernel: LoadedKernel, case: Case, blocks: list[int] | None, before: Operands, after: Floats
 ) -> list[Window]:
     """The parts of C that the blocks compute: tiles of which a run changed some, or all of C where all blocks run."""
@@ -335,25 +335,25 @@ def _confirm(kernel: LoadedKernel, case: Case, blocks: list[int] | None, column:
     """Run the kernel with floats that are zero but in a column of A and a row of B. Raises Wrong."""
     case = replace(case, alpha=1.0, beta=0.0)
     rng, places = np.random.default_rng(SEED), {"A": (..., column), "B": (..., row, slice(None))}
-    storages = []
+    storages = {}
     for name, matrix in zip("ABC", case.matrices, strict=True):
-        storage = np.full(matrix.bytes, CANARY & 0xFF if name == "C" else 0, np.uint8).view(matrix.dtype.numpy)
+        storages[name] = np.full(matrix.bytes, CANARY & 0xFF if name == "C" else 0, np.uint8).view(matrix.dtype.numpy)
         if name in places:
-            part = matrix.stored.view(storage)[places[name]]
+            part = matrix.stored.view(storages[name])[places[name]]
             part[...] = rng.choice(SIMPLE, part.shape)
-        storages.append(storage)
     extra = {name: np.full(one.elements, name in FACTORS, one.dtype.numpy) for name, one in case.extra.items()}
-    operands = Operands(*storages, extra)
+    operands = Operands(storages["A"], storages["B"], storages["C"], extra)
     try:
         result = kernel.run(case, operands, seed=SEED, blocks=blocks, watch=False)
     except CandidateFailed as error:
         raise Wrong(Situation(case, "onehot", SEED), error.failure, None) from error
     got = case.c.dtype.decode(case.c.view(result))
-    for window in windows_of(kernel, case, blocks, operands, result):
+    for window in _windows_of(kernel, case, blocks, operands, result):
         left = case.a.dtype.decode(case.a.view(operands.a)[window.a_index])
         right = case.b.dtype.decode(case.b.view(operands.b)[window.b_index])
-        names = _names(case, operands, window, np.matmul(left, right), _decoded)
-        wanted = _value(case.problem.epilogue.tree, {**names, "C": np.zeros(1)}, float)
+        names = _names(case, operands, window, left @ right, _decoded)
+        made = _value(case.problem.epilogue.tree, {**names, "C": np.zeros(1)})
+        wanted = stored_as(case.problem.types, case.c.dtype, made)
         _compare(case, window, got[window.index], wanted, f"A's column {column} and B's row {row}")
 
 

@@ -19,7 +19,6 @@ from gemmgen.problem.mma import MMAS, Mma, multiplied
 from gemmgen.problem.wgmma import Wgmma, wgmmas
 from gemmgen.problem.wmma import WMMAS
 
-
 RING = "ring"
 
 

@@ -55,14 +55,19 @@ class _Run:
 
 
 class EmulatedKernel:
-    """A kernel's PTX and the process that interprets it. See `EmulatorExecutor` for what a seed selects."""
+    """A kernel's PTX and the process that interprets it. See `EmulatorExecutor` for what a seed selects.
+
+    What a `quiet` one prints goes nowhere.
+    """
 
     runs_parts = True
 
-    def __init__(self, source: KernelSource, program: Program, executable: bytes, timeout: float) -> None:
+    def __init__(
+        self, source: KernelSource, program: Program, executable: bytes, timeout: float, quiet: bool = False
+    ) -> None:
         self.source = source
         self.runs_apart = not source.launch.prepares  # which read all of an operand, also where there is no memory
-        self._arena, self._timeout = SharedArena(), timeout
+        self._arena, self._timeout, self._quiet = SharedArena(), timeout, quiet
         self._program, self._executable = program, executable
         self._counters = Counters(source.text, program.ptx, never_of(source))
         self._server = Server(program, executable, self._arena.file, self._counters.file)
@@ -78,7 +83,8 @@ class EmulatedKernel:
     def in_ring(self) -> EmulatedKernel:
         """See `LoadedKernel.in_ring`."""
         program = replace(self._program, table=f"{RING}\n{self._program.table}")
-        twin = EmulatedKernel(self.source, program, self._executable, self._timeout)
+        twin = EmulatedKernel(self.source, program, self._executable, self._timeout, quiet=True)
+        twin._waits = self._waits
         twin.start()
         return twin
 
@@ -183,7 +189,7 @@ class EmulatedKernel:
         if watch and apart is None and len(watched) and not whole:
             self._launch(case, operands, watched, grid, seed, watch=True, quiet=True)
         watches = watch and apart is None and whole
-        return self._launch(case, operands, order, grid, seed, watch=watches, apart=apart)
+        return self._launch(case, operands, order, grid, seed, watch=watches, quiet=self._quiet, apart=apart)
 
     def _blocks(self, case: Case, seed: int, blocks: Sequence[int] | None) -> tuple[Blocks, Blocks, int]:
         """(the blocks of a run in their order, those of them that are watched, how many the grid has)."""

@@ -24,6 +24,7 @@ from gemmgen.verification.bugs.naive import NAIVE_BUGS
 from gemmgen.verification.bugs.pieces import PIECES_BUGS
 from gemmgen.verification.bugs.pointers import POINTER_BUGS
 from gemmgen.verification.bugs.ptx import PTX_BUGS
+from gemmgen.verification.bugs.ring import RING_BUGS
 from gemmgen.verification.bugs.simt import AHEAD_BUGS, ASYNC_BUGS, DOUBLE_BUGS, SINGLE_BUGS, SLICED_BUGS, TURN_BUGS
 from gemmgen.verification.bugs.skinny import SKINNY_BUGS
 from gemmgen.verification.bugs.stream import MOVED_BUGS, REMAINDER_BUGS, STREAM_BUGS
@@ -34,7 +35,7 @@ from gemmgen.verification.bugs.wgmma_split import WGMMA_SPLIT_BUGS
 from gemmgen.verification.bugs.wmma import WMMA_BUGS
 
 # Found by what a verification ends with: the first ones here, as tests that take the last bug of a kind meet others.
-FOUND_LATE = (*ACCESS_BUGS, *EXTENT_BUGS, *GRID_BUGS)
+FOUND_LATE = (*ACCESS_BUGS, *EXTENT_BUGS, *GRID_BUGS, *RING_BUGS)
 BUGS: tuple[Bug, ...] = (
     *FOUND_LATE,
     *MMA_BUGS, *WGMMA_BUGS, *WGMMA_SPLIT_BUGS, *PIECES_BUGS, *CLUSTER_BUGS, *WMMA_BUGS,
