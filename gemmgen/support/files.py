@@ -21,7 +21,7 @@ from gemmgen.support.scratch import scratch_folder
 CHECKSUM_BYTES = hashlib.sha256().digest_size
 
 
-def write_atomic(path: Path, data: bytes | str) -> None:
+def write_atomic(path: Path, data: bytes | str, mode: int = 0o644) -> None:
     """Write `path` by rename, so that a reader sees the old file or the new one and nothing between.
 
     Creates missing folders. Raises GemmgenError with the path and the system's reason
@@ -34,7 +34,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
             file.write(payload)
-        os.chmod(temporary, 0o644)
+        os.chmod(temporary, mode)
         os.replace(temporary, path)
     except OSError as error:
         if temporary is not None and os.path.exists(temporary):
@@ -70,39 +70,45 @@ def generator_digest() -> str:
     return content_key(*(part for name, path in named for part in (name, path.read_text())))
 
 
-def user_cache() -> Path:
-    """The folder of the user's cache, which need not exist."""
-    return Path(platformdirs.user_cache_dir("gemmgen"))
-
-
 @cache
 def _usable(folder: Path) -> Path:
-    """`folder`, made where it is missing; where it cannot be written a temporary one, with a warning."""
+    """`folder`, made where it is missing; where it cannot be used a temporary one, with a warning."""
+    reason = _why_unusable(folder)
+    if reason is None:
+        return folder
+    until_exit = ExitStack()
+    temporary = until_exit.enter_context(scratch_folder())
+    atexit.register(until_exit.close)
+    warnings.warn(f"cannot use the cache {folder} ({reason}): results are not kept for later", stacklevel=3)
+    return temporary
+
+
+def _why_unusable(folder: Path) -> str | None:
+    """Why the cache is not kept in `folder`, which is made where it is missing; None where it is."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
-            return folder
+            return None if _is_private(folder.stat()) else "it belongs to another user, or others may write to it"
     except OSError as error:
-        until_exit = ExitStack()
-        temporary = until_exit.enter_context(scratch_folder())
-        atexit.register(until_exit.close)
-        reason = error.strerror or error
-        warnings.warn(f"cannot write the cache {folder} ({reason}): results are not kept for later", stacklevel=3)
-        return temporary
+        return error.strerror or str(error)
+
+
+def _is_private(status: os.stat_result) -> bool:
+    """Whether a file or folder is this user's, and nobody else may write to it. Windows does not say."""
+    return not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
 
 
 class Store:
     """Results by content key: kind/ab/abcdef... under one folder, shared by any number of processes.
 
-    Entries appear by rename and carry a checksum. A corrupt entry counts as missing and is
-    removed, so that its next `put` repairs it. Without a `root` it is the user's cache, or a temporary folder for this
-    process, with a warning, where that cannot be written. A store that can be written no more, as on a disk that
-    fills up, says so in a warning and keeps nothing new; with `quiet` it says nothing.
+    Entries appear by rename and carry a checksum. A corrupt entry, or one that another user owns or may write, counts
+    as missing and is removed, so that its next `put` repairs it. Without a `root` it is the user's cache, or a
+    temporary folder for this process, with a warning, where that cannot be written or is not this user's alone. A store
+    that can be written no more, as on a disk that fills up, says so in a warning and keeps nothing new.
     """
 
-    def __init__(self, root: Path | None = None, quiet: bool = False) -> None:
-        self._quiet = quiet
-        self.root = root if root is not None else _usable(user_cache())
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root if root is not None else _usable(Path(platformdirs.user_cache_dir("gemmgen")))
         self._writable = True
 
     def path(self, kind: str, key: str) -> Path:
@@ -112,11 +118,12 @@ class Store:
         """The entry's payload, or None where there is no intact one."""
         path = self.path(kind, key)
         try:
-            entry = path.read_bytes()
+            with path.open("rb") as file:
+                private, entry = _is_private(os.fstat(file.fileno())), file.read()
         except OSError:
             return None
         checksum, payload = entry[:CHECKSUM_BYTES], entry[CHECKSUM_BYTES:]
-        if hashlib.sha256(payload).digest() != checksum:
+        if not private or hashlib.sha256(payload).digest() != checksum:
             with suppress(OSError):  # a cache that is not ours to write
                 path.unlink(missing_ok=True)
             return None
@@ -136,8 +143,8 @@ class Store:
 
                 lock = self.path(kind, key).with_suffix(".lock")
                 lock.parent.mkdir(parents=True, exist_ok=True)
-                file = held.enter_context(lock.open("w"))
-                with lock.with_suffix(".turn").open("w") as turn:
+                file = held.enter_context(open(lock, "w", opener=_private_file))
+                with open(lock.with_suffix(".turn"), "w", opener=_private_file) as turn:
                     fcntl.flock(turn, fcntl.LOCK_EX)
                     fcntl.flock(file, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
             yield
@@ -159,8 +166,12 @@ class Store:
         if not self._writable:
             return
         try:
-            write_atomic(self.path(kind, key), hashlib.sha256(payload).digest() + payload)
+            write_atomic(self.path(kind, key), hashlib.sha256(payload).digest() + payload, mode=0o600)
         except GemmgenError as error:
             self._writable = False
-            if not self._quiet:
-                warnings.warn(f"{error}: results are not kept from here on", stacklevel=2)
+            warnings.warn(f"{error}: results are not kept from here on", stacklevel=2)
+
+
+def _private_file(path: str, flags: int) -> int:
+    """The opener of files that nobody else may open: who can open a lock can hold it."""
+    return os.open(path, flags, 0o600)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ from gemmgen.support.errors import GemmgenError
 from gemmgen.support.files import Store, content_key, write_atomic
 
 KEY = content_key("key")
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="owners and modes of files are POSIX's")
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -114,6 +117,42 @@ def test_a_damaged_entry_is_missing_and_mends(store: Store, kept: slice) -> None
     assert store.get("cubin", KEY) == b"payload"
 
 
+@POSIX
+def test_files_of_a_store_are_the_users_alone(store: Store) -> None:
+    with store.alone("cubin", KEY):
+        store.put("cubin", KEY, b"payload")
+    assert {stat.S_IMODE(path.stat().st_mode) for path in files_below(store.root)} == {0o600}
+
+
+@POSIX
+@pytest.mark.parametrize("mode", [0o602, 0o620], ids=oct)
+def test_an_entry_that_others_may_write_is_missing_and_mends(store: Store, mode: int) -> None:
+    store.put("cubin", KEY, b"payload")
+    store.path("cubin", KEY).chmod(mode)
+    assert store.get("cubin", KEY) is None
+    store.put("cubin", KEY, b"payload")
+    assert store.get("cubin", KEY) == b"payload"
+
+
+@POSIX
+def test_an_entry_of_another_user_is_missing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put("cubin", KEY, b"payload")
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert store.get("cubin", KEY) is None
+
+
+@POSIX
+def test_a_cache_folder_that_others_may_write_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert stat.S_IMODE(Store().root.stat().st_mode) == 0o700
+    (tmp_path / "shared" / "gemmgen").mkdir(parents=True)
+    (tmp_path / "shared" / "gemmgen").chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "shared"))
+    with pytest.warns(UserWarning, match=r"cannot use the cache .*shared.* \(it belongs to another user, or"):
+        assert tmp_path not in Store().root.parents
+
+
 def test_a_store_that_cannot_be_written_still_reads(tmp_path: Path) -> None:
     store = Store(tmp_path / "file")
     store.root.write_text("no folder")
@@ -145,7 +184,7 @@ def test_a_cache_that_cannot_be_written_becomes_a_temporary_one(
 ) -> None:
     (tmp_path / "taken").write_text("no folder")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken"))
-    with pytest.warns(UserWarning, match=r"cannot write the cache .*taken.* \(Not a directory\)"):
+    with pytest.warns(UserWarning, match=r"cannot use the cache .*taken.* \(Not a directory\)"):
         store = Store()
     store.put("cubin", KEY, b"payload")
     assert Store().root == store.root, "one for the process, and one warning"
@@ -161,7 +200,7 @@ def test_the_command_line_says_so_in_one_line_and_works(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "taken"))
     assert main(["gallery", "--render", str(tmp_path)]) == 0
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("gemmgen: warning: cannot write the cache ")
+    assert line.startswith("gemmgen: warning: cannot use the cache ")
 
 
 WRITER = """
