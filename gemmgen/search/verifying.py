@@ -11,7 +11,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.executor import load_in_parallel
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress, Trial
-from gemmgen.support.errors import Failure
+from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store, content_key, generator_digest
 from gemmgen.verification.data import LARGE_EFFORT, effort
 from gemmgen.verification.determinism import RUNS
@@ -69,6 +69,8 @@ class Verifications:
             # Which block of a tile is last differs from run to run.
             runs = RUNS if trial.source.launch.adds_up else 1
             verdict = verify(self.target.executor, trial.source, examples=examples, seed=self.seed, runs=runs)
+            if verdict.failure is not None and verdict.failure.kind == "unavailable":
+                raise CandidateFailed(verdict.failure)  # of no candidate: the others would meet it, too
             verdict = replace(verdict, coverage=None)  # it stands for other texts of the same machine code, too
             if verdict.passed:  # a failure is found again, with its situation
                 self.store.put("verdict", self._key(trial), json.dumps(asdict(verdict)).encode())

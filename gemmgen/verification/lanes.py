@@ -21,6 +21,7 @@ from gemmgen.run.executor import Executor
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import Target
 from gemmgen.support.child import Child, crew, spread
+from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 from gemmgen.support.threads import cores
 from gemmgen.verification.data import OPERANDS
@@ -85,7 +86,7 @@ class Lanes:
     workers: Sequence[Child] = ()
 
     def verdicts(self, jobs: Sequence[VerifyJob], on_done: Callable[[], None] = lambda: None) -> list[Verdict]:
-        """In the jobs' order. Raises GemmgenError where a lane itself fails."""
+        """In the jobs' order. Raises CandidateFailed (unavailable), and GemmgenError where a lane itself fails."""
         known = [self.journal.verdict(job) for job in jobs]
         left = [job for job, verdict in zip(jobs, known, strict=True) if verdict is None]
         for _ in range(len(jobs) - len(left)):
@@ -126,7 +127,7 @@ def emulate_many(
 ) -> list[Verdict]:
     """The verdicts of emulators as `emulator` is, one a core or as many as `processes`, in the jobs' order.
 
-    Raises GemmgenError where a lane itself fails.
+    Raises CandidateFailed (unavailable), and GemmgenError where a lane itself fails.
     """
     with crew(emulator_lanes(emulator, [job.source.problem for job in jobs], processes)) as lanes:
         return spread(lanes, jobs, _ask, on_done)
@@ -173,5 +174,8 @@ def _share_memory(lanes: int) -> None:
 
 
 def _ask(lane: Child, job: VerifyJob) -> Verdict:
+    """Raises CandidateFailed where the executor is unavailable, as it is for all other kernels then."""
     verdict: Verdict = lane.request(job)
+    if verdict.failure is not None and verdict.failure.kind == "unavailable":
+        raise CandidateFailed(verdict.failure)
     return verdict

@@ -19,7 +19,6 @@ from gemmgen.support.scratch import scratch_folder, sweep
 SLOW_COMPILER = """#!/bin/sh
 case "$*" in
     *--version*) echo slow 1.0; exit;;
-    *accepted.o*) exit;;
 esac
 touch "$TMPDIR/intermediate.s"
 sleep 1000 &

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +17,7 @@ from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
+from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.emulator.launches import EmulatedKernel, long_work
 from gemmgen.run.emulator.program import KIND, NATIVE, interpreter
@@ -182,6 +184,18 @@ def test_the_program_is_made_once(tmp_path: Path, store: Store) -> None:
     (tmp_path / "value.cpp").write_text("int value() { return nothing; }\n")
     with pytest.raises(CandidateFailed, match=r"unavailable .* cannot compile the emulator: [^\n]*value.cpp"):
         interpreter(compiler, store, tmp_path)
+
+
+@pytest.mark.parametrize("full", ["TMPDIR", "XDG_CACHE_HOME"])
+def test_a_full_disk_is_told_before_anything_is_built(
+    full: str, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, usage = store.root if full == "XDG_CACHE_HOME" else Path(tempfile.gettempdir()), shutil.disk_usage(tmp_path)
+    store.root.mkdir(exist_ok=True)
+    monkeypatch.setattr(shutil, "disk_usage", lambda one: usage._replace(free=2**20 if one == folder else 2**40))
+    said = f"{folder} has 1.0 MiB free, and .* takes 64 MiB there: free some, or name another folder in .{full}$"
+    with pytest.raises(CandidateFailed, match=said):
+        EmulatorExecutor(store)
 
 
 def test_a_launch_arrives_as_it_was_sent(load: Load) -> None:

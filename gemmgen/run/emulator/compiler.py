@@ -18,22 +18,18 @@ from gemmgen.support.lifeline import Lifelines
 from gemmgen.support.scratch import scratch_folder
 
 COMPILE_TIMEOUT = 300.0
-LINK = ("-no-pie", "-pthread", "-Wl,--as-needed")
-OPTIONAL_LINK = ("-static-libstdc++", "-static-libgcc")  # half the time to link, and a process starts sooner
-
 HOW_TO_GET_ONE = "install g++ or clang++, name one in $CXX, or `pip install ziglang`"
 
 
 @dataclass(frozen=True)
 class HostCompiler:
-    """A C++ compiler that works: how to call it, what it says it is and the flags that it links with.
+    """A C++ compiler that works: how to call it, and what it says it is.
 
     running  its processes; an executor has its own, and closes them with itself
     """
 
     command: tuple[str, ...]
     version: str
-    link_flags: tuple[str, ...]
     running: Lifelines = field(default_factory=Lifelines, compare=False, repr=False)
 
     @classmethod
@@ -46,14 +42,16 @@ class HostCompiler:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The compiler, its flags and the machine: the programs that it makes depend on all of them."""
-        return (*self.command, self.version, *self.link_flags, *_machine())
+        """The compiler and the machine: the programs that it makes depend on both."""
+        return (*self.command, self.version, *_machine())
 
     def make(self, *words: str, folder: Path) -> None:
         """Compile, or link, in `folder`. Raises CandidateFailed: unavailable, with what the compiler says."""
         result = self._run(*words, folder=folder)
         if result.returncode != 0:
-            raise failed("unavailable", f"{self.version} cannot compile the emulator: {result.stderr.strip()}")
+            lines = result.stderr.strip().splitlines()
+            said = next((line for line in lines if "error" in line), f"status {result.returncode}")
+            raise failed("unavailable", f"{self.version} cannot compile the emulator: {said}")
 
     def extension(self, file: Path, headers: str) -> bytes:
         """A shared library for Python of a file in C, with Python's `headers`. Raises CandidateFailed: unavailable."""
@@ -79,7 +77,7 @@ def _find(named: str) -> HostCompiler:
     for command in [_words(named)] if named else known:
         version = _version(command)
         if version is not None:
-            return HostCompiler(tuple(command), version, (*LINK, *_accepted(command)))
+            return HostCompiler(tuple(command), version)
     trouble = f"$CXX = {named} does not run" if named else "no C++ compiler is on this machine"
     raise failed("unavailable", f"{trouble}: {HOW_TO_GET_ONE}")
 
@@ -98,13 +96,6 @@ def _version(command: list[str]) -> str | None:
         return None
     result = _call([*command, "--version"])
     return result.stdout.splitlines()[0] if result.returncode == 0 and result.stdout else None
-
-
-def _accepted(command: list[str]) -> tuple[str, ...]:
-    """OPTIONAL_LINK, or nothing: some systems lack the static libraries."""
-    with scratch_folder() as folder:
-        arguments = (*OPTIONAL_LINK, "-x", "c++", "-", "-o", "accepted")
-        return OPTIONAL_LINK if _call([*command, *arguments], "int main() {}\n", folder).returncode == 0 else ()
 
 
 def _call(

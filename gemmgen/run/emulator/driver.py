@@ -12,7 +12,7 @@ from gemmgen.problem.device import parse_arch
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.emulator.instructions import instruction_table
 from gemmgen.run.emulator.launches import HANG_SECONDS, EmulatedKernel
-from gemmgen.run.emulator.program import interpreter, program_key
+from gemmgen.run.emulator.program import interpreter, program_key, require_room
 from gemmgen.run.emulator.ptx import PtxCompilers
 from gemmgen.run.emulator.server import Program, missing_guards
 from gemmgen.run.nvrtc import FLAGS, LINES, compiler_version
@@ -40,7 +40,8 @@ class EmulatorExecutor:
     It has to hang twice, and to end in between.
 
     A launch hangs that takes `timeout` seconds of processor time more than its size explains.
-    Raises CandidateFailed (unavailable) where the machine has no C++ compiler, or no NVRTC.
+    Raises CandidateFailed (unavailable) where the machine has no C++ compiler, no NVRTC, or no room to build the
+    interpreter.
     """
 
     name = "emulator"
@@ -49,6 +50,7 @@ class EmulatorExecutor:
         self._compiler = replace(HostCompiler.find(), running=Lifelines())
         self._ptx = PtxCompilers()
         self.store = store if store is not None else Store()
+        require_room(self._compiler, self.store)
         self.timeout = timeout
         self._loaded: list[EmulatedKernel] = []
         self.description = compiler_version()

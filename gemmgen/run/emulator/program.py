@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import shutil
+import tempfile
 from pathlib import Path
 
 from gemmgen.run.emulator.compiler import HostCompiler
+from gemmgen.run.emulator.failures import failed
+from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store, content_key
 from gemmgen.support.scratch import scratch_folder
 from gemmgen.support.threads import in_threads
@@ -17,6 +22,11 @@ FLAGS = (
     *("-std=c++20", "-O3", "-march=native", "-fno-pie", "-pthread", "-g0"),
     *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing"),
 )
+LINK = ("-no-pie", "-pthread", "-Wl,--as-needed")
+# Half the time to link, and a process starts sooner. Some systems lack these libraries.
+STATIC = ("-static-libstdc++", "-static-libgcc")
+MIB = 2**20
+ROOM = 64 * MIB  # of a disk on which the interpreter is built or kept: several times what it takes
 
 
 def interpreter(compiler: HostCompiler, store: Store, folder: Path = NATIVE) -> bytes:
@@ -27,11 +37,23 @@ def interpreter(compiler: HostCompiler, store: Store, folder: Path = NATIVE) -> 
     return store.made(KIND, program_key(compiler, folder), lambda: _build(compiler, folder))
 
 
+def require_room(compiler: HostCompiler, store: Store) -> None:
+    """Raise CandidateFailed, unavailable, where `store` lacks the interpreter and a disk is too full to build it."""
+    if store.get(KIND, program_key(compiler)) is not None:
+        return
+    for folder, variable in ((Path(tempfile.gettempdir()), "TMPDIR"), (store.root, "XDG_CACHE_HOME")):
+        existing = next(one for one in (folder, *folder.parents) if one.exists())
+        free = shutil.disk_usage(existing).free
+        if free < ROOM:
+            said = f"{folder} has {free / MIB:.1f} MiB free, and to build the emulator takes {ROOM // MIB} MiB there"
+            raise failed("unavailable", f"{said}: free some, or name another folder in ${variable}")
+
+
 def program_key(compiler: HostCompiler, folder: Path = NATIVE) -> str:
     """A key for all that the program depends on: sources, compiler, flags and machine."""
     files = (*_sources(folder, "*.hpp"), *_sources(folder, "*.cpp"))
     texts = (part for path in files for part in (path.name, path.read_text()))
-    return content_key(*texts, *FLAGS, "--", *compiler.identity)
+    return content_key(*texts, *FLAGS, *LINK, *STATIC, "--", *compiler.identity)
 
 
 def _sources(folder: Path, pattern: str) -> list[Path]:
@@ -44,7 +66,11 @@ def _build(compiler: HostCompiler, folder: Path) -> bytes:
         sources = _sources(folder, "*.cpp")
         in_threads(lambda path: _compile(compiler, made, path, f"{path.stem}.o", "-c", *headers), sources)
         objects = [str(made / f"{path.stem}.o") for path in sources]
-        compiler.make(*compiler.link_flags, *objects, "-o", str(made / "program"), folder=made)
+        link = functools.partial(compiler.make, *LINK, *objects, "-o", str(made / "program"), folder=made)
+        try:
+            link(*STATIC)
+        except CandidateFailed:
+            link()
         return (made / "program").read_bytes()
 
 
