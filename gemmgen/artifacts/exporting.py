@@ -17,6 +17,7 @@ from gemmgen.artifacts.certificate import (
 )
 from gemmgen.artifacts.folder import export_all, files_of, require_together
 from gemmgen.artifacts.kernelfile import KernelFile, require_writable
+from gemmgen.artifacts.other_compilers import require_exported_alike
 from gemmgen.artifacts.records import Document
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
@@ -69,6 +70,8 @@ def export_verified(kernels: Sequence[KernelFile], to: Path, wish: Wish) -> tupl
     """
     require_writable(to)
     require_together([kernel.source for kernel in kernels], torch=wish.torch)
+    for kernel in kernels:
+        require_exported_alike(kernel)
     certified: list[tuple[KernelSource, Document]] = []
     done: list[Exported] = []
     for kernel in kernels:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from gemmgen.artifacts.doubts import first_edit
+from gemmgen.artifacts.doubts import first_edit, macros_of_launcher
 from gemmgen.artifacts.folder import kernel_texts
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.artifacts.wrapped import kernel_alone, own_name_in
 from gemmgen.kernel.again import rendered_or_none
-from gemmgen.kernel.conditionals import Conditional, conditionals
+from gemmgen.kernel.conditionals import OTHERWISE, Conditional, conditionals
+from gemmgen.support.errors import TEXT, CandidateFailed, Failure
 
 
 def hidden_lines(found: KernelFile) -> tuple[Conditional, ...]:
@@ -29,3 +30,18 @@ def _exported(found: KernelFile, alone: str) -> str:
     own = own_name_in(found.source.text, again.name)
     whole = kernel_texts(again, found.arch, own)[f"{own or again.name}.cu"]
     return whole.replace(kernel_alone(whole, again.name), alone, 1)
+
+
+def require_exported_alike(found: KernelFile) -> None:
+    """Raise CandidateFailed, unjudged, for a kernel of which an export would have such lines.
+
+    Macros of its text that the launcher behind it uses are among them.
+    """
+    source, again = found.source, rendered_or_none(found.source, found.arch)
+    texts = kernel_texts(source, found.arch)
+    launcher = texts[f"{source.name}.cu"].replace(source.text, "", 1) + texts[f"{source.name}.h"]
+    rendered = "" if again is None else again.text
+    lines = [*map(str, hidden_lines(found))]
+    lines += (f"line {one.line}" for one in macros_of_launcher("", source.text, rendered, launcher, 1))
+    if lines:
+        raise CandidateFailed(Failure("unjudged", f"{', '.join(lines)} of {source.name}: {OTHERWISE}", TEXT))

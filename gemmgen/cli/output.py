@@ -35,16 +35,16 @@ class OutputLost(GemmgenError):
 
 
 class NotJudged(CandidateFailed):
-    """A kernel was to be judged, and this machine lacks what that takes: nothing says that it is wrong."""
+    """A kernel was to be judged, and cannot be, here or at all: nothing says that it is wrong."""
 
 
 @contextmanager
 def judging() -> Iterator[None]:
-    """For a command that judges kernels: what is unavailable becomes NotJudged."""
+    """For a command that judges kernels: what is unavailable, or cannot be judged, becomes NotJudged."""
     try:
         yield
     except CandidateFailed as error:
-        if error.failure.kind != "unavailable":
+        if error.failure.kind not in ("unavailable", "unjudged"):
             raise
         raise NotJudged(error.failure) from error
 

@@ -1,12 +1,14 @@
-"""Text of a `.cu` that not every compiler sees alike: conditionals on what the text does not define, and __FILE__.
+"""Text of a `.cu` that not every compiler sees alike: conditionals on what it does not define, __FILE__, host code.
 
 NVRTC compiles what is judged here, and nvcc, which reads a text twice, for the host and for the device, what users run.
+NVRTC refuses functions and objects of the host, and has no option that shows a text preprocessed. It takes functions of
+both sides, and passes over what stands for the host's compiler alone: attributes, pragmas, `asm` outside of functions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 # What no directive begins in, and what looks like one but is a comment or a string.
@@ -22,6 +24,17 @@ NAME = re.compile(r"\b[A-Za-z_]\w*")
 EVERYWHERE = frozenset(("defined", "__CUDACC__", "__cplusplus"))  # NVRTC's, and nvcc's for host and device
 MACRO = re.compile(r"\b__[A-Z][A-Z0-9_]*\b")  # of a compiler
 ALIKE = frozenset(("__CUDACC__", "__CUDA_ARCH__", "__LINE__"))  # of these, in device code
+GAP = rf"[ \t\r\f\v\n{BREAK}]*"
+# What becomes code of the host, or names that do. An `asm` outside of functions has no operands and is not volatile.
+HOST = re.compile(
+    rf"\b(?:__host__|__attribute(?:__)?|__declspec|__location__|__annotate__|_[A-Z]\w*)\b|##|%:%:"
+    rf"|\[{GAP}\[(?!{GAP}(?:maybe_unused|nodiscard|fallthrough|likely|unlikely){GAP}\])|<:{GAP}<:"
+    rf"|\basm\b(?!{GAP}(?:(?:__)?volatile(?:__)?\b|\({GAP}:))"
+)
+PRAGMA = re.compile(r"\s*(?:unroll|nounroll|once|nv_\w+|diag_\w+)\b")  # of device code
+# Not to be defined otherwise: HOST and PRAGMA rely on their meaning.
+FIXED = re.compile(r"\s*(?:asm|(?:__)?volatile(?:__)?|maybe_unused|nodiscard|fallthrough|likely|unlikely)\b")
+OTHERWISE = "another compiler than NVRTC may read them otherwise, or run them on the host"
 OPENING = ("if", "ifdef", "ifndef")
 
 
@@ -41,20 +54,28 @@ class Conditional:
 
 
 def conditionals(text: str) -> Iterator[Conditional]:
-    """Yield the lines that another compiler than NVRTC may read otherwise, by their first line."""
-    found = [*_conditionals(text)]
+    """Yield the lines that another compiler than NVRTC may read otherwise, or run on the host, by their first line."""
+    said = [*directives(text)]
+    found = [*_conditionals(said, len(text.splitlines()))]
     inside = {line for one in found for line in range(one.first, one.last + 1)}
-    for number, line in enumerate(_plain(text).replace(BREAK, "\n").split("\n"), 1):
-        if number not in inside and any(one not in ALIKE for one in MACRO.findall(line)):
-            found.append(Conditional(number, number))
+    plain = _plain(text)
+    lines = {number for number, line in enumerate(_lines(plain), 1) if not ALIKE.issuperset(MACRO.findall(line))}
+    lines |= {len(_lines(plain[: match.start()])) for match in HOST.finditer(plain)}
+    lines |= {line for line, word, rest in said if word == "pragma" and not PRAGMA.match(rest)}
+    lines |= {line for line, word, rest in said if word == "define" and FIXED.match(rest)}
+    found += (Conditional(line, line) for line in lines - inside)
     yield from sorted(found, key=lambda one: one.first)
 
 
-def _conditionals(text: str) -> Iterator[Conditional]:
-    """Yield the outermost conditionals among them."""
+def _lines(plain: str) -> list[str]:
+    return plain.replace(BREAK, "\n").split("\n")
+
+
+def _conditionals(said: Iterable[tuple[int, str, str]], lines: int) -> Iterator[Conditional]:
+    """Yield the outermost conditionals among them, of the directives of a text of so many lines."""
     own: dict[str, bool] = {}  # names of the text, and whether each has one meaning, which is the text's own
     depth, first, foreign = 0, 0, False
-    for line, word, rest in directives(text):
+    for line, word, rest in said:
         names = NAME.findall(rest)
         if word in ("define", "undef") and names:
             once = word == "define" and depth == 0 and names[0] not in own
@@ -69,7 +90,7 @@ def _conditionals(text: str) -> Iterator[Conditional]:
             if depth == 0 and foreign:
                 yield Conditional(first, line)
     if depth > 0 and foreign:
-        yield Conditional(first, len(text.splitlines()))
+        yield Conditional(first, lines)
 
 
 def directives(text: str) -> Iterator[tuple[int, str, str]]:

@@ -193,6 +193,22 @@ def test_verify_says_which_lines_another_compiler_may_read_otherwise(
     shown = capsys.readouterr().out
     assert f"NOT JUDGED  lines {at + 2} to {at + 4}: another compiler than NVRTC may read them otherwise" in shown
     assert "PASS" in shown
+    assert main(["export", str(kernel), "--to", "out", "--examples", "0"]) == 3 and not (environment / "out").exists()
+    assert f"not judged: unjudged (text): lines {at + 2} to {at + 4} of " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ['asm(".pushsection .init_array");', "#define cudaLaunchKernelEx(...) cudaSuccess"])
+def test_what_would_run_on_the_host_is_not_exported(
+    line: str, environment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """NVRTC takes both: of the one a host makes code that runs first, of the other a launcher that launches nothing."""
+    main(["generate", "16x16x16", "--family", "naive"])
+    (kernel,) = environment.glob("gemmgen-out/*.cu")
+    text = kernel.read_text()
+    at = text[: text.index("namespace")].count("\n") + 1
+    kernel.write_text(text.replace("namespace", f"{line}\nnamespace", 1))
+    assert main(["export", str(kernel), "--to", "out", "--examples", "0"]) == 3 and not (environment / "out").exists()
+    assert f"line {at} of " in capsys.readouterr().err
 
 
 def test_the_example_of_the_documentation_runs(tmp_path: Path, cache: Path) -> None:

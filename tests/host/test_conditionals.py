@@ -31,6 +31,16 @@ SOURCE = render(PROBLEM, SIMT, SIMT.default(PROBLEM).with_values(STAGES=3, ASYNC
         ("/* c */ # if X\n a;\n%:endif\n", [(1, 3)]),
         ('// #if X\n/*\n#if X\n*/ const char* s = "#if X";\n', []),
         ("a;\n#if X\nb;\n", [(2, 3)]),
+        ("__device__ int a;\n__host__ __device__ void f() {}\n", [(2, 2)]),
+        ("__attribute__((constructor)) __device__ void f();\n", [(1, 1)]),
+        ("#define H(a, b) a##b\nH(__ho, st__) __device__ void f() {}\n", [(1, 1)]),
+        ('/*\n*/ asm(".quad 0");\n', [(2, 2)]),
+        ('asm\n(".quad 0" ":");\n', [(1, 1)]),
+        ('void f() { asm("mov %0, %1;" : "=r"(a) : "r"(b)); asm volatile("bar.sync 0;"); }\n', []),
+        ('#define asm(a, b) asm(a)\nasm("x", : "r");\n', [(1, 1), (2, 2)]),
+        ('#define volatile\nasm volatile("x");\n', [(1, 1)]),
+        ('#pragma unroll 4\n#pragma redefine_extname k malloc\n_Pragma("weak k")\n', [(2, 2), (3, 3)]),
+        ("[[maybe_unused]] int a;\n[[gnu::section]] const int b = 1;\n", [(2, 2)]),
     ],
 )
 def test_what_one_compiler_alone_may_see(text: str, lines: list[tuple[int, int]]) -> None:

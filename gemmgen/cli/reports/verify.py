@@ -9,7 +9,7 @@ from rich.console import Console
 from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.benchmark.explain import Explanation
 from gemmgen.cli.reports.words import bad, bold, facts, figure, good
-from gemmgen.kernel.conditionals import Conditional
+from gemmgen.kernel.conditionals import OTHERWISE, Conditional
 from gemmgen.run.coverage import Coverage
 from gemmgen.support.errors import Failure
 from gemmgen.support.words import plural
@@ -69,7 +69,7 @@ def show_hidden(console: Console, hidden: Sequence[Conditional]) -> None:
     """The lines that a verdict says nothing of, if any: the program that NVRTC makes of a text ran."""
     if hidden:
         lines = ", ".join(map(str, hidden))
-        console.print(bold("NOT JUDGED"), f"{lines}: another compiler than NVRTC may read them otherwise", sep="  ")
+        console.print(bold("NOT JUDGED"), f"{lines}: {OTHERWISE}", sep="  ")
 
 
 def show_pass(console: Console, verdict: Verdict) -> None:
