@@ -21,7 +21,7 @@ from gemmgen.artifacts.other_compilers import require_exported_alike
 from gemmgen.artifacts.records import Document
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
-from gemmgen.run.compile import CompiledKernel, compile_kernel
+from gemmgen.run.compile import CompiledKernel, compile_apart
 from gemmgen.run.target import DeviceChoice, Target, compile_target, open_target
 from gemmgen.search.trial import Progress
 from gemmgen.support.brief import brief
@@ -129,7 +129,7 @@ def show_on(
 def compiled_where_possible(source: KernelSource, arch: str, store: Store) -> CompiledKernel | None:
     """None where there is no NVRTC. Raises CandidateFailed where it refuses the kernel."""
     try:
-        return compile_kernel(source, arch, store)
+        return compile_apart(source, arch, store)
     except CandidateFailed as error:
         if error.failure.kind != "unavailable":
             raise

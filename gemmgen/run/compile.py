@@ -104,11 +104,11 @@ def compile_text(text: str, arch: str, store: Store, *options: str) -> CompiledK
 
 
 def compile_apart(source: KernelSource, arch: str, store: Store) -> CompiledKernel:
-    """Like `compile_kernel`, for a text that may be a stranger's: in a process whose time and memory are bounded.
+    """Like `compile_kernel`, for a text that may be a stranger's: in a process that is confined: see nvrtc.py.
 
     Raises CandidateFailed, too: unjudged, where the text needs more than these.
     """
-    with crew([Child(COMPILER, str(APART_BYTES))]) as (child,):
+    with crew([Child(COMPILER, str(APART_BYTES), answers=(Program,))]) as (child,):
         compiled = _compile_in(child, source.text, arch_for(source, arch), store, APART_TIMEOUT, died="unjudged")
     if isinstance(compiled, Failure):
         raise CandidateFailed(compiled)

@@ -23,6 +23,8 @@ from gemmgen.support.errors import CandidateFailed, Failure, FailureKind, requir
 FLAGS = ("--std=c++17", "--ptxas-options=-v", "--no-cache")
 LINES = "--generate-line-info"  # debuggers and sanitizers name lines; the machine code stays as it is
 PROGRAM = "kernel.cu"  # what they call the text
+MOST_LOG_BYTES, MOST_CODE_BYTES = 2**20, 2**28  # of the log what stands behind is left out
+MOST_STDERR_BYTES = 2**24  # of a confined process
 SPLICE = re.compile(r"\\[ \t]*\r?\n")
 BETWEEN = r"(?:[ \t\v\f]|/\*.*?\*/)*"
 # In comments and strings, too: which these are the preprocessor alone can tell.
@@ -68,33 +70,39 @@ def compile_ptx(text: str, arch: str) -> str:
 
 
 def ptx_process(most_bytes: str) -> Callable[[tuple[str, str]], str]:
-    """What a child that makes PTX answers with; within so much memory."""
-    _limit_memory(int(most_bytes))
-    with suppress(CandidateFailed):  # which each request meets
-        _nvrtc()
+    """What a child that makes PTX answers with; confined, within so much memory."""
+    _confine(int(most_bytes))
     return lambda request: compile_ptx(*request)
 
 
 def compiler_process(most_bytes: str | None = None) -> Callable[[tuple[str, str]], Program]:
-    """What a child of `compile_many` answers with; within so much memory."""
+    """What a child of `compile_many` answers with; confined where a limit of its memory is given."""
     if most_bytes is not None:
-        _limit_memory(int(most_bytes))
+        _confine(int(most_bytes))
     with suppress(CandidateFailed):  # which each request meets
         _nvrtc()
     return lambda request: compile_program(*request)
 
 
-def _limit_memory(most_bytes: int) -> None:
-    """Limit the address space of this process."""
+def _confine(most_bytes: int) -> None:
+    """Limit this process to so much address space, and to files of CUDA's headers and of NVRTC."""
     import resource  # of Unix alone
 
+    from gemmgen.support.confine import confine
+
     resource.setrlimit(resource.RLIMIT_AS, (most_bytes, most_bytes))
+    with suppress(CandidateFailed):  # which each request meets
+        _nvrtc()
+    libraries = Path("/proc/self/maps").read_text().split() if Path("/proc/self/maps").exists() else []
+    folders = {Path(name).parent for name in libraries if "/libnvrtc" in name}
+    confine([*header_folders(), *folders], MOST_STDERR_BYTES)
 
 
 def foreign_file(text: str) -> str | None:
     """What of `text` asks for a file that is none of CUDA's headers, with its line; None where nothing does.
 
-    NVRTC opens whatever `#include` names, and its messages show lines of it.
+    NVRTC opens whatever `#include` names, and its messages show lines of it. A process that is confined cannot; but
+    texts of those who measure are compiled in this process, and not all systems have Landlock.
     """
     parts = SPLICE.split(text)  # lines that go on in the next one
     whole, ends = "".join(parts), [*accumulate(map(len, parts))]
@@ -148,9 +156,10 @@ def wheel_folders(name: str) -> list[Path]:
     return sorted((folder for root in roots for folder in Path(root).glob(f"cu[0-9]*/{name}")), reverse=True)
 
 
-def header_folders() -> list[Path]:
+@cache
+def header_folders() -> tuple[Path, ...]:
     """Folders of the headers in the installed NVIDIA wheels, and of CCCL's, which some of them include."""
-    return [*wheel_folders("include"), *wheel_folders("include/cccl")]
+    return *wheel_folders("include"), *wheel_folders("include/cccl")
 
 
 @cache
@@ -179,7 +188,8 @@ def _compile(text: str, flags: tuple[str, ...], *, ptx: bool = False) -> tuple[b
     _, program = nvrtc.nvrtcCreateProgram(text.encode(), PROGRAM.encode(), 0, [], [])
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-        log = _output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0").decode()
+        said = _output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0")
+        log = said[:MOST_LOG_BYTES].decode(errors="replace")
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             full = status == nvrtc.nvrtcResult.NVRTC_ERROR_OUT_OF_MEMORY
             raise CandidateFailed(_failure(_first_error(log) or status.name, "unjudged" if full else "compile"))
@@ -190,7 +200,10 @@ def _compile(text: str, flags: tuple[str, ...], *, ptx: bool = False) -> tuple[b
 
 
 def _output(get_size: Callable[..., Any], get: Callable[..., Any], program: object) -> bytes:
+    """Raises CandidateFailed, unjudged, for more than MOST_CODE_BYTES."""
     _, size = get_size(program)
+    if size > MOST_CODE_BYTES:
+        raise CandidateFailed(Failure("unjudged", f"NVRTC makes {size:,} bytes of it", "nvrtc"))
     buffer = bytearray(size)
     get(program, buffer)
     return bytes(buffer)

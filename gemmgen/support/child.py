@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 import pickle
 import queue
@@ -20,16 +21,18 @@ import tempfile
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
-from gemmgen.support.errors import CandidateFailed, GemmgenError
+from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
+from gemmgen.support.lifeline import Handle
 
 COUNT = struct.Struct("<Q")
+MOST_ANSWER_BYTES = 2**29  # of a child that is not trusted
 AHEAD = 2  # items of `in_order` for each child: the one that it works on, and the next
 ReplyKind = Literal["done", "failed", "fatal", "error"]
 
@@ -51,12 +54,23 @@ class Child:
 
     It starts with the first request and again after each death. `environment` is set besides what it inherits. One
     thread at a time.
+
+    answers  the classes whose objects it may answer with, beside plain values, where it is not trusted: it may be of
+             any program that a stranger's text makes of it. None: it is trusted
     """
 
-    def __init__(self, factory: str, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        factory: str,
+        *arguments: str,
+        environment: Mapping[str, str] | None = None,
+        answers: Iterable[type] | None = None,
+    ) -> None:
         self._environment = {**child_environment(), **(environment or {})}
         self._command = [sys.executable, "-c", f"from {__name__} import main; main()", factory, *arguments]
+        self._answers = None if answers is None else (*answers, Failure)
         self._process: subprocess.Popen[bytes] | None = None
+        self._handle: Handle | None = None
         self._stderr: IO[bytes] | None = None
 
     @property
@@ -75,12 +89,15 @@ class Child:
         """
         process = self._started()
         assert process.stdin is not None and process.stdout is not None
-        with _Alarm(process, timeout) as alarm:
+        with _Alarm(self.kill, timeout) as alarm:
             try:
                 send(process.stdin, message)
-                kind, payload = receive(process.stdout)
+                kind, payload = receive(process.stdout, self._answers)
             except (OSError, EOFError):
                 raise self._died(alarm) from None
+            except UnreadableAnswer as error:
+                self.close()
+                raise ChildDied(f"its answer cannot be read: {error}", timed_out=False) from None
             except BaseException:  # an interrupt: its answer must not be taken for the next request's
                 self.close()
                 raise
@@ -94,6 +111,9 @@ class Child:
             return
         self.kill()
         self._process.wait()
+        if self._handle is not None:
+            self._handle.close()
+            self._handle = None
         for stream in (self._process.stdin, self._process.stdout, self._stderr):
             if stream is not None:
                 _close_quietly(stream)
@@ -101,8 +121,9 @@ class Child:
 
     def kill(self) -> None:
         """Let the process end; `close` waits for that."""
-        if self._process is not None:
-            self._process.kill()
+        handle = self._handle
+        if handle is not None:
+            handle.kill()
 
     def _started(self) -> subprocess.Popen[bytes]:
         if not self.running:
@@ -117,6 +138,7 @@ class Child:
                 stderr=self._stderr,
                 env=self._environment,
             )
+            self._handle = Handle(self._process)
         return self._process
 
     def _unpack(self, kind: ReplyKind, payload: Any) -> Any:
@@ -239,17 +261,17 @@ def _by_whoever_is_idle(children: Sequence[Child], ask: Callable[[Child, Item], 
 
 
 class _Alarm:
-    """Kills `process` unless the block ends within `seconds` (None: never)."""
+    """Calls `kill` unless the block ends within `seconds` (None: never)."""
 
-    def __init__(self, process: subprocess.Popen[bytes], seconds: float | None) -> None:
+    def __init__(self, kill: Callable[[], None], seconds: float | None) -> None:
         self.seconds = seconds
         self.rang = False
-        self._process = process
+        self._kill = kill
         self._timer = None if seconds is None else threading.Timer(seconds, self._ring)
 
     def _ring(self) -> None:
         self.rang = True
-        self._process.kill()
+        self._kill()
 
     def __enter__(self) -> _Alarm:
         if self._timer is not None:
@@ -287,9 +309,42 @@ def send(stream: IO[bytes], message: object) -> None:
     stream.flush()
 
 
-def receive(stream: IO[bytes]) -> Any:
-    """Read what `send` wrote. Raises EOFError where the stream ends early."""
-    return _unpickled(_frames(stream))
+def receive(stream: IO[bytes], classes: Collection[type] | None = None) -> Any:
+    """Read what `send` wrote. Raises EOFError where the stream ends early.
+
+    Of who is not trusted a pair of a word and a value is read, of plain values and of `classes`. Raises
+    UnreadableAnswer for anything else.
+    """
+    if classes is None:
+        return _unpickled(_frames(stream))
+    (count,), (size,) = (COUNT.unpack(_read_exactly(stream, COUNT.size)) for _ in range(2))
+    if count != 1 or size > MOST_ANSWER_BYTES:
+        raise UnreadableAnswer(f"{count} parts, of which the first has {size} bytes")
+    data = _read_exactly(stream, size)
+    try:
+        kind, payload = _Plain(data, classes).load()
+    except Exception as error:  # pickle raises what it meets
+        raise UnreadableAnswer(str(error)) from error
+    if not isinstance(payload, {"done": object, "error": str}.get(kind, Failure)):
+        raise UnreadableAnswer(f"{kind!r:.20} and a {type(payload).__name__}")
+    return kind, payload
+
+
+class UnreadableAnswer(Exception):
+    """What a child that is not trusted wrote is no answer."""
+
+
+class _Plain(pickle.Unpickler):
+    """Makes objects of `classes` alone, and calls nothing."""
+
+    def __init__(self, data: bytearray, classes: Collection[type]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._classes = {(one.__module__, one.__qualname__): one for one in classes}
+
+    def find_class(self, module_name: str, global_name: str) -> Any:  # pickle's name
+        if (module_name, global_name) not in self._classes:
+            raise pickle.UnpicklingError(f"it names {module_name}.{global_name}")
+        return self._classes[module_name, global_name]
 
 
 def _frames(stream: IO[bytes]) -> list[bytearray]:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
@@ -17,6 +17,29 @@ from gemmgen.support.errors import GemmgenError
 # A descriptor's least number: programs that put what they inherit at numbers that they know, as an emulator does, would
 # close a line that happens to be there.
 LOWEST = 16
+
+
+class Handle:
+    """A process that is started, by a descriptor: no later process of its number can be taken for it."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.file = -1  # readable once it has ended; -1 where the system has no such descriptors
+        with suppress(AttributeError, OSError):
+            self.file = os.pidfd_open(process.pid)
+
+    def kill(self) -> None:
+        """SIGKILL; nothing where it has ended."""
+        if self.file < 0:
+            self._process.kill()
+            return
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.file, signal.SIGKILL)
+
+    def close(self) -> None:
+        if self.file >= 0:
+            os.close(self.file)
+            self.file = -1
 
 
 class Lifeline:

@@ -49,7 +49,7 @@ class PtxCompilers:
 
     def _compile(self, text: str, arch: str) -> str:
         with self._lock:
-            child = self._idle.pop() if self._idle else Child(COMPILER, str(APART_BYTES))
+            child = self._idle.pop() if self._idle else Child(COMPILER, str(APART_BYTES), answers=())
             self._working.add(child)
         try:
             made: str = child.request((text, arch), APART_TIMEOUT)

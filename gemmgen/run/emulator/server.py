@@ -16,7 +16,7 @@ from gemmgen.run.arguments import Argument, packed
 from gemmgen.run.emulator.arena import ArenaLayout, Placement
 from gemmgen.run.emulator.failures import failed
 from gemmgen.support.errors import CandidateFailed, FailureKind
-from gemmgen.support.lifeline import Lifeline
+from gemmgen.support.lifeline import Handle, Lifeline
 
 PATIENCE = 6  # times the limit of processor time that a launch may take, on a busy machine
 GRACE = 2.0  # seconds that a process has to report its own time-out
@@ -223,7 +223,7 @@ class _Process:
         finally:
             os.close(replies_end)
             os.close(nowhere)
-        self._ended = _pidfd(self._process.pid)
+        self._handle = Handle(self._process)
         assert self._process.stdin is not None
         self._requests = self._process.stdin.fileno()
         os.set_blocking(self._requests, False)
@@ -244,12 +244,8 @@ class _Process:
 
     def kill(self) -> None:
         """End it and all that it may have started."""
-        if self._ended >= 0:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._ended, signal.SIGKILL)
-            os.close(self._ended)
-        else:
-            self._process.kill()
+        self._handle.kill()
+        self._handle.close()
         self._line.close()
         self._process.wait()
         if self._process.stdin is not None:
@@ -266,7 +262,7 @@ class _Process:
 
     def _receive(self, count: int, deadline: float) -> bytes:
         """So many bytes of a reply, also where another process holds the pipe's other end."""
-        data, watched = b"", [self._replies, *([self._ended] if self._ended >= 0 else [])]
+        data, watched = b"", [self._replies, *([self._handle.file] if self._handle.file >= 0 else [])]
         while len(data) < count:
             ready, _, _ = select.select(watched, [], [], max(0.0, deadline - time.monotonic()))
             if not ready:
@@ -276,14 +272,6 @@ class _Process:
                 raise Died(_words(self._process.wait()))
             data += piece
         return data
-
-
-def _pidfd(pid: int) -> int:
-    """A descriptor of the process, which no later process of its number can be taken for; -1 without such."""
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return -1
 
 
 def _words(status: int) -> str:
