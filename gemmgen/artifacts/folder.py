@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping
@@ -22,7 +21,7 @@ from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
 from gemmgen.run.compile import arch_for
 from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import sha256
-from gemmgen.support.jsontext import json_text
+from gemmgen.support.jsontext import json_text, json_value
 
 SHARED = ("CMakeLists.txt", "README.md")  # of all kernels of a folder
 
@@ -237,7 +236,7 @@ def require_replaceable(files: Mapping[str, bytes], earlier: Collection[tuple[st
 def certified_files(path: Path) -> dict[str, str]:
     """SHA-256 by file name as the certificate at `path` states it; nothing where there is none that can be read."""
     try:
-        files = json.loads(path.read_bytes())["files"]
+        files = json_value(path.read_bytes())["files"]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return dict(files) if isinstance(files, dict) else {}

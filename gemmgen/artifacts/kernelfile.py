@@ -37,6 +37,7 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import GemmgenError, InvalidInput, require, whole
 from gemmgen.support.files import write_atomic
+from gemmgen.support.jsontext import json_value
 
 SHOWN = 10  # names that a message lists
 
@@ -175,7 +176,7 @@ def _places(out: Path, card: DeviceSpec) -> tuple[Sequence[Path], ...]:
 
 def _is_rung(path: Path, title: str) -> bool:
     text = read_text(path)
-    return '"rung"' in text and (json.loads(text).get("rung") or {}).get("title") == title
+    return '"rung"' in text and (json_value(text).get("rung") or {}).get("title") == title
 
 
 def _named(text: str, folders: Iterable[Path]) -> Path | None:
@@ -337,7 +338,7 @@ def update_record(kernel: KernelFile, change: Callable[[dict[str, Any]], Mapping
 def read_record(path: Path) -> dict[str, Any]:
     """The object in a JSON file. Raises InvalidInput where there is none."""
     try:
-        record = json.loads(read_text(path))
+        record = json_value(read_text(path))
     except ValueError as error:
         raise InvalidInput(f"{path} is not JSON: {error}") from error
     require(isinstance(record, dict), f"{path} is not the record of a kernel: it holds no object")

@@ -26,7 +26,7 @@ PROGRAM = "kernel.cu"  # what they call the text
 MOST_LOG_BYTES, MOST_CODE_BYTES = 2**20, 2**28  # of the log what stands behind is left out
 MOST_STDERR_BYTES = 2**24  # of a confined process
 SPLICE = re.compile(r"\\[ \t]*\r?\n")
-BETWEEN = r"(?:[ \t\v\f]|/\*.*?\*/)*"
+BETWEEN = r"(?:[ \t\v\f]|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*"  # a comment in one way alone: others take exponential time
 # In comments and strings, too: which these are the preprocessor alone can tell.
 INCLUDE = re.compile(rf"(?:#|%:){BETWEEN}(?:include_next|include|import|embed)\b{BETWEEN}([^\n]*)", re.DOTALL)
 ASKED = re.compile(r"__has_(?:include|embed)\w*")

@@ -1,4 +1,4 @@
-"""JSON for people: what fits a line stands on one, and short entries share lines."""
+"""JSON for people, what fits a line on one, where short entries share lines; and JSON of strangers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,27 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 WIDTH = 120
+DEEPEST = 64  # what reads and writes a value calls itself for each level
 SHORT = 40  # characters of an entry that shares a line with others
+
+
+def json_value(text: str | bytes) -> Any:
+    """What `text` says. Raises ValueError for what is no JSON, or is nested more than DEEPEST deep."""
+    too_deep = ValueError(f"it is nested more than {DEEPEST} deep")
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise too_deep from None
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [entry for one in level for entry in _entries(one)]
+        if not level:
+            return value
+    raise too_deep
+
+
+def _entries(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def json_text(value: Any, margin: str = "") -> str:

@@ -14,6 +14,7 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import Failure, FailureKind, InvalidInput, require, whole
 from gemmgen.support.files import content_key, write_atomic
+from gemmgen.support.jsontext import json_value
 from gemmgen.verification.scalars import NAN
 from gemmgen.verification.situation import ALL_DATA_KINDS, Situation
 
@@ -63,7 +64,7 @@ def entries(folder: Path) -> list[tuple[Path, Entry]]:
 def read(path: Path) -> Entry:
     """The entry at `path`. Raises InvalidInput, with what is wrong with it."""
     try:
-        document = json.loads(path.read_text())
+        document = json_value(path.read_text())
         problem, _, _ = parse_name(document["kernel"])
         failure = Failure(**document["failure"])
         require(failure.kind in get_args(FailureKind), f"unknown kind of failure {failure.kind!r}")

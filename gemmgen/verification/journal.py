@@ -16,6 +16,7 @@ from gemmgen.run.executor import Executor
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.support.errors import Failure, GemmgenError, InvalidInput
 from gemmgen.support.files import content_key, generator_digest
+from gemmgen.support.jsontext import json_value
 from gemmgen.verification.corpus import situation_document, situation_from
 from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.sanitizers.tool import Tool
@@ -116,7 +117,7 @@ def _read(path: Path) -> dict[str, Document]:
         whole = text[: text.rfind("\n") + 1]
         if whole != text:
             path.write_text(whole)
-        return {line["key"]: line for line in map(json.loads, whole.splitlines())}
+        return {line["key"]: line for line in map(json_value, whole.splitlines())}
     except OSError as error:
         raise GemmgenError(f"cannot read {path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:

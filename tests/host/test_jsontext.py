@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.support.jsontext import WIDTH, json_text
+from gemmgen.support.jsontext import DEEPEST, WIDTH, json_text, json_value
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
@@ -41,3 +41,15 @@ def test_short_entries_share_lines_and_long_ones_do_not() -> None:
 def test_what_is_no_json_is_refused() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         json_text([float("nan")])
+
+
+@pytest.mark.parametrize("depth", [DEEPEST + 1, 900, 100_000])
+def test_what_is_nested_too_deeply_is_refused(depth: int) -> None:
+    for opening, closing in (("[", "]"), ('{"a": ', "}")):
+        with pytest.raises(ValueError, match=f"nested more than {DEEPEST} deep"):
+            json_value(f"{opening * depth}1{closing * depth}")
+
+
+def test_what_is_nested_less_is_read() -> None:
+    text = "[" * DEEPEST + "1" + "]" * DEEPEST
+    assert json.dumps(json_value(text)) == text and json_value("1") == 1

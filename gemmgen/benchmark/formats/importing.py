@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from gemmgen.run.compile import CompiledKernel, compile_many
 from gemmgen.support.clock import today
 from gemmgen.support.errors import GemmgenError, InvalidInput, require
 from gemmgen.support.files import Store
+from gemmgen.support.jsontext import json_value
 from gemmgen.support.version import gemmgen_version
 
 
@@ -35,7 +35,7 @@ def read_foreign(path: Path, meant: Meant | None = None) -> list[Results]:
     with reading(path, "a file of measured times"):
         if path.suffix.lower() == ".csv":
             return read_csv(text, meant)
-        return [_of_json(json.loads(text), meant)]
+        return [_of_json(json_value(text), meant)]
 
 
 def times_of(found: Sequence[Results], device: DeviceSpec | None, source: str, store: Store) -> Times:

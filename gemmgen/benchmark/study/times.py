@@ -24,6 +24,7 @@ from gemmgen.problem.types import Types
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import write_atomic
+from gemmgen.support.jsontext import json_value
 
 DATA = Path(__file__).parent / "data"
 TIMES = {path.stem.split("_")[1]: path for path in sorted(DATA.glob("h200_*_times.json"))}  # by family
@@ -77,7 +78,7 @@ def load_times(path: Path) -> Times:
     """Read what `save_times` wrote. Raises InvalidInput where `path` is no such file."""
     text = read_text(path)
     try:
-        document = json.loads(text)
+        document = json_value(text)
         columns = document["columns"]
         measured = tuple(
             Measured(_problem(part), FAMILIES[part["family"]], tuple(_rows(columns[part["family"]], part["rows"])))
