@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from gemmgen.kernel.families import MMA, SEARCHED, SIMT, WGMMA, Config, Family
 from gemmgen.kernel.model import predict
+from gemmgen.kernel.naming import problem_name
 from gemmgen.kernel.render import render_plan
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
@@ -28,7 +29,7 @@ from gemmgen.search.trial import Objective, Progress, Silent, Trial
 from gemmgen.search.verifying import Verifications, examples_for
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import Failure, GemmgenError, require
-from gemmgen.support.files import Store
+from gemmgen.support.files import Store, content_key
 from gemmgen.support.threads import thread_pool
 from gemmgen.verification.verifier import make_data
 
@@ -62,7 +63,13 @@ def tune(
     Raises GemmgenError where no config is accepted or none survives.
     """
     require(objective == "time" or target.gpu is not None, "energy is measured, and the emulator measures nothing")
-    with crew(compiler_processes()) as compilers, thread_pool() as helpers:
+    # Searches at once would each measure, and noise choose between winners. One after the other they share times.
+    key = content_key(problem_name(problem), target.executor.description, target.arch)
+    with (
+        store.alone("search", key, shared=target.gpu is None),
+        crew(compiler_processes()) as compilers,
+        thread_pool() as helpers,
+    ):
         given = problem, target, store, families, seed, progress or Silent(), compilers, start, helpers
         tuner = Tuner(*given, verifies, objective)
         result = tuner.run(budget)

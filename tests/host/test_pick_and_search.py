@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from dataclasses import replace
@@ -21,6 +22,7 @@ from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
+from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.timing import Baseline, InterleavedTimings, Timing
 from gemmgen.search.measuring import Measurements
 from gemmgen.search.order import REACH, Search, rounds
@@ -306,6 +308,26 @@ def test_rounds_meet_in_one_run_before_they_are_ranked(space: Space, monkeypatch
     assert names[:7] == [trial.source.name for trial in (*trials[:4], *trials[5:8])]
     assert names[7] == trials[4].source.name and ranked[8] is broken
     assert tuner.measurements.rank([trials[:5]]) == trials[:5], "one round is one run"
+
+
+def test_a_search_that_is_repeated_has_the_same_winner(
+    space: Space, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a card whose times are noise: what one search has measured the next one with its store does not measure."""
+    plans = [SIMT.plan(PROBLEM, config) for config in space.accepted[:4]]
+    compiled = [CompiledKernel("", "sm_90", str(one).encode(), 64, 0, 0, 0, "", (), 0.0) for one in range(4)]
+    pairs = zip(plans, compiled, strict=True)
+    trials = [Trial(render_plan(plan, "sm_90"), plan, predict(plan, CARD), code) for plan, code in pairs]
+    noise = itertools.cycle([11, 10, 13, 12, 14])
+    monkeypatch.setattr(Measurements, "_timed", lambda self, gpu, some, _: tuple(timing(next(noise)) for _ in some))
+    target = SimpleNamespace(gpu=object(), executor=SimpleNamespace(description="H200"))
+
+    def order(kept: Store, given: list[Trial]) -> list[str]:
+        return [trial.source.name for trial in Measurements(PROBLEM, target, kept, Silent()).compare(given)]
+
+    first = order(store, trials)
+    assert order(store, trials) == order(store, trials[::-1]) == first
+    assert order(Store(store.root / "other"), trials) != first
 
 
 def test_without_a_gpu_the_first_kernel_that_is_right_is_enough(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
