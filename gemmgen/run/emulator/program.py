@@ -26,7 +26,7 @@ LINK = ("-no-pie", "-pthread", "-Wl,--as-needed")
 # Half the time to link, and a process starts sooner. Some systems lack these libraries.
 STATIC = ("-static-libstdc++", "-static-libgcc")
 MIB = 2**20
-ROOM = 64 * MIB  # of a disk on which the interpreter is built or kept: several times what it takes
+BUILD_ROOM, STORE_ROOM = 256 * MIB, 16 * MIB  # to build the interpreter, most of it for headers, and to keep it
 
 
 def interpreter(compiler: HostCompiler, store: Store, folder: Path = NATIVE) -> bytes:
@@ -41,11 +41,12 @@ def require_room(compiler: HostCompiler, store: Store) -> None:
     """Raise CandidateFailed, unavailable, where `store` lacks the interpreter and a disk is too full to build it."""
     if store.get(KIND, program_key(compiler)) is not None:
         return
-    for folder, variable in ((Path(tempfile.gettempdir()), "TMPDIR"), (store.root, "XDG_CACHE_HOME")):
+    disks = (Path(tempfile.gettempdir()), BUILD_ROOM, "TMPDIR"), (store.root, STORE_ROOM, "XDG_CACHE_HOME")
+    for folder, room, variable in disks:
         existing = next(one for one in (folder, *folder.parents) if one.exists())
         free = shutil.disk_usage(existing).free
-        if free < ROOM:
-            said = f"{folder} has {free / MIB:.1f} MiB free, and to build the emulator takes {ROOM // MIB} MiB there"
+        if free < room:
+            said = f"{folder} has {free / MIB:.1f} MiB free, and to build the emulator takes {room // MIB} MiB there"
             raise failed("unavailable", f"{said}: free some, or name another folder in ${variable}")
 
 
