@@ -10,6 +10,7 @@ columns, which zero points take, are made before.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -125,6 +126,19 @@ class Prepare(_Before):
         copy, (lines, length) = self.lies(problem), self.tile(problem)
         return (copy.lines, lines), (copy.line, length), *((("batch", 1),) if problem.batched else ())
 
+    def blocks_of_end(self, case: Case, far: Case) -> range:
+        """The last blocks of `far`'s grid of a block per tile: those that copy `case`, which is the end of `far`."""
+        tiles = [
+            math.prod([-(-int(one.values[size]) // tile) for size, tile in self.grid(case.problem)])
+            for one in (case, far)
+        ]
+        return range(tiles[1] - tiles[0], tiles[1])
+
+    def is_end(self, case: Case, far: Case) -> bool:
+        """Whether the copy of `case` is the end of that of `far`: pieces and matrices each end by themselves."""
+        one, longer = self.matrix(case), self.matrix(far)
+        return (one.batch or 1) == 1 or one.stride == longer.stride
+
     def matrix(self, case: Case) -> Matrix:
         """The copy, or the batch of them: each product has one, though all share the operand; pieces likewise."""
         operand, unit = case.tensors[self.operand], self.unit(case.problem)
@@ -176,6 +190,15 @@ class LineSums(_Before):
     def grid(self, problem: Problem) -> tuple[tuple[str, int], ...]:
         """As `Launch.grid`: of so many tiles."""
         return (self.lines, SUM_LINES), *((("batch", 1),) if problem.batched else ())
+
+    def blocks_of_end(self, case: Case, far: Case) -> range:
+        """As `Prepare.blocks_of_end`; what `far` has before `case` is whole tiles."""
+        blocks = -(-self.elements(far) // SUM_LINES)
+        return range((self.elements(far) - self.elements(case)) // SUM_LINES, blocks)
+
+    def is_end(self, case: Case, far: Case) -> bool:
+        """As `Prepare.is_end`."""
+        return case.batch == 1 or case.values[self.lines] == far.values[self.lines]
 
     def elements(self, case: Case) -> int:
         """Sums: one a line."""

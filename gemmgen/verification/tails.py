@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from gemmgen.kernel.prepare import SUM_LINES
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.matrix import Matrix
@@ -81,7 +82,9 @@ def _products_around(source: KernelSource, count: int) -> Tail | None:
     first = (count - 1) // tile * tile
     for before in range(first, max(0, first - MOST_APART * tile), -tile):
         last = _case(source, "batch", count + 1 - before)
-        if all((far.tensors[name].bytes - one.bytes) % ALIGNMENT == 0 for name, one in last.tensors.items()):
+        aligned = all((far.tensors[name].bytes - one.bytes) % ALIGNMENT == 0 for name, one in last.tensors.items())
+        summed = [one.elements(far) - one.elements(last) for one in source.launch.sums]
+        if aligned and all(lines % SUM_LINES == 0 for lines in summed):
             near = _case(source, "batch", TILES * tile + last.batch)
             affordable = near.flops <= MOST_FLOPS and _elements(near) <= MOST_ELEMENTS
             return Tail("batch", near, Situation(last, "exact", seed=0), far) if affordable else None
@@ -127,8 +130,10 @@ def _rows_before(source: KernelSource, last: Case, near: Case) -> int:
     tiles, blocks = launch.tiles(near) - launch.tiles(last), launch.blocks(near) - launch.blocks(last)
     if not matrices or tiles <= 0:  # a launch that leaves rows or products out has no blocks at their end
         return 0
-    partials = launch.workspace(near).partials - launch.workspace(last).partials
-    widest = max(partials, *(elements * last.tensors[name].dtype.size for name, elements in more.items()))
+    parts = [launch.workspace(one).lengths for one in (near, last)]
+    wider = [parts[0][name] - length for name, length in parts[1].items()]
+    widest = max(*wider, *(elements * last.tensors[name].dtype.size for name, elements in more.items()))
+    blocks = max([blocks, *(one.blocks_of_end(last, near).start for one in launch.prepares)])
     far = max(-(-FAR * longer // min(matrices)), FAR_TILES * longer // tiles)
     return min(far, MOST_BYTES * longer // widest, MOST_BLOCKS * longer // blocks, MOST_SIZE)
 
@@ -139,6 +144,9 @@ def _distances(matrix: Matrix) -> tuple[int, int]:
 
 def check_tail(kernel: LoadedKernel, tail: Tail, tally: DomainTally) -> float:
     """Run the last blocks of `tail`; see `checks.check`. What cannot be judged stands in `tally`."""
+    if not all(one.is_end(tail.situation.case, tail.far) for one in kernel.source.launch.prepares):
+        tally.no_extent = f"copies of several matrices have no common end along {tail.size}"
+        return 0.0
     window = _window(kernel, tail)
     if window is None:
         tally.no_extent = f"the last blocks of a grid do not compute the end of C along {tail.size}"

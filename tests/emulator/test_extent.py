@@ -225,3 +225,26 @@ def test_lines_that_end_on_another_page_than_they_begin_have_both(emulator: Emul
     kernel = emulator.load(source)
     assert check_apart(kernel, situation, apart, DomainTally()) == 0
     kernel.close()
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_the_end_of_a_launch_has_the_end_of_copies_and_sums(copied: bool, emulator: EmulatorExecutor) -> None:
+    layout = "rr" if copied else "rc"
+    problem = Problem(40, 24, 48, batch=None, types="u8,s8,bf16", layout=layout, epilogue="zero_m+zero_n")
+    source = render(problem, WGMMA, WGMMA.default(problem))
+    assert len(source.launch.sums) == 2 and bool(source.launch.copies) == copied
+    kernel, tally = emulator.load(source), DomainTally()
+    for tail in tails(source):
+        assert check_tail(kernel, tail, tally) <= 1 and tally.no_extent is None
+    kernel.close()
+
+
+def test_the_end_of_rows_in_pieces_is_not_judged(emulator: EmulatorExecutor) -> None:
+    """A piece is a matrix, and each of them has an end."""
+    problem = Problem(None, 32, 64, types="f32_bf16x6", ld_align=4)
+    source = render(problem, WGMMA, WGMMA.default(problem))
+    (tail,) = tails(source, dense=True)
+    kernel, tally = emulator.load(source), DomainTally()
+    assert check_tail(kernel, tail, tally) == 0
+    assert tally.no_extent == "copies of several matrices have no common end along M"
+    kernel.close()

@@ -191,7 +191,10 @@ class ArenaLayout:
             *(self._placement(name, segment, name == "C", bool(self.scattered)) for name, segment in operands),
             *(Placement(name, segment, size, True, before=self.before.get(name, 0)) for name, segment, size in sums),
             *(self._placement(name, segment, EPILOGUE_OPERANDS[name].written) for name, segment in self.extra.items()),
-            *(Placement(name, segment, self.copied[name].size, False) for name, segment in self.prepared.items()),
+            *(
+                Placement(name, segment, self.copied[name].size, False, before=self.before.get(name, 0))
+                for name, segment in self.prepared.items()
+            ),
         )
 
     def preparing(self, part: str) -> tuple[Placement, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gemmgen.kernel.again import never_of
+from gemmgen.kernel.prepare import Step
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.case import Case
@@ -60,13 +61,12 @@ class EmulatedKernel:
     What a `quiet` one prints goes nowhere.
     """
 
-    runs_parts = True
+    runs_parts = runs_apart = True
 
     def __init__(
         self, source: KernelSource, program: Program, executable: bytes, timeout: float, quiet: bool = False
     ) -> None:
         self.source = source
-        self.runs_apart = not source.launch.prepares  # which read all of an operand, also where there is no memory
         self._arena, self._timeout, self._quiet = SharedArena(), timeout, quiet
         self._program, self._executable = program, executable
         self._counters = Counters(source.text, program.ptx, never_of(source))
@@ -222,10 +222,11 @@ class EmulatedKernel:
     ) -> dict[str, Floats]:
         launch = self.source.launch
         workspace, whole = (launch.workspace(one) for one in (case, apart or case))
-        room = max(len(blocks), MOST_TILES) if launch.prepares else len(blocks)
+        before = [self._blocks_before(step, one, case, seed, apart) for step, one in self._steps]
+        room = max(len(blocks), *(len(few) for few, _ in before)) if before else len(blocks)
         layout = ArenaLayout.of(case, workspace, room, seed, apart, whole)
         self._arena.fill(layout, case, operands, blocks)
-        self._prepare(layout, case, seed, watch, quiet)
+        self._prepare(layout, case, before, seed, watch, quiet, apart)
         self._arena.list_blocks(layout, blocks)
         tiles = len(blocks) * -(-launch.blocks(case) // max(grid, 1))  # of one block each
         timeout = self._timeout + long_work(launch, case, tiles, watch)
@@ -258,24 +259,50 @@ class EmulatedKernel:
             raise failed("crash", trouble)
         return results
 
-    def _prepare(self, layout: ArenaLayout, case: Case, seed: int, watch: bool, quiet: bool) -> None:
-        """The launches before the kernel's own, by few blocks: any number computes the same."""
-        *steps, kernel = self.source.program
+    @property
+    def _steps(self) -> list[tuple[KernelSource, Step]]:
+        """The launches before the kernel's own."""
+        return list(zip(self.source.program, self.source.launch.prepares, strict=False))
+
+    def _blocks_before(
+        self, step: KernelSource, prepare: Step, case: Case, seed: int, apart: Case | None
+    ) -> tuple[Blocks, int]:
+        """(the blocks of a launch before the kernel's own, how many its grid has).
+
+        They are few: any number computes the same. Of the end of a larger launch they are those of its last tiles,
+        where each tile has a block.
+        """
+        if apart is not None and prepare.bytes(apart) != prepare.bytes(case):
+            end = prepare.blocks_of_end(case, apart)
+            return end.start + _block_order(len(end), seed), end.stop
+        grid = min(step.launch.blocks(case), 1 + seed % MOST_TILES)
+        return _block_order(grid, seed), grid
+
+    def _prepare(
+        self,
+        layout: ArenaLayout,
+        case: Case,
+        before: list[tuple[Blocks, int]],
+        seed: int,
+        watch: bool,
+        quiet: bool,
+        apart: Case | None,
+    ) -> None:
+        """The launches before the kernel's own, by the blocks of each."""
         timeout = self._timeout + long_preparation(self.source, case)
-        for step, prepare in zip(steps, kernel.launch.prepares, strict=True):
-            grid = min(step.launch.blocks(case), 1 + seed % MOST_TILES)
+        for (step, prepare), (blocks, grid) in zip(self._steps, before, strict=True):
             if grid == 0:  # with K = 0 there is nothing to copy
                 continue
-            self._arena.list_blocks(layout, _block_order(grid, seed))
+            self._arena.list_blocks(layout, blocks)
             watches = watch and prepare.bytes(case) <= WATCHED_COPY
             self._send(
                 step,
                 layout,
-                case,
+                apart or case,
                 placements=layout.preparing(prepare.part),
                 watch=watches,
                 grid=grid,
-                block_count=grid,
+                block_count=len(blocks),
                 seed=seed,
                 workers=1,
                 timeout=timeout,

@@ -24,6 +24,9 @@ from gemmgen.verification.bugs.subjects import (
     SMALL_BATCH,
     SMALL_EPILOGUE,
     STREAM,
+    WGMMA_PIECES,
+    WGMMA_PREPARED,
+    WGMMA_PREPARED_BATCH,
 )
 
 CUT = (READS, WRITES, VALUE)
@@ -74,4 +77,20 @@ EXTENT_BUGS = (
         "using Offset = long long;", "using Offset = int;", CUT),
     Bug("the row of C behind a pointer is unsigned", "pointer", NAIVE_POINTERS,
         "Offset(m) * s.ldc", "unsigned(m) * unsigned(s.ldc)", CUT),
+    # In launches before a kernel, and in what it reads of theirs.
+    Bug("the row that is copied is an int", "leading dimension", WGMMA_PREPARED,
+        "static_cast<long long>(line) * lda", "line * lda", CUT),
+    Bug("the line that is transposed is an int", "leading dimension", WGMMA_PREPARED,
+        "static_cast<long long>(from) * ldb", "from * ldb", CUT),
+    Bug("the row of a copy starts at an int", "leading dimension", WGMMA_PREPARED,
+        "[static_cast<long long>(line) * pitch + chunk]", "[line * pitch + chunk]", CUT),
+    Bug("the row that is split is an int", "leading dimension", WGMMA_PIECES,
+        "static_cast<long long>(line) * lda", "line * lda", CUT),
+    Bug("the product that is copied is a short", "batch", WGMMA_PREPARED_BATCH,
+        "const long long matrix = tile / (across * down);", "const unsigned short matrix = tile / (across * down);",
+        CUT),
+    Bug("the product whose rows are summed starts at an int", "batch", WGMMA_PREPARED_BATCH,
+        "line / lines * 3072", "static_cast<int>(line / lines) * 3072", CUT),
+    Bug("the product whose sums are read is a short", "batch", WGMMA_PREPARED_BATCH,
+        "sums_a + static_cast<long long>(matrix) * s.M", "sums_a + static_cast<short>(matrix) * s.M", CUT),
 )  # fmt: skip

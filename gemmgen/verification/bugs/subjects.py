@@ -228,6 +228,11 @@ WGMMA_ZERO_POINTS_BATCH = Subject(
     ),
     (("STAGES", 2),), WGMMA,
 )  # fmt: skip
+WGMMA_PREPARED_BATCH = Subject(
+    "wgmma zero points, u8 and s8, of copies, any number of products",
+    Problem(64, 23, 48, batch=None, types=Types.parse("u8,s8,bf16"), epilogue=parse_epilogue("zero_m+zero_n")),
+    (("STAGES", 2),), WGMMA,
+)  # fmt: skip
 WGMMA_COLUMNS = Subject(
     "wgmma tf32 rr, B from registers",
     Problem(None, 72, None, types=Types.parse("f32_tf32"), layout=Layout("r", "r"), ld_align=4),
