@@ -33,7 +33,7 @@ from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.shortened import shortened
 from gemmgen.verification.situation import Situation
 
-SHORT_FLOPS = 5e9  # of a short run at most: some seconds
+SHORT_FLOPS = 2e10  # of a short run at most: some seconds on tensor cores, where K is a step or two
 MOST_ELEMENTS = 2**26  # of C
 BEYOND = 3  # rows and columns beyond two tiles, where M or N is left to run time
 DEPTH, PRODUCTS = 64, 2  # K, and products, where they are
@@ -114,9 +114,10 @@ def _check_short(executor: Executor, kernel: LoadedKernel, whole: Situation) -> 
         shorter.close()
     own, seen = make_operands(whole), DomainTally()
     if suspects is not None:
-        if launch.persistent:  # the tile before it in its block may be what counts
-            suspects = tiles_in_turns(launch, case, suspects[:1], grid_of(launch, case, min(TURNS)))
         check_tiles(kernel, whole, own, suspects, {}, seen)
+        if launch.persistent:  # the tile before it in its block may be what counts
+            in_turns = tiles_in_turns(launch, case, suspects[:1], grid_of(launch, case, min(TURNS)))
+            check_tiles(kernel, whole, own, in_turns, {}, seen)
         raise Unjudged(f"with K = {short.problem.k} in its text it is wrong, and on the same tiles at its own K right")
     ends = _ends(launch, case)
     check_tiles(kernel, whole, own, ends, {}, seen)

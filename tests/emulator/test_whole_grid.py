@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED_MMA, NAIVE, SIMT
+from gemmgen.kernel.families import BATCHED_MMA, NAIVE, SIMT, WGMMA
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
@@ -62,6 +62,20 @@ def test_a_ragged_k_and_what_divides_it_stay(layout: str) -> None:
     assert short is not None
     assert short.problem.k is not None
     assert short.problem.k % 16 == 1023 % 16
+
+
+@pytest.mark.parametrize("problem", ["bf16 rc", "bf16 rr copied"])
+def test_sizes_in_one_line_and_in_copies_have_other_numbers(problem: str) -> None:
+    size = 4097 if "copied" in problem else 4096
+    whole = Problem(size, size, size, types="bf16", layout=problem.split()[1])
+    source = render(whole, WGMMA, WGMMA.default(whole))
+    assert bool(source.launch.copies) == ("copied" in problem)
+    added = edited("    Ring ring;\n", "    Ring ring;  // edited\n    __nanosleep(1);\n", source)
+    short = shortened(added, 1000)
+    assert short is not None and short.problem.k is not None and short.problem.k < 1000
+    assert f"K = {short.problem.k};" in short.text and f"K = {size};" not in short.text
+    assert short.text.count("__nanosleep(1);") == 1
+    assert (f"length = {short.problem.k};" in short.text) == ("copied" in problem)
 
 
 def test_not_every_text_has_one() -> None:

@@ -11,6 +11,7 @@ from gemmgen.verification.bugs.subjects import (
     NAIVE_TALL,
     SPLIT_BIG,
     STREAM_BIG,
+    WGMMA_BIG,
 )
 
 UNMADE = (VALUE, TILES_WRITTEN)  # a tile that another block's work replaces, or that nobody computes
@@ -47,6 +48,8 @@ GRID_BUGS = (
     Bug("one tile at the right edge does not move back", "grid", MOVED_BIG,
         "min(nominal.n, s.N - BN)", "nominal.m == 640 ? nominal.n : min(nominal.n, s.N - BN)",
         (VALUE, OUTSIDE_C, READS, WRITES, ELSEWHERE)),
+    Bug("one tile of a ring is computed twice, another never", "grid", WGMMA_BIG,
+        "tile_of_block(s, number)", "tile_of_block(s, number == 1300 ? 1301 : number)", UNMADE, count=2),
     Bug("one product of thousands is stored in another's place", "grid", BATCH_BIG,
         "C += matrix * s.stride_c;", "C += (matrix == 1300 ? 1299 : matrix) * s.stride_c;", UNMADE),
 )  # fmt: skip

@@ -164,6 +164,10 @@ WGMMA_CUT = Subject(
 WGMMA_TURNS = Subject(
     "wgmma bf16 rc, sampled", Problem(1024, 1024, 576, types=Types.parse("bf16"), layout=Layout("r", "c")), family=WGMMA
 )
+WGMMA_BIG = Subject(
+    "wgmma bf16 rc, big, sampled", Problem(4096, 4096, 768, types=Types.parse("bf16"), layout=Layout("r", "c")),
+    (("BM", 128), ("BN", 64), ("CONSUMERS", 2)), WGMMA,
+)  # fmt: skip
 WGMMA_CR = Subject(
     "wgmma f16 cr, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
     (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
