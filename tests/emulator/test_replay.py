@@ -11,15 +11,19 @@ import pytest
 from gemmgen.kernel.families import FAMILIES
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.files import Store
+from gemmgen.verification.bugs import BUGS
 from gemmgen.verification.checks import REPLAY
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
+from gemmgen.verification.edits import EDITS
 from gemmgen.verification.replay import Replayer
+from gemmgen.verification.selfcheck import edited, plant
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify
 from gemmgen.verification.window import Window
@@ -87,7 +91,17 @@ def test_one_product_among_many_shows_in_the_bits_alone(emulator: EmulatorExecut
 
 
 def test_other_bits_fail_a_text_that_gemmgen_renders_and_others_where_asked(emulator: EmulatorExecutor) -> None:
-    edited = replace(SOURCES[SPLIT], text=SOURCES[SPLIT].text.replace("+ peer *", "+ (fixup.peers - 1 - peer) *"))
-    let_pass, told = (verify(emulator, edited, examples=16, largest=200, runs=1, bits=bits) for bits in (False, True))
+    turned = replace(SOURCES[SPLIT], text=SOURCES[SPLIT].text.replace("+ peer *", "+ (fixup.peers - 1 - peer) *"))
+    let_pass, told = (verify(emulator, turned, examples=16, largest=200, runs=1, bits=bits) for bits in (False, True))
     assert let_pass.passed and let_pass.replayed is not None and let_pass.replayed.equal < let_pass.replayed.elements
     assert told.failure is not None and told.failure.source == REPLAY and "planned 0x" in told.failure.reason
+
+
+def test_an_edited_text_keeps_what_its_compute_promises_about_sums(emulator: EmulatorExecutor) -> None:
+    limits = parse_arch("sm_90").limits
+    promised = next(bug for bug in BUGS if bug.name == "sums of two k tiles are added up")
+    right = next(edit for edit in EDITS if edit.name == "sums of half a k tile are added up")
+    sources = plant(promised, limits), edited(right, limits)
+    told, let_pass = (verify(emulator, one, examples=12, runs=1) for one in sources)
+    assert told.failure is not None and "added up after each 128 k" in told.failure.reason
+    assert let_pass.passed and let_pass.replayed is not None and let_pass.replayed.equal < let_pass.replayed.elements

@@ -13,7 +13,7 @@ PAIRS = "{{1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}, {0, 0}}"
 PIECES_BUGS = (
     # Pairs
     Bug("large products first", "order", WGMMA_PIECES, PAIRS, "{{0, 0}, {1, 0}, {0, 1}, {2, 0}, {0, 2}, {1, 1}}",
-        (PLANNED,), bits=True),
+        (PLANNED,)),
     Bug("the second pieces' products are left out", "missing product", WGMMA_PIECES, "{{1, 1}, {0, 2}",
         "{{2, 2}, {0, 2}", (VALUE,)),
     Bug("a piece of A in the place of another", "swapped index", WGMMA_PIECES, "{2, 0}, {0, 1}, {1, 0}",
@@ -26,17 +26,17 @@ PIECES_BUGS = (
         "for (int i = 1; i < PAIRS; ++i) {", (DEADLOCK,)),
     # Sums
     Bug("sums are added up at the end alone", "promotion", WGMMA_PIECES, "            promote(acc, totals);\n",
-        "            if (first + INTERVAL >= s.K) promote(acc, totals);\n", (PLANNED,), bits=True,
+        "            if (first + INTERVAL >= s.K) promote(acc, totals);\n", (PLANNED,),
         also=("64, i > 0, acc", "64, first + i > 0, acc")),
     Bug("sums of an interval are lost", "missing product", WGMMA_PIECES, "            promote(acc, totals);\n",
         "            if (first + INTERVAL >= s.K) promote(acc, totals);\n", (VALUE, NOT_INF, NOT_NAN)),
     Bug("an interval adds to the sums of the one before", "duplicated product", WGMMA_PIECES, "64, i > 0, acc",
         "64, first + i > 0, acc", (VALUE, NOT_INF, NOT_NAN)),
     Bug("intervals as long as two", "promotion", WGMMA_PIECES, "constexpr int INTERVAL = 128;",
-        "constexpr int INTERVAL = 256;", (PLANNED,), bits=True),
+        "constexpr int INTERVAL = 256;", (PLANNED,)),
     # Pieces
     Bug("the second piece is cut", "precision", WGMMA_PIECES, "const BF16 second(rest);",
-        "const BF16 second(__uint_as_float(__float_as_uint(rest) & 0xffff0000u));", (PLANNED,), bits=True),
+        "const BF16 second(__uint_as_float(__float_as_uint(rest) & 0xffff0000u));", (PLANNED,)),
     Bug("the third piece leaves what the second one has", "duplicated product", WGMMA_PIECES, "BF16(rest - second)",
         "BF16(rest)", (VALUE,)),
     Bug("lower pieces of Inf are not cleared", "special", WGMMA_PIECES,
@@ -47,7 +47,7 @@ PIECES_BUGS = (
     Bug("Inf is the largest number", "special", WGMMA_PIECES, "    if (!isfinite(x)) return {BF16(smallest)",
         "    if (isnan(x)) return {BF16(smallest)", (NOT_INF, NOT_NAN, VALUE)),
     Bug("a tiny number's first piece is 0", "denormal", WGMMA_PIECES,
-        "    if (first == 0.0f && x != 0.0f) first = BF16(smallest);\n", "", (PLANNED, VALUE, NOT_INF), bits=True),
+        "    if (first == 0.0f && x != 0.0f) first = BF16(smallest);\n", "", (PLANNED, VALUE, NOT_INF)),
     Bug("pieces as far apart as the operand's lines", "stride", WGMMA_PIECES,
         "const long long apart = static_cast<long long>(lines) * pitch;", "const long long apart = lines;",
         (VALUE, NOT_INF, NOT_NAN, Diagnosis("race", "data race on prepared_")), count=2),

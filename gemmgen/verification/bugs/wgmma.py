@@ -6,6 +6,7 @@ from gemmgen.verification.bugs.base import (
     DIVERGENCE,
     MISALIGNED,
     OUT_OF_ARRAY,
+    PLANNED,
     POISON,
     READS,
     TOO_SOON,
@@ -155,6 +156,13 @@ WGMMA_BUGS = (
         "                wgmma_wait<0>();  // for", "                wgmma_wait<1>();  // for", (IN_FLIGHT, UNDER_WAY)),
     Bug("an odd k tile is half of a pair", "missing product", WGMMA_TWO_SUMS, "/ BK % 2 == 1", "/ BK % 2 == 2",
         (DEADLOCK,)),
+    Bug("sums of two k tiles are added up", "promotion", WGMMA_PROMOTED, "        promote(acc, totals);\n",
+        """\
+        if (k / BK % 2 == 0 && k + BK < s.K) continue;
+        promote(acc, totals);
+        for (auto& sums : acc)
+            for (float& sum : sums) sum = 0.0f;
+""", (PLANNED,), also=("k > 0);", "true);")),
     Bug("the last k tile is not added up", "missing product", WGMMA_TWO_SUMS, "        promote(acc[1], totals);\n", "",
         (VALUE,)),
     # Consumers in turns

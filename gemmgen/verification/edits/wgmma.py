@@ -46,6 +46,26 @@ WGMMA_EDITS = (
     Edit("every thread of a consumer arrives", WGMMA_PROMOTED, (
         ("mbarrier_init(&shared.empty[stage], CONSUMERS)", "mbarrier_init(&shared.empty[stage], 128 * CONSUMERS)"),
         ("if (leads) mbarrier_arrive", "mbarrier_arrive"))),
+    Edit("sums of half a k tile are added up", WGMMA_PROMOTED, (
+        ("int first, Accumulators& acc) {", "int first, int half, Accumulators& acc) {"),
+        ("for (int k = 0; k < BK; k += K_STEP) {",
+            "for (int k = half * BK / 2; k < (half + 1) * BK / 2; k += K_STEP) {"),
+        ("k > 0);", "k > half * BK / 2);"),
+        ("""\
+        wgmma_fence();
+        multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+        wgmma_commit();
+        wgmma_wait<0>();
+""", """\
+        for (int half = 0; half < 2; ++half) {
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, half, acc);
+            wgmma_commit();
+            wgmma_wait<0>();
+            promote(acc, totals);
+        }
+"""),
+        ("whole warpgroup's\n        promote(acc, totals);\n", "whole warpgroup's\n"))),
     Edit("rows are staged side by side, at the price of bank conflicts", WGMMA_PROMOTED, (
         ("m % 8 * PITCH_C", "m % 8 * CN"),)),
     Edit("a lane's rows leave from the last to the first", WGMMA_PROMOTED, (
