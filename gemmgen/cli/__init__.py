@@ -76,7 +76,8 @@ def cli() -> None:
       gemmgen export NAME --to DIR     a folder that builds with nvcc and needs no gemmgen
 
     Without a GPU, kernels run in an emulator on the CPU and times are predicted; every figure says which.
-    Exit codes: 0 done, 1 the work failed, 2 wrong usage, 3 not judged here (verify, export), 130 interrupted.
+    Exit codes: 0 done, 1 the work failed, 2 wrong usage, 3 not judged here and 4 passed in part (verify, export),
+    130 interrupted.
     """
 
 

@@ -24,11 +24,11 @@ from gemmgen.cli.options import (
     recorded_arch_option,
     seed_option,
 )
-from gemmgen.cli.output import emit, judging
+from gemmgen.cli.output import IN_PART, emit, judging
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.verify import show_pass, show_unconfined, show_verdict
 from gemmgen.cli.reports.words import bold
-from gemmgen.cli.verify import exit_code, reproduction
+from gemmgen.cli.verify import exit_code, passed_in_part, reproduction
 from gemmgen.run.target import DeviceChoice, compile_target
 
 
@@ -71,8 +71,8 @@ def command(
     exports stay, and the same kernel is replaced; nothing else is. --arch auto is the architecture that
     the kernel's JSON names, unless the kernel was edited.
 
-    Exit codes: 0 exported, 1 a kernel is wrong or the files cannot be written, 2 wrong usage, 3 not judged here: see
-    `gemmgen verify --help`.
+    Exit codes: 0 exported, 1 a kernel is wrong or the files cannot be written, 2 wrong usage, 3 not judged here,
+    4 exported and passed in part: see `gemmgen verify --help`.
     """
     several = len(kernels) > 1
     if several and own_name is not None:
@@ -109,6 +109,12 @@ def command(
         lambda: {"kernels": documents} if several else documents[0],
         lambda console: _show(console, exported),
     )
+    if any(map(_in_part, exported)):
+        ctx.exit(IN_PART)
+
+
+def _in_part(exported: Exported) -> bool:
+    return exported.verdict is not None and passed_in_part(exported.kernel.source, exported.verdict)
 
 
 def _document(exported: Exported) -> Document:
@@ -130,6 +136,6 @@ def _show(console: Console, exported: Sequence[Exported]) -> None:
         if one.verdict is None:
             console.print(bold("not verified"), ": the certificate says so", sep="")
         else:
-            show_pass(console, one.verdict)
+            show_pass(console, one.verdict, _in_part(one))
         show_unconfined(console, one.unconfined)
     console.print(*dict.fromkeys(path for one in exported for path in one.files), sep="\n", soft_wrap=True)

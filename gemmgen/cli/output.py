@@ -21,7 +21,7 @@ from gemmgen.support.printable import printable
 if TYPE_CHECKING:
     from rich.console import Console  # imported by what prints: --help and --json do without
 
-DONE, FAILED, WRONG_USAGE, NOT_JUDGED, INTERRUPTED = 0, 1, 2, 3, 130  # exit codes
+DONE, FAILED, WRONG_USAGE, NOT_JUDGED, IN_PART, INTERRUPTED = 0, 1, 2, 3, 4, 130  # exit codes
 PLAIN_WIDTH = 140  # columns where output goes to a file or a pipe
 INTERRUPTED_MESSAGE = (
     "interrupted. What was compiled, verified and measured is kept: the same command resumes from there"

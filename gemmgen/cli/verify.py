@@ -26,10 +26,11 @@ from gemmgen.artifacts.records import cuda_document, kernel_document, verdict_do
 from gemmgen.benchmark.explain import Explanation
 from gemmgen.cli.named import named
 from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
-from gemmgen.cli.output import DONE, FAILED, NOT_JUDGED, emit, judging
+from gemmgen.cli.output import DONE, FAILED, IN_PART, NOT_JUDGED, emit, judging
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
 from gemmgen.cli.reports.verify import coverage_words, show_expected, show_unconfined, show_verdict
+from gemmgen.kernel.again import is_rendered
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.target import DeviceChoice, Target, open_target
@@ -117,10 +118,11 @@ def command(
 
     The emulator counts which lines and branch outcomes of the text ran. PASS names those that never did; with
     --require-coverage they fail the kernel. Outcomes do not count that the compiler finds impossible, or that the plan
-    of a kernel as gemmgen renders it rules out: PASS says why.
+    of a kernel as gemmgen renders it rules out: PASS says why. A text that was edited has PASSED IN PART, where
+    something of it never ran.
 
     Exit codes: 0 PASS, 1 FAIL, 2 wrong usage, 3 not judged here: by all that was run, or as this machine lacks a C++
-    compiler, say, memory for the problem, or the GPU that is asked for.
+    compiler, say, memory for the problem, or the GPU that is asked for; 4 passed in part.
 
     --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of launches
     that are too large for that only the first blocks run. A finding fails the kernel, and names the line of the .cu.
@@ -156,6 +158,7 @@ def command(
         unconfined = target.executor.unconfined
     if require_coverage:
         verdict = covered(verdict)
+    in_part = passed_in_part(found.alone.source, verdict)
     again = reproduction(found, verdict, examples, out)
     expected = _expected(found) if found.edited and verdict.passed else None
     document = {
@@ -163,6 +166,7 @@ def command(
         "only_promised": list(found.only_promised),
         "launch_is_wrong": found.launch_is_wrong,
         "verification": verdict_document(verdict),
+        "in_part": in_part,
         "unconfined": [*unconfined],
         "reproduce": again,
         "cuda_compiler": cuda_document(cuda),
@@ -171,19 +175,25 @@ def command(
     }
 
     def show(console: Console) -> None:
-        show_verdict(console, found, verdict, again, cuda, hidden)
+        show_verdict(console, found, verdict, again, cuda, hidden, in_part)
         if expected is not None:
             show_expected(console, expected)
         show_unconfined(console, unconfined)
 
     emit(as_json, lambda: document, show)
-    ctx.exit(exit_code(verdict, hidden))
+    ctx.exit(exit_code(verdict, hidden, in_part))
 
 
-def exit_code(verdict: Verdict, hidden: Sequence[Conditional] = ()) -> int:
+def passed_in_part(source: KernelSource, verdict: Verdict) -> bool:
+    """Whether a text passed that is not what gemmgen renders, and some of it never ran, as far as that was counted."""
+    never_ran = verdict.passed and verdict.coverage is not None and not verdict.coverage.complete
+    return never_ran and not is_rendered(source, source.arch)
+
+
+def exit_code(verdict: Verdict, hidden: Sequence[Conditional] = (), in_part: bool = False) -> int:
     """Of a command whose work was to reach `verdict`, which says nothing of the lines that are `hidden` from it."""
     if verdict.failure is None:
-        return NOT_JUDGED if hidden else DONE
+        return NOT_JUDGED if hidden else IN_PART if in_part else DONE
     return NOT_JUDGED if verdict.failure.kind == "unjudged" else FAILED
 
 

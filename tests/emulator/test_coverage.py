@@ -10,14 +10,17 @@ import pytest
 
 from gemmgen.artifacts.kernelfile import read_kernel
 from gemmgen.cli import main
+from gemmgen.cli.verify import passed_in_part
 from gemmgen.kernel.families import MMA, NAIVE, SIMT, WGMMA
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
+from gemmgen.run.coverage import Coverage, Untaken
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.support.errors import Failure
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.verifier import verify
+from gemmgen.verification.verifier import Verdict, verify
 
 PROBLEM = Problem(None, None, None)
 SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
@@ -151,12 +154,25 @@ def test_the_command_fails_what_never_ran(tmp_path, shared_cache, monkeypatch, c
     source, first = edited("    if (alpha == 77.0f) return;", read_kernel(path).source)
     path.write_text(source.text)
     never = f"line {first}: `alpha == 77.0f` was never true"
-    assert main(words) == 0
-    assert f"branches taken; never ran: {never}" in capsys.readouterr().out
+    assert main(words) == 4
+    shown = capsys.readouterr().out
+    assert "PASSED IN PART" in shown and f"branches taken; never ran: {never}" in shown
     assert main([*words, "--require-coverage"]) == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert "FAIL uncovered" in shown and never in shown and "--examples 3 --require-coverage" in shown
-    assert main([*words, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["verification"]["coverage"]
+    assert main([*words, "--json"]) == 4
+    document = json.loads(capsys.readouterr().out)
+    found = document["verification"]["coverage"]
+    assert document["in_part"] is True
     assert found["untaken"] == [{"line": first, "text": "alpha == 77.0f", "outcome": True}]
     assert found["taken"] == found["branches"] - 1 and found["lines"] == []
+
+
+def test_only_an_edited_text_passes_in_part():
+    missing = Coverage(branches=2, untaken=(Untaken(1, "k < K", True),), lines=())
+    verdict = Verdict("emulator", examples=1, seed=0, worst=0.0, coverage=missing)
+    assert not passed_in_part(SOURCE, verdict)
+    added = replace(SOURCE, text=f"{SOURCE.text}// edited\n")
+    assert passed_in_part(added, verdict)
+    assert not passed_in_part(added, replace(verdict, coverage=replace(missing, untaken=())))
+    assert not passed_in_part(added, replace(verdict, failure=Failure("wrong", "off", "verifier")))

@@ -31,14 +31,18 @@ def show_verdict(
     again: str,
     cuda: CudaCheck | None = None,
     hidden: Sequence[Conditional] = (),
+    in_part: bool = False,
 ) -> None:
-    """PASS, FAIL or NOT JUDGED, and what is behind it. The emulator does not see the lines that are `hidden`."""
+    """PASS, FAIL or NOT JUDGED, and what is behind it. The emulator does not see the lines that are `hidden`.
+
+    in_part  it passed, and some of the text never ran: no PASS
+    """
     origin = "rendered from its name" if kernel.path is None else f"{kernel.path}"
     edited = ", edited by hand since its JSON was written" if kernel.edited else ""
     console.print(f"{origin}{edited}", soft_wrap=True)
     show_hidden(console, hidden)
     if verdict.failure is None:
-        show_pass(console, verdict)
+        show_pass(console, verdict, in_part)
     elif verdict.failure.kind == "unjudged":
         _show_unjudged(console, verdict.failure)
     else:
@@ -72,9 +76,11 @@ def show_hidden(console: Console, hidden: Sequence[Conditional]) -> None:
         console.print(bold("NOT JUDGED"), f"{lines}: {OTHERWISE}", sep="  ")
 
 
-def show_pass(console: Console, verdict: Verdict) -> None:
+def show_pass(console: Console, verdict: Verdict, in_part: bool = False) -> None:
     """How much was tried, and how far off it was."""
-    console.print(good("PASS"), f"{_tried(verdict)}, seed {verdict.seed}", sep="  ")
+    console.print(
+        bold("PASSED IN PART") if in_part else good("PASS"), f"{_tried(verdict)}, seed {verdict.seed}", sep="  "
+    )
     console.print(
         f"      integers exact; random data off by at most {figure(verdict.worst)} of the error bound of its element"
     )
