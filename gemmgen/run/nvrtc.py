@@ -188,8 +188,8 @@ def _compile(text: str, flags: tuple[str, ...], *, ptx: bool = False) -> tuple[b
     _, program = nvrtc.nvrtcCreateProgram(text.encode(), PROGRAM.encode(), 0, [], [])
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-        said = _output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0")
-        log = said[:MOST_LOG_BYTES].decode(errors="replace")
+        said = _output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)[:MOST_LOG_BYTES]
+        log = said.replace(b"\0", b"\n").decode(errors="replace").strip()  # ptxas ends each of its lines so
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             full = status == nvrtc.nvrtcResult.NVRTC_ERROR_OUT_OF_MEMORY
             raise CandidateFailed(_failure(_first_error(log) or status.name, "unjudged" if full else "compile"))
@@ -219,5 +219,8 @@ def _failure(error: str, kind: FailureKind) -> Failure:
 
 
 def _first_error(log: str) -> str | None:
-    line = re.search(r"^.*\berror\b.*$", log, re.MULTILINE)
-    return None if line is None else line[0].strip()
+    """The first line that calls itself an error, else the last one; None of an empty log."""
+    line = re.search(r"^.*\b(error|fatal)\b.*$", log, re.MULTILINE)
+    if line is not None:
+        return line[0].strip()
+    return log.splitlines()[-1] if log else None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 TEXT = "text"  # the source of what is said of a text that nobody has compiled
+MEMORY = "memory"  # and of what a machine has no memory for
 FailureKind = Literal[
     "rejected",
     "compile",

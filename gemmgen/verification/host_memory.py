@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
-from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.errors import MEMORY, CandidateFailed, Failure
 
 INPUT_COPIES = 4  # of A and B: the draw, storage, a guarded copy, the reference's own
 OUTPUT_COPIES = 8  # of C: the same, result and reference
@@ -36,7 +36,7 @@ def require_memory(problem: Problem) -> None:
             f"{problem} is too large to verify here: operands and reference need at least "
             f"{needed / GB:.0f} GB, and this machine has {present / GB:.0f} GB"
         )
-        raise CandidateFailed(Failure("unavailable", reason, "memory"))
+        raise CandidateFailed(Failure("unavailable", reason, MEMORY))
 
 
 def installed_bytes() -> int | None:

@@ -83,7 +83,8 @@ class EmulatorExecutor:
 
         Raises CandidateFailed: compile, or unjudged, where the interpreter lacks what the kernel uses.
         """
-        program = Program(source.name, self._ptx.ptx(source, self.store), instruction_table(parse_arch(source.arch)))
+        arch = parse_arch(source.arch)
+        program = Program(source.name, self._ptx.ptx(source, self.store), instruction_table(arch), arch)
         executable = interpreter(self._compiler, self.store)
         kernel = EmulatedKernel(source, program, executable, self.timeout)
         try:

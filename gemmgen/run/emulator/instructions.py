@@ -12,6 +12,7 @@ computes half of its columns alike. An opcode that has no line is not emulated.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gemmgen.problem.device import Arch
@@ -30,6 +31,15 @@ def instruction_table(arch: Arch) -> str:
 def instructions(arch: Arch) -> dict[str, Mma | Wgmma]:
     """The instructions by opcode. A wmma stands for the mma.sync that computes half of its columns."""
     return {opcode: one for opcode, one in _all() if one.why_not(arch) is None}
+
+
+def why_lacking(ptx: str, arch: Arch) -> str | None:
+    """Which matrix instruction of `ptx` it is that `arch` has not, and why; None where there is none that is known."""
+    for opcode, one in _all():
+        why = one.why_not(arch)
+        if why is not None and re.search(rf"{re.escape(opcode)}(?![.\w])", ptx):
+            return why
+    return None
 
 
 def _all() -> Iterator[tuple[str, Mma | Wgmma]]:

@@ -12,19 +12,23 @@ import sys
 import time
 from dataclasses import dataclass
 
+from gemmgen.problem.device import Arch
 from gemmgen.run.arguments import Argument, packed
 from gemmgen.run.emulator.arena import ArenaLayout, Placement
-from gemmgen.run.emulator.failures import failed
-from gemmgen.support.errors import CandidateFailed, FailureKind
+from gemmgen.run.emulator.failures import EMULATOR, failed
+from gemmgen.run.emulator.instructions import why_lacking
+from gemmgen.support.errors import MEMORY, CandidateFailed, FailureKind
 from gemmgen.support.lifeline import Handle, Lifeline
 
 PATIENCE = 6  # times the limit of processor time that a launch may take, on a busy machine
 GRACE = 2.0  # seconds that a process has to report its own time-out
+ROOM = "room"  # the machine has no memory, or no addresses, for what was asked
 KINDS: dict[str, FailureKind] = {  # all others are a crash
     "launch": "launch",
     "timeout": "timeout",
     "race": "race",
     "unjudged": "unjudged",
+    ROOM: "unjudged",
 }
 GUARDS = {"landlock": "no Landlock (any file can be read)", "seccomp": "no seccomp (any system call can be made)"}
 LENGTH = struct.Struct("<I")
@@ -41,11 +45,13 @@ class Program:
     name   of the .cu, for messages
     ptx    what NVRTC made of its text
     table  how its architecture's tensor-core instructions compute: a line each
+    arch   which says why it lacks others; None where nobody asks
     """
 
     name: str
     ptx: str
     table: str
+    arch: Arch | None = None
 
     def pack(self) -> bytes:
         """As main.cpp reads it."""
@@ -165,6 +171,10 @@ class Server:
             sys.stdout.write(printed)
             sys.stdout.flush()
 
+    def end(self) -> None:
+        """End the process: the next launch begins with variables as the program has them."""
+        self._kill()
+
     def close(self) -> None:
         self._kill()
         if self._executable >= 0:
@@ -189,7 +199,11 @@ class Server:
             return text
         if kind.endswith(LAST):
             self._kill()
-        raise failed(KINDS.get(kind.removesuffix(LAST), "crash"), text)
+        kind = kind.removesuffix(LAST)
+        arch = self._program.arch if kind == "unjudged" else None
+        lacks = None if arch is None else why_lacking(self._program.ptx, arch)
+        text = text if lacks is None else f"{text}: {lacks}"
+        raise failed(KINDS.get(kind, "crash"), text, MEMORY if kind == ROOM else EMULATOR)
 
     def _kill(self) -> None:
         if self._process is not None:

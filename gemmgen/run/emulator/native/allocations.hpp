@@ -180,11 +180,11 @@ static_assert(sizeof(Placement) == 144, "the driver packs as many bytes: Placeme
 class Reservation {
  public:
   Reservation() = default;
-  // Throws Failure: unjudged, with the `name` of the operand that spans so much.
+  // Throws Failure: room, with the `name` of the operand that spans so much.
   Reservation(const std::string& name, uint64_t bytes) : bytes_(bytes) {
     void* const found = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (found == MAP_FAILED)
-      fail("unjudged", "this machine has no room for the %zu bytes that %s spans: %s", std::size_t(bytes), name.c_str(),
+      fail("room", "this machine has no room for the %zu bytes that %s spans: %s", std::size_t(bytes), name.c_str(),
            std::strerror(errno));
     start_ = reinterpret_cast<uint64_t>(found);
   }
@@ -206,7 +206,7 @@ class Reservation {
     const int kind = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
     const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
     if (mmap(reinterpret_cast<void*>(address), bytes, protection, kind | MAP_FIXED, file, off_t(offset)) == MAP_FAILED)
-      fail("unjudged", "the emulator cannot map %zu bytes: %s", std::size_t(bytes), std::strerror(errno));
+      fail("room", "the emulator cannot map %zu bytes: %s", std::size_t(bytes), std::strerror(errno));
   }
 
  private:
@@ -242,7 +242,7 @@ class Allocations {
   Allocations() = default;
   // Maps what `placements` say of `file`. For `products` of a batch of pointers the file has at `matrices_offset` where each
   // product's matrix starts, in bytes from the operand's first, for each operand with an array in turn. By an even `seed`
-  // arrays touch the band above them, by an odd one that below. Throws Failure: unjudged.
+  // arrays touch the band above them, by an odd one that below. Throws Failure: room.
   Allocations(const std::vector<Placement>& placements, int file, uint64_t seed, uint64_t products, uint64_t matrices_offset) {
     all_.reserve(placements.size());
     for (const Placement& place : placements) all_.push_back(mapped(place, file));

@@ -10,7 +10,7 @@
 
 namespace gemmgen {
 
-// kind    "launch", "crash", "race", "timeout" or "unjudged"
+// kind    "launch", "crash", "race", "timeout", "unjudged", or "room": the machine has no memory or addresses for it
 // reason  one sentence for a person
 struct Failure : std::exception {
   std::string kind;

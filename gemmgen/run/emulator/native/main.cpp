@@ -173,7 +173,7 @@ bool answer(const std::string& last, Work work) {
   } catch (const Failure& failure) {
     reply(failure.kind + last, failure.reason);
   } catch (const std::bad_alloc&) {
-    reply("unjudged" + last, "the interpreter has not enough memory");
+    reply("room" + last, "the interpreter has not enough memory");
   } catch (const std::exception& error) {
     reply("unjudged" + last, std::string("the interpreter itself failed: ") + error.what());
   }
