@@ -12,7 +12,7 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.operands import is_amax
 from gemmgen.run.executor import Floats, LoadedKernel, Operands
 from gemmgen.run.turns import grid_of, tiles_in_turns, turns_of
-from gemmgen.support.errors import Failure
+from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.verification.comparison import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
@@ -29,6 +29,8 @@ THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
 # Of bytes that stand in C to see what is written: no NaN, which results may be, and none of 0x7F, 0x80, 0 and 0xFF,
 # which saturated results are.
 POISON = 0xA5
+WHOLE_COST = 5e9  # of a run of all blocks where samples are not what they should be: some seconds
+OWN_TILES = "tiles"  # the source of what is not judged as a kernel numbers its tiles itself
 REPLAY = "replay"  # the source of what is not as planned
 
 
@@ -38,6 +40,13 @@ class Wrong(Exception):
     def __init__(self, situation: Situation, failure: Failure, mismatch: Mismatch | None) -> None:
         super().__init__(f"{situation}: {failure.reason}")
         self.situation, self.failure, self.mismatch = situation, failure, mismatch
+
+
+class Misplaced(Wrong):
+    """Blocks have not computed the tiles of their numbers: wrong, unless the kernel numbers its tiles itself."""
+
+    def __init__(self, situation: Situation, reason: str) -> None:
+        super().__init__(situation, Failure("wrong", reason, "verifier"), None)
 
 
 Mask = npt.NDArray[np.bool_]
@@ -55,12 +64,43 @@ def check(
     `seen` carries what samples showed from one situation to the next: two blocks that write the same tile, while
     another stays unwritten, are seldom in one sample.
 
-    Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to the end).
+    Where blocks of a sample have not computed the tiles of their numbers, and all blocks are right, the kernel numbers
+    its tiles itself, and samples show which these are.
+
+    Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to the end; or unjudged,
+    where a few blocks do the work of all).
     """
     operands, tally = make_operands(situation), tally or DomainTally()
-    if not runs_whole(kernel, situation):
-        return _check_sample(kernel, situation, operands, {} if seen is None else seen, tally)
-    return check_whole(kernel, situation, operands, tally)
+    if runs_whole(kernel, situation):
+        return check_whole(kernel, situation, operands, tally)
+    seen = {} if seen is None else seen
+    try:
+        return _check_sample(kernel, situation, operands, seen, tally)
+    except Misplaced:
+        if not tally.numbered or not _is_right_whole(kernel, situation, tally):
+            raise
+    tally.numbered = False
+    try:
+        return _check_sample(kernel, situation, operands, seen, tally)
+    except CandidateFailed as error:
+        if error.failure.kind != "timeout":
+            raise
+        raise CandidateFailed(Failure("unjudged", f"{situation}: {error.failure.reason}", OWN_TILES)) from error
+
+
+def _is_right_whole(kernel: LoadedKernel, situation: Situation, tally: DomainTally) -> bool:
+    """Whether all blocks are right together: here, or at a smaller K where that takes long."""
+    if launch_cost(situation.case, kernel.source.launch) > WHOLE_COST:
+        return tally.right_at_small_k(situation)
+    added = replace(
+        situation, case=replace(situation.case, alpha=1.0, beta=1.0), data="exact"
+    )  # C shows what is computed twice
+    try:
+        for one in (situation, added):
+            check_whole(kernel, one, make_operands(one), DomainTally())
+    except (Wrong, CandidateFailed):
+        return False
+    return True
 
 
 def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, tally: DomainTally) -> float:
@@ -216,15 +256,15 @@ def check_tiles(
     numbers = launch.tiles_of(case, blocks).tolist()
     chosen: list[int] = np.random.default_rng(situation.seed).permutation(blocks).tolist()
     written = tiles_written(kernel, situation, operands, chosen)
-    if len(written) != len(numbers):
-        reason = f"blocks {chosen} write {len(written)} tiles of C, not {len(numbers)}"
-        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
+    if not written or (len(written) != len(numbers) and tally.numbered):
+        raise Misplaced(situation, f"blocks {chosen} write {len(written)} tiles of C, not {len(numbers)}")
     all_numbers, all_tiles = seen.setdefault((case.m, case.n, case.batch), (set(), set()))
     all_numbers.update(numbers)
     all_tiles.update(written)
-    if len(all_tiles) != len(all_numbers):
+    if len(all_tiles) != len(all_numbers) and tally.numbered:
         reason = f"the blocks of {len(all_numbers)} tiles write {len(all_tiles)} tiles of C: some write the same"
-        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
+        reason += ", of this and other samples" if len(all_numbers) > len(numbers) else ""
+        raise Misplaced(situation, reason)
     worst = 0.0
     for name in case.written:
         result = kernel.run(case, operands, seed=situation.seed, blocks=chosen, watch=name == "C", output=name)
@@ -253,7 +293,7 @@ def _require_inside(
     if outside.any():
         place = "".join(f"[{index}]" for index in np.argwhere(outside)[0])
         reason = f"blocks {blocks} write {output}{place}, outside of the tiles that they write with beta = 0"
-        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
+        raise Misplaced(situation, reason)
 
 
 def tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,6 +53,7 @@ class Domain:
     no_grid          why not every block did
     ring             how much of C was right in the ring of integers: see gemmgen.verification.ring
     no_ring          why none was
+    numbered         blocks of samples computed the tiles of their numbers; else the kernel numbers its tiles itself
     """
 
     shapes: int
@@ -76,6 +77,7 @@ class Domain:
     no_grid: str | None = None
     ring: str | None = None
     no_ring: str | None = None
+    numbered: bool = True
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,9 @@ class DomainTally:
         self.no_grid: str | None = None
         self.ring: str | None = None
         self.no_ring: str | None = None
+        self.numbered = True
+        # Whether all blocks are right at a smaller K, where that can be tried.
+        self.right_at_small_k: Callable[[Situation], bool] = lambda _: False
 
     def replayed(self, situation: Situation, result: Floats, window: Window) -> str | None:
         """C has been computed inside `window`. Returns what of it is not as planned, where that is wrong."""
@@ -194,6 +199,7 @@ class DomainTally:
             no_grid=self.no_grid,
             ring=self.ring,
             no_ring=self.no_ring,
+            numbered=self.numbered,
         )
 
     def errors(self) -> Errors | None:

@@ -147,7 +147,7 @@ def check_tail(kernel: LoadedKernel, tail: Tail, tally: DomainTally) -> float:
     if not all(one.is_end(tail.situation.case, tail.far) for one in kernel.source.launch.prepares):
         tally.no_extent = f"copies of several matrices have no common end along {tail.size}"
         return 0.0
-    window = _window(kernel, tail)
+    window = _window(kernel, tail) if tally.numbered else None
     if window is None:
         tally.no_extent = f"the last blocks of a grid do not compute the end of C along {tail.size}"
         return 0.0

@@ -18,7 +18,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.coverage import Coverage
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.brief import brief
-from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.errors import MEMORY, CandidateFailed, Failure
 from gemmgen.support.html import shown_as
 from gemmgen.verification.checks import Seen, Wrong, check, check_apart, cost_with_edges, runs_whole
 from gemmgen.verification.comparison import Mismatch
@@ -51,7 +51,7 @@ from gemmgen.verification.situation import (
     without_scale,
 )
 from gemmgen.verification.tails import Tail, check_tail, tails
-from gemmgen.verification.whole_grid import check_grid, grid_situation
+from gemmgen.verification.whole_grid import check_grid, grid_situation, right_at_small_k
 
 DEFAULT_EXAMPLES = 100  # situations of `gemmgen verify` and of a certificate
 THOROUGH = 20  # from so many examples on, sizes that take long are among them
@@ -165,6 +165,7 @@ def verify(
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
     replayer = Replayer(source, executor=executor.name, strict=bits)
     tested = _Property(kernel, replayer, on_example, shrink_seconds, largest)
+    tested.tally.right_at_small_k = partial(right_at_small_k, executor, source)
     try:
         thorough = kernel.runs_apart and examples >= THOROUGH
         apart = apart_situations(source) if thorough else []
@@ -190,7 +191,7 @@ def verify(
         wrong = tested.found
         assert wrong is not None
         found = Verdict(executor.name, tested.examples, seed, np.inf, wrong.failure, wrong.situation, wrong.mismatch)
-        depends = tested.after_launches and _passes_alone(executor, source, wrong)
+        depends = tested.after_launches and _passes_alone(executor, source, wrong, tested.seen)
         return replace(
             found,
             sampled=tested.sampled,
@@ -206,13 +207,13 @@ def verify(
     return replace(ran, replayed=replayer.replayed)
 
 
-def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong) -> bool:
-    """Whether what failed passes as the first launch of a process."""
+def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong, seen: Seen) -> bool:
+    """Whether what failed passes as the first launch of a process, beside what samples before it have `seen`."""
     if wrong.failure.kind in ("timeout", "nondeterministic"):
         return False
     kernel = executor.load(source)
     try:
-        check(kernel, wrong.situation)
+        check(kernel, wrong.situation, seen)
     except (Wrong, CandidateFailed):
         return False
     finally:
@@ -341,7 +342,7 @@ class _Property:
         try:
             self.worst = max(self.worst, check_far(self.kernel, situation, tally=self.tally))
         except CandidateFailed as error:
-            if error.failure.kind == "unjudged":
+            if error.failure.kind == "unjudged" and error.failure.source == MEMORY:
                 self.examples -= 1
                 self.tally.no_extent = error.failure.reason
                 return

@@ -26,7 +26,7 @@ from gemmgen.problem.case import Case
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.run.turns import TURNS, grid_of, tiles_in_turns
 from gemmgen.support.errors import CandidateFailed
-from gemmgen.verification.checks import Mask, check_tiles, check_whole, elements_written, launch_cost, tiles_of
+from gemmgen.verification.checks import Mask, Wrong, check_tiles, check_whole, elements_written, launch_cost, tiles_of
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
@@ -99,15 +99,7 @@ def _require_room(case: Case) -> None:
 
 def _check_short(executor: Executor, kernel: LoadedKernel, whole: Situation) -> Grid:
     case, launch = whole.case, kernel.source.launch
-    short = shortened(kernel.source, int(SHORT_FLOPS * case.k / max(case.flops, 1)))
-    if short is None:
-        raise Unjudged("its text is no kernel for a smaller K")
-    sizes = {name: getattr(case, name) for name in ("m", "n", "batch")}
-    situation = Situation(short.problem.case(**sizes, beta=1.0), "exact", seed=1)
-    try:
-        shorter = executor.load(short)
-    except CandidateFailed as error:
-        raise Unjudged(f"with K = {short.problem.k} in its text it is none: {error.failure.reason}") from error
+    shorter, situation = _load_short(executor, kernel.source, case)
     try:
         suspects = _suspects(shorter, situation)
     finally:
@@ -118,10 +110,41 @@ def _check_short(executor: Executor, kernel: LoadedKernel, whole: Situation) -> 
         if launch.persistent:  # the tile before it in its block may be what counts
             in_turns = tiles_in_turns(launch, case, suspects[:1], grid_of(launch, case, min(TURNS)))
             check_tiles(kernel, whole, own, in_turns, {}, seen)
-        raise Unjudged(f"with K = {short.problem.k} in its text it is wrong, and on the same tiles at its own K right")
+        raise Unjudged(f"with K = {situation.case.k} in its text it is wrong, and on the same tiles at its own K right")
     ends = _ends(launch, case)
     check_tiles(kernel, whole, own, ends, {}, seen)
     return Grid(launch.blocks(case), situation.case.k, len(ends))
+
+
+def _load_short(executor: Executor, source: KernelSource, case: Case) -> tuple[LoadedKernel, Situation]:
+    """The kernel for a smaller K, and a situation with the other sizes of `case`. Raises Unjudged."""
+    short = shortened(source, int(SHORT_FLOPS * case.k / max(case.flops, 1)))
+    if short is None:
+        raise Unjudged("its text is no kernel for a smaller K")
+    sizes = {
+        name: getattr(case, name) for name in ("m", "n", "batch") if source.problem.sizes.get(name.upper()) is None
+    }
+    situation = Situation(short.problem.case(**sizes, beta=1.0), "exact", seed=1)
+    try:
+        return executor.load(short), situation
+    except CandidateFailed as error:
+        raise Unjudged(f"with K = {short.problem.k} in its text it is none: {error.failure.reason}") from error
+
+
+def right_at_small_k(executor: Executor, source: KernelSource, situation: Situation) -> bool:
+    """Whether all blocks are right together at a smaller K."""
+    try:
+        _require_room(situation.case)
+        kernel, short = _load_short(executor, source, situation.case)
+    except Unjudged:
+        return False
+    try:
+        check_whole(kernel, short, make_operands(short), DomainTally())
+    except (Wrong, CandidateFailed):
+        return False
+    finally:
+        kernel.close()
+    return True
 
 
 def _ends(launch: Launch, case: Case) -> Numbers:

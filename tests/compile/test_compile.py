@@ -148,6 +148,11 @@ def test_entry_of_another_format_is_compiled_again(store: Store) -> None:
     [
         (NAIVE.replace("float sum", "flaot sum"), "sm_90", 'identifier "flaot" is undefined'),
         (NAIVE.replace("row[64]", "row[65536]"), "sm_90", "too much shared data"),
+        (
+            f"extern __device__ int g();\n{NAIVE}".replace("row[64]", "row[64]; row[0] = g()"),
+            "sm_90",
+            "Unresolved extern",
+        ),
         (NAIVE, "sm_999", "unknown architecture 'sm_999'"),
         (NAIVE, "volta", "unknown architecture 'volta'"),
     ],
@@ -157,7 +162,7 @@ def test_failure_has_the_first_error(store: Store, text: str, arch: str, reason:
         compile_kernel(source_of(text), arch, store)
     assert caught.value.failure.kind == "compile"
     assert reason in caught.value.failure.reason
-    assert "\n" not in caught.value.failure.reason
+    assert caught.value.failure.reason.isprintable()
 
 
 def test_log_without_resource_usage_is_no_success(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

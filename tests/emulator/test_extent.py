@@ -17,7 +17,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.arena import ArenaLayout
-from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.errors import MEMORY, CandidateFailed, Failure
 from gemmgen.verification.checks import Wrong, check_apart
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
@@ -248,3 +248,19 @@ def test_the_end_of_rows_in_pieces_is_not_judged(emulator: EmulatorExecutor) -> 
     assert check_tail(kernel, tail, tally) == 0
     assert tally.no_extent == "copies of several matrices have no common end along M"
     kernel.close()
+
+
+@pytest.mark.parametrize("source", [MEMORY, "emulator"])
+def test_missing_room_alone_is_excused(
+    source: str, emulator: EmulatorExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> float:
+        raise CandidateFailed(Failure("unjudged", "it cannot", source))
+
+    monkeypatch.setattr("gemmgen.verification.verifier.check_apart", refuse)
+    verdict = verify(emulator, SOURCE, examples=20, runs=1)
+    assert verdict.passed == (source == MEMORY)
+    if verdict.failure is None:
+        assert verdict.domain is not None and verdict.domain.no_extent == "it cannot"
+    else:
+        assert verdict.failure.kind == "unjudged"

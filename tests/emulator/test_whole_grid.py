@@ -10,13 +10,18 @@ import pytest
 from gemmgen.kernel.families import BATCHED_MMA, NAIVE, SIMT, WGMMA
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.errors import CandidateFailed
+from gemmgen.verification import selfcheck
+from gemmgen.verification.bugs import BUGS
 from gemmgen.verification.checks import Wrong
 from gemmgen.verification.domain import DomainTally
+from gemmgen.verification.edits import EDITS
 from gemmgen.verification.shortened import shortened
+from gemmgen.verification.verifier import verify
 from gemmgen.verification.whole_grid import check_grid, grid_situation
 
 PROBLEM = Problem(512, 512, 1024, lda=1040)
@@ -129,3 +134,16 @@ def test_who_counts_on_k_may_be_right(emulator: EmulatorExecutor) -> None:
     tally = tried(emulator, edited("k < s.K", "k < 1024"))
     assert tally.grid is None
     assert tally.no_grid == "with K = 16 in its text it is wrong, and on the same tiles at its own K right"
+
+
+def test_a_kernel_may_number_its_tiles_itself(emulator: EmulatorExecutor) -> None:
+    limits = parse_arch("sm_90").limits
+    right = next(edit for edit in EDITS if edit.name == "tiles in the order in which blocks come, sampled")
+    wrong = next(bug for bug in BUGS if bug.name == "a tile is taken twice, another never")
+    passed, failed = (
+        verify(emulator, one, examples=6, runs=1, shrink=False)
+        for one in (selfcheck.edited(right, limits), selfcheck.plant(wrong, limits))
+    )
+    assert passed.failure is None and passed.domain is not None and not passed.domain.numbered
+    assert failed.failure is not None and "some write the same, of this and other samples" in failed.failure.reason
+    assert not failed.depends

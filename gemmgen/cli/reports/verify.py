@@ -11,9 +11,9 @@ from gemmgen.benchmark.explain import Explanation
 from gemmgen.cli.reports.words import bad, bold, facts, figure, good
 from gemmgen.kernel.conditionals import OTHERWISE, Conditional
 from gemmgen.run.coverage import Coverage
-from gemmgen.support.errors import Failure
+from gemmgen.support.errors import MEMORY, Failure
 from gemmgen.support.words import plural
-from gemmgen.verification.checks import SAMPLE_TILES
+from gemmgen.verification.checks import OWN_TILES, SAMPLE_TILES
 from gemmgen.verification.domain import Domain
 from gemmgen.verification.replay import Replayed
 from gemmgen.verification.sanitizers.tool import SanitizerResult
@@ -115,6 +115,8 @@ def _reach_words(domain: Domain) -> Iterator[str]:
         yield domain.ring
     if domain.no_ring is not None:
         yield f"not judged in the ring of integers: {domain.no_ring}"
+    if not domain.numbered:
+        yield "not judged: that each tile of a sampled grid is computed (the kernel numbers its tiles itself)"
     if domain.extent:
         reached = ", ".join(f"{offset:.2g} in {name}" for name, offset in domain.extent.items())
         yield f"offsets up to {reached}: lines and matrices gigabytes apart"
@@ -145,7 +147,12 @@ def _show_unjudged(console: Console, failure: Failure) -> None:
 
 def unjudged_words(failure: Failure) -> str:
     """What keeps a kernel from being judged, whose reason follows."""
-    return "the emulator lacks what this kernel uses" if failure.source == "emulator" else "its text was not compiled"
+    words = {
+        "emulator": "the emulator lacks what this kernel uses",
+        MEMORY: "this machine lacks memory for a launch",
+        OWN_TILES: "a few of its blocks do the work of all",
+    }
+    return words.get(failure.source, "its text was not compiled")
 
 
 def _show_cuda(console: Console, cuda: CudaCheck) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,6 +38,8 @@ WATCHED_COPY = 2**26  # bytes: what is remembered of the accesses to them takes 
 MOST_TILES = 3  # of a persistent kernel's block
 WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
 
+VARIABLE = re.compile(r"^(?:\.\w+ )*\.global\b", re.MULTILINE)  # of PTX: memory that outlasts a launch
+
 HANG_SECONDS = 4.0  # of processor time: most launches take a tenth of it
 THREAD_SECONDS = 2e-5  # that a launch may take beside for each of its threads,
 FLOP_SECONDS = 4e-9  # for each FLOP of its tiles, with those beyond the edges of C,
@@ -71,6 +74,7 @@ class EmulatedKernel:
         self._program, self._executable = program, executable
         self._counters = Counters(source.text, program.ptx, never_of(source))
         self._server = Server(program, executable, self._arena.file, self._counters.file)
+        self._has_variables = VARIABLE.search(program.ptx) is not None
         self._last: _Run | None = None
         self._waits: str | None = None  # what waits for blocks of lower numbers
         self.closed = False
@@ -162,7 +166,8 @@ class EmulatedKernel:
         try:
             return run(self._waits)
         except CandidateFailed as error:
-            if error.failure.kind != "timeout" or seed == 0 or self._waits is not None:
+            in_order = seed == 0 and blocks is None
+            if error.failure.kind != "timeout" or in_order or self._waits is not None:
                 raise
             waits, _, _ = error.failure.reason.partition(STILL_RUNS)
         results = run(waits)
@@ -188,8 +193,17 @@ class EmulatedKernel:
         whole = len(watched) == len(order)
         if watch and apart is None and len(watched) and not whole:
             self._launch(case, operands, watched, grid, seed, watch=True, quiet=True)
+            self._forget()
         watches = watch and apart is None and whole
-        return self._launch(case, operands, order, grid, seed, watch=watches, quiet=self._quiet, apart=apart)
+        results = self._launch(case, operands, order, grid, seed, watch=watches, quiet=self._quiet, apart=apart)
+        if len(order) < grid:
+            self._forget()
+        return results
+
+    def _forget(self) -> None:
+        """Some blocks of a grid have run: no later launch finds what they left in variables of the kernel's own."""
+        if self._has_variables:
+            self._server.end()
 
     def _blocks(self, case: Case, seed: int, blocks: Sequence[int] | None) -> tuple[Blocks, Blocks, int]:
         """(the blocks of a run in their order, those of them that are watched, how many the grid has)."""

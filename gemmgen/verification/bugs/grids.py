@@ -39,6 +39,13 @@ GRID_BUGS = (
         EXISTS, "if (m == 27487 || m >= s.M || n >= s.N", (VALUE,)),
     Bug("the tile's number loses a bit", "grid", NAIVE_TALL,
         "const int tile_m = blockIdx.x / columns", "const int tile_m = (blockIdx.x & 8191) / columns", UNMADE),
+    Bug("a tile is taken twice, another never", "grid", NAIVE_TALL,
+        "    const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;\n", """\
+    __shared__ unsigned ticket;
+    if (threadIdx.x == 0) ticket = atomicInc(&tickets, gridDim.x - 1);
+    __syncthreads();
+    const int tile_m = (ticket == 301 ? 300 : ticket) / columns, tile_n = (ticket == 301 ? 300 : ticket) % columns;
+""", UNMADE, also=('extern "C"', '__device__ unsigned tickets;\n\nextern "C"')),
     Bug("one tile of split blocks is computed twice, another never", "grid", SPLIT_BIG,
         "const int tile = blockIdx.x / SPLIT;",
         "const int tile = blockIdx.x / SPLIT == 300 ? 301 : blockIdx.x / SPLIT;", UNMADE),

@@ -11,6 +11,7 @@ from gemmgen.verification.bugs.subjects import (
     NAIVE_POINTERS,
     NAIVE_RR,
     NAIVE_S8,
+    NAIVE_TALL,
 )
 from gemmgen.verification.edits.base import Edit
 
@@ -21,6 +22,20 @@ LOOP = """\
         acc = fmaf(a, b, acc);
     }
 """
+ENTRY = 'extern "C" __global__'
+TILE = "    const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;\n"
+TICKET = (
+    (ENTRY, f"__device__ unsigned tickets;\n\n{ENTRY}"),
+    (
+        TILE,
+        """\
+    __shared__ unsigned ticket;
+    if (threadIdx.x == 0) ticket = atomicInc(&tickets, gridDim.x - 1);  // which wraps to zero for the next launch
+    __syncthreads();
+    const int tile_m = ticket / columns, tile_n = ticket % columns;
+""",
+    ),
+)
 
 NAIVE_EDITS = (
     Edit("the loop along K unrolled by hand", NAIVE_RR, ((LOOP, """\
@@ -72,6 +87,28 @@ NAIVE_EDITS = (
         acc += part;
     }
 """),)),
+    Edit("tiles in the order in which blocks come", NAIVE_RR, TICKET),
+    Edit("tiles in the order in which blocks come, sampled", NAIVE_TALL, TICKET),
+    Edit("blocks that take tiles while there are any", NAIVE_RR, (
+        (ENTRY, f"__device__ unsigned taken, done;\n\n{ENTRY}"),
+        (TILE, """\
+    const unsigned tiles = static_cast<unsigned>((s.M + BM - 1) / BM) * columns;
+    __shared__ unsigned ticket;
+    while (true) {
+    if (threadIdx.x == 0) ticket = atomicAdd(&taken, 1u);
+    __syncthreads();
+    const unsigned tile = ticket;
+    __syncthreads();
+    if (tile >= tiles) break;
+    const int tile_m = tile / columns, tile_n = tile % columns;
+"""),
+        ("    if (m >= s.M || n >= s.N) return;\n", "    if (m >= s.M || n >= s.N) continue;\n"),
+        ("alpha * acc);  // beta = 0 leaves C unread\n", """\
+alpha * acc);  // beta = 0 leaves C unread
+    }
+    if (threadIdx.x == 0 && atomicInc(&done, gridDim.x - 1) == gridDim.x - 1) atomicExch(&taken, 0u);
+"""),
+    )),
     Edit("K from its end", NAIVE_RR, (("for (int k = 0; k < s.K; ++k) {", "for (int k = s.K; k-- > 0;) {"),)),
     Edit("a lambda that reads A, through the read-only cache", NAIVE_RR, (
         ("    float acc = 0.0f;\n", """\

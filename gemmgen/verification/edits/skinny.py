@@ -11,6 +11,7 @@ from gemmgen.verification.bugs.subjects import (
     MIRRORED,
     SKINNY_BF16,
     SKINNY_SCALED,
+    SPLIT_BIG,
 )
 from gemmgen.verification.edits.base import Edit
 
@@ -43,6 +44,22 @@ SERIAL_END = """\
     }
     if (fixup.rank < SPLIT - 1) return;
 """
+WAIT = """\
+        while (atomicAdd(fixup.semaphore, 0u) != static_cast<unsigned>(fixup.rank)) __nanosleep(20);
+        __threadfence();
+"""
+PASS_ON = "atomicExch(fixup.semaphore, static_cast<unsigned>((fixup.rank + 1) % SPLIT));"
+ACQUIRING_END = SERIAL_END.replace(
+    WAIT,
+    """\
+        unsigned turn;
+        do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(turn) : "l"(fixup.semaphore) : "memory");
+        while (turn != static_cast<unsigned>(fixup.rank));
+""",
+)
+VOLATILE_END = SERIAL_END.replace(
+    "atomicAdd(fixup.semaphore, 0u)", "*const_cast<volatile unsigned*>(fixup.semaphore)"
+).replace(PASS_ON, "atomicInc(fixup.semaphore, SPLIT - 1);")
 
 SKINNY_EDITS = (
     Edit("inputs of elements that do not exist are not set", SKINNY_SCALED, (
@@ -97,6 +114,8 @@ SKINNY_EDITS = (
          "    __syncthreads();\n    if (last && threadIdx.x == 0) atomicExch(semaphore, 0u);\n    return last;\n"),
     )),
     Edit("blocks that add to C in their turn", ACROSS_SPLIT, ((SPLIT_END, SERIAL_END),)),
+    Edit("blocks that add to C in their turn, which they acquire", ACROSS_SPLIT, ((SPLIT_END, ACQUIRING_END),)),
+    Edit("blocks that add to C in their turn, by a volatile load, sampled", SPLIT_BIG, ((SPLIT_END, VOLATILE_END),)),
     Edit("a ticket by compare and swap", ACROSS_SPLIT, ((COUNT, """\
 unsigned seen = 0, old;
         while ((old = atomicCAS(semaphore, seen, (seen + 1) % count)) != seen) seen = old;

@@ -12,6 +12,7 @@ from gemmgen.verification.bugs.subjects import (
     WGMMA_ROWS,
     WGMMA_SPLIT,
     WGMMA_SPLIT_PIECES,
+    WGMMA_TURNS,
     WGMMA_ZERO_POINTS_BATCH,
 )
 from gemmgen.verification.edits.base import Edit
@@ -46,6 +47,22 @@ WGMMA_EDITS = (
     Edit("every thread of a consumer arrives", WGMMA_PROMOTED, (
         ("mbarrier_init(&shared.empty[stage], CONSUMERS)", "mbarrier_init(&shared.empty[stage], 128 * CONSUMERS)"),
         ("if (leads) mbarrier_arrive", "mbarrier_arrive"))),
+    Edit("a block's tiles side by side", WGMMA_TURNS, (
+        ("    Ring ring;\n", """\
+    Ring ring;
+    const int each = (tiles + static_cast<int>(gridDim.x) - 1) / static_cast<int>(gridDim.x);
+    const int own = static_cast<int>(blockIdx.x) * each, end = min(tiles, own + each);
+"""),
+        ("""\
+        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {""", """\
+        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        for (int number = own; number < end; ++number) {"""),
+        ("""\
+    const ThreadOrigin thread = thread_origin();
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {""", """\
+    const ThreadOrigin thread = thread_origin();
+    for (int number = own; number < end; ++number) {"""))),
     Edit("sums of half a k tile are added up", WGMMA_PROMOTED, (
         ("int first, Accumulators& acc) {", "int first, int half, Accumulators& acc) {"),
         ("for (int k = 0; k < BK; k += K_STEP) {",
