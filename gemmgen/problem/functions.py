@@ -4,8 +4,9 @@ A function is a primitive, which CUDA computes, or is defined by an expression o
 record to FUNCTIONS: the parser, kernels, the reference, its error bound and messages follow from it.
 
 CUDA's math functions are off by at most two units in the last place (CUDA C++ Programming Guide, "Mathematical
-Functions": expf, erff and tanhf 2; exp 1, erf 2, tanh 2) on the GPUs that exist. In f32 they are made of ex2.approx and
-rcp.approx, of which the PTX ISA promises 2 units and 1: where both are as bad as they may be, tanhf(0.55) is off by 3.8.
+Functions": expf, erff and tanhf 2; exp 1, erf 2, tanh 2) on the GPUs that exist. In f32 they are made of ex2.approx
+and rcp.approx, of which the PTX ISA promises 2 units and 1: where both are as bad as they may be, tanhf(0.55) is off
+by 3.8.
 """
 
 from __future__ import annotations

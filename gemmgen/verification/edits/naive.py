@@ -154,5 +154,8 @@ const unsigned tiles = static_cast<unsigned>(rows) * columns;
     Edit("a promise about K to the compiler", NAIVE_RR, (
         ("    float acc = 0.0f;\n", "    __builtin_assume(s.K >= 0);\n    float acc = 0.0f;\n"),)),
     Edit("an instruction that the emulator lacks", NAIVE_RR, (
-        ("    float acc = 0.0f;\n", '    float acc = 0.0f;\n    asm volatile("{ .reg .b32 packed; cvt.pack.sat.u8.s32.b32 packed, 1, 2, 0; }");\n'),), judged=False),
+        ("    float acc = 0.0f;\n", """\
+    float acc = 0.0f;
+    asm volatile("{ .reg .b32 packed; cvt.pack.sat.u8.s32.b32 packed, 1, 2, 0; }");
+"""),), judged=False),
 )  # fmt: skip
