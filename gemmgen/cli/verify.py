@@ -29,10 +29,12 @@ from gemmgen.cli.options import Whole, device_option, json_option, out_option, s
 from gemmgen.cli.output import DONE, FAILED, IN_PART, NOT_JUDGED, emit, judging
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
-from gemmgen.cli.reports.verify import coverage_words, show_expected, show_unconfined, show_verdict
+from gemmgen.cli.reports.verify import coverage_words, show_expected, show_ptx, show_unconfined, show_verdict
 from gemmgen.kernel.again import is_rendered
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.emulator.ptx import GivenPtx, read_ptx
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import Failure, InvalidInput, require
 from gemmgen.support.files import Store
@@ -51,6 +53,7 @@ FOR_A_KERNEL = (
     "tool",
     "require_coverage",
     "bits",
+    "ptx",
     "out",
 )  # what has no meaning for a certificate
 
@@ -80,6 +83,12 @@ FOR_A_KERNEL = (
     is_flag=True,
     help="Fail a kernel whose sums are not those of its plan, though its text was edited and may sum in another order.",
 )
+@click.option(
+    "--ptx",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Judge what your own nvcc -ptx has made of the .cu, in the place of NVRTC's PTX (emulator).",
+)
 @out_option("Folder in which a NAME is looked up first.")
 @json_option
 @click.pass_context
@@ -95,6 +104,7 @@ def command(
     tool: tuple[Tool, ...],
     require_coverage: bool,
     bits: bool,
+    ptx: Path | None,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -115,6 +125,9 @@ def command(
     NVRTC refuses fails, and so does one whose parameters are not those of its launch, or that needs more registers or
     shared memory, or takes fewer threads, than it may. A kernel that uses what the emulator lacks is not judged, nor
     are lines that another compiler may read otherwise (#if on what the text does not define, __FILE__).
+
+    With --ptx FILE the emulator executes that PTX instead, and the verdict is of the compiler that made it: nvcc -ptx
+    -lineinfo of the .cu, for the kernel's architecture. Registers and shared memory are not held against the launch.
 
     The emulator counts which lines and branch outcomes of the text ran. PASS names those that never did; with
     --require-coverage they fail the kernel. Outcomes do not count that the compiler finds impossible, or that the plan
@@ -147,19 +160,18 @@ def command(
     if chosen:
         require(device != "emulator", "--sanitize watches kernels on a GPU, not in the emulator")
         require_sanitizer()
-    target = open_target(device, "auto", Store())
+    target = _target(device, ptx)
     counts = target.gpu is None
     require(counts or not require_coverage, "--require-coverage: a GPU counts no branches; --device emulator does")
     with target.executor:
         found = named(kernel, out, target.spec)
-        cuda = check_cuda(found.source, found.arch, target.executor.store) if target.gpu is None else None
-        hidden = hidden_lines(found)
+        own_ptx, cuda, hidden = _compiled(target, found, ptx)
         verdict = _verified(target, found.source, examples, seed, chosen, cuda, bits)
         unconfined = target.executor.unconfined
     if require_coverage:
         verdict = covered(verdict)
     in_part = passed_in_part(found.alone.source, verdict)
-    again = reproduction(found, verdict, examples, out)
+    again = reproduction(found, verdict, examples, out, ptx)
     expected = _expected(found) if found.edited and verdict.passed else None
     document = {
         **kernel_document(found.source),
@@ -170,18 +182,40 @@ def command(
         "unconfined": [*unconfined],
         "reproduce": again,
         "cuda_compiler": cuda_document(cuda),
+        "ptx": own_ptx and {"file": str(own_ptx.file), "compiler": own_ptx.compiler, "arch": own_ptx.arch},
         "not_judged": [[one.first, one.last] for one in hidden],
         "predicted": None if expected is None else {"us": expected.expected_us, "device": expected.device.name},
     }
 
     def show(console: Console) -> None:
         show_verdict(console, found, verdict, again, cuda, hidden, in_part)
+        show_ptx(console, own_ptx)
         if expected is not None:
             show_expected(console, expected)
         show_unconfined(console, unconfined)
 
     emit(as_json, lambda: document, show)
     ctx.exit(exit_code(verdict, hidden, in_part))
+
+
+def _target(device: DeviceChoice, ptx: Path | None) -> Target:
+    if ptx is None:
+        return open_target(device, "auto", Store())
+    require(device in ("auto", "emulator"), f"--ptx runs in the emulator, not on --device {device}")
+    return open_target("emulator", "auto", Store())
+
+
+def _compiled(
+    target: Target, found: KernelFile, ptx: Path | None
+) -> tuple[GivenPtx | None, CudaCheck | None, Sequence[Conditional]]:
+    """The user's own PTX, which `target` executes from now on; else what NVRTC makes of the text, and hides of it."""
+    if ptx is None:
+        cuda = check_cuda(found.source, found.arch, target.executor.store) if target.gpu is None else None
+        return None, cuda, hidden_lines(found)
+    assert isinstance(target.executor, EmulatorExecutor)
+    own_ptx = read_ptx(ptx, found.source)
+    target.executor.take(own_ptx)
+    return own_ptx, None, ()
 
 
 def passed_in_part(source: KernelSource, verdict: Verdict) -> bool:
@@ -248,7 +282,7 @@ def _check_certificate(
     return result
 
 
-def reproduction(kernel: KernelFile, verdict: Verdict, examples: int, out: Path) -> str:
+def reproduction(kernel: KernelFile, verdict: Verdict, examples: int, out: Path, ptx: Path | None = None) -> str:
     """The command that runs the same examples again."""
     words = ["gemmgen", "verify", kernel.reference, "--device", verdict.executor]
     words += ["--seed", str(verdict.seed), "--examples", str(examples)]
@@ -258,6 +292,8 @@ def reproduction(kernel: KernelFile, verdict: Verdict, examples: int, out: Path)
         words.append("--bits")
     if verdict.failure is not None and verdict.failure.kind == "uncovered":
         words.append("--require-coverage")
+    if ptx is not None:
+        words += ["--ptx", str(ptx)]
     if kernel.path is None and out != DEFAULT_OUT:
         words += ["--out", str(out)]
     return shlex.join(words)

@@ -11,6 +11,7 @@ from gemmgen.benchmark.explain import Explanation
 from gemmgen.cli.reports.words import bad, bold, facts, figure, good
 from gemmgen.kernel.conditionals import OTHERWISE, Conditional
 from gemmgen.run.coverage import Coverage
+from gemmgen.run.emulator.ptx import GivenPtx
 from gemmgen.support.errors import MEMORY, Failure
 from gemmgen.support.words import plural
 from gemmgen.verification.checks import OWN_TILES, SAMPLE_TILES
@@ -59,6 +60,13 @@ def show_expected(console: Console, it: Explanation) -> None:
     rendered = f"{figure(it.prediction.time_us)} us as gemmgen would render it"
     ours = rendered if it.edited is None else f"{figure(it.edited.time_us)} us; {rendered}"
     console.print(f"      predicted on {it.device.name}: {ours}", soft_wrap=True)
+
+
+def show_ptx(console: Console, given: GivenPtx | None) -> None:
+    """Whose PTX was judged, where it is not NVRTC's, and what of it was not."""
+    if given is not None:
+        words = f"{given.file}, for {given.arch} by {given.compiler}; not its registers and shared memory"
+        console.print(f"      judged: {words}", soft_wrap=True, markup=False)
 
 
 def show_promised(console: Console, promised: Sequence[str]) -> None:
@@ -127,7 +135,7 @@ def _reach_words(domain: Domain) -> Iterator[str]:
 def coverage_words(coverage: Coverage | None) -> str:
     """How many of a kernel's branches ran, and the first that did not."""
     if coverage is None:
-        return "which lines and branches ran was not counted: the emulator does not take the text apart"
+        return "not counted: which lines and branches ran (the PTX has none, or no lines of the text: nvcc -lineinfo)"
     if coverage.complete:
         all_ran = f"all {coverage.branches:,} branches taken" if coverage.branches else "no branches; every line ran"
         return "; ".join([all_ran, *map(str, coverage.unreachable)])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from gemmgen.kernel.plan import Never
 from gemmgen.run.coverage import Coverage, Lines, Near, Unreachable, Untaken, lines_of
 from gemmgen.run.emulator.statements import Asked, Statements, Words
 
+LINE = re.compile(r"^\s*\.loc\b", re.MULTILINE)
 Outcomes = npt.NDArray[np.bool_]  # of each site or condition, false and true
 
 # As coverage.hpp lays them out.
@@ -132,6 +134,7 @@ class Counters:
         os.ftruncate(self.file, HEADER.itemsize + most * SITE.itemsize + text.count("\n") + 2)
         self._memory = mmap.mmap(self.file, 0)
         self._text, self._stated, self._statements = text, never, Statements(text)
+        self._has_lines = LINE.search(ptx) is not None
         self._sites = Sites(self._memory, self._statements)  # none yet
         self._never: dict[tuple[int, int], str] = {}
         self._told_sites: Outcomes = np.zeros((0, 2), np.bool_)
@@ -169,8 +172,8 @@ class Counters:
         self._told_sites = sites.counted["ran"].copy()
 
     def coverage(self) -> Coverage | None:
-        """None where the process counts nothing."""
-        if not len(self._sites.counted):
+        """None where the process counts nothing, and where the PTX does not say which lines it was made of."""
+        if not (len(self._sites.counted) and self._has_lines):
             return None
         named = self._sites.named
         possible, ran = self._possible()[:named], self._ran[:named]

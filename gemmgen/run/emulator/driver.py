@@ -10,10 +10,11 @@ from types import TracebackType
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
 from gemmgen.run.emulator.compiler import HostCompiler
+from gemmgen.run.emulator.failures import failed
 from gemmgen.run.emulator.instructions import instruction_table
 from gemmgen.run.emulator.launches import HANG_SECONDS, EmulatedKernel
 from gemmgen.run.emulator.program import interpreter, program_key, require_room
-from gemmgen.run.emulator.ptx import PtxCompilers
+from gemmgen.run.emulator.ptx import GivenPtx, PtxCompilers
 from gemmgen.run.emulator.server import Program, missing_guards
 from gemmgen.run.nvrtc import FLAGS, LINES, compiler_version
 from gemmgen.support.errors import CandidateFailed
@@ -49,6 +50,7 @@ class EmulatorExecutor:
     def __init__(self, store: Store | None = None, timeout: float = HANG_SECONDS) -> None:
         self._compiler = replace(HostCompiler.find(), running=Lifelines())
         self._ptx = PtxCompilers()
+        self._given: GivenPtx | None = None
         self.store = store if store is not None else Store()
         require_room(self._compiler, self.store)
         self.timeout = timeout
@@ -78,13 +80,23 @@ class EmulatorExecutor:
 
         Thread(target=compile_interpreter, daemon=True).start()
 
-    def load(self, source: KernelSource) -> EmulatedKernel:
-        """Compile, or fetch from the store, and load the PTX.
+    def take(self, given: GivenPtx) -> None:
+        """From now on load what a user's compiler has made of a kernel, and nothing that NVRTC would."""
+        self._given, self.description = given, given.compiler
 
-        Raises CandidateFailed: compile, or unjudged, where the interpreter lacks what the kernel uses.
+    def load(self, source: KernelSource) -> EmulatedKernel:
+        """Compile, or fetch from the store, and load the PTX; or what was given.
+
+        Raises CandidateFailed: compile, or unjudged, where the interpreter lacks what the kernel uses, or what was
+        given is of another text.
         """
-        arch = parse_arch(source.arch)
-        program = Program(source.name, self._ptx.ptx(source, self.store), instruction_table(arch), arch)
+        if self._given is None:
+            arch, ptx = parse_arch(source.arch), self._ptx.ptx(source, self.store)
+        else:
+            if self._given.digest != source.digest:
+                raise failed("unjudged", f"{self._given.file} is of another text")
+            arch, ptx = parse_arch(self._given.arch), self._given.text
+        program = Program(source.name, ptx, instruction_table(arch), arch)
         executable = interpreter(self._compiler, self.store)
         kernel = EmulatedKernel(source, program, executable, self.timeout)
         try:

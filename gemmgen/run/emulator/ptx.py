@@ -1,18 +1,62 @@
-"""A kernel's text -> the PTX that NVRTC makes of it, in processes whose time and memory are bounded."""
+"""A kernel's text -> the PTX that NVRTC makes of it, in processes whose time and memory are bounded.
+
+Or the PTX that a user's own compiler has made of it, from a file.
+"""
 
 from __future__ import annotations
 
+import re
 import threading
+from dataclasses import dataclass
+from pathlib import Path
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import APART_BYTES, APART_TIMEOUT, arch_for
 from gemmgen.run.nvrtc import compiler_version, flags_for_ptx
 from gemmgen.support.child import Child, ChildDied, crew
-from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput, require
 from gemmgen.support.files import Store, content_key
 
 KIND = "ptx"  # of the store's entries
 COMPILER = "gemmgen.run.nvrtc:ptx_process"
+RELEASE = re.compile(r"^// Cuda compilation tools, release ([\w.]+), (V[\w.]+)", re.MULTILINE)
+TARGET = re.compile(r"^\s*\.target\s+(sm_[0-9]+[af]?)", re.MULTILINE)
+KERNEL = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class GivenPtx:
+    """What a user's compiler has made of a kernel's text.
+
+    text      the PTX in `file`
+    digest    of the kernel's own text
+    compiler  "nvcc 13.0, V13.0.88"; "an unknown compiler" where the PTX does not say
+    arch      that it was made for: "sm_90a"
+    """
+
+    file: Path
+    text: str
+    digest: str
+    compiler: str
+    arch: str
+
+
+def read_ptx(file: Path, source: KernelSource) -> GivenPtx:
+    """The PTX in `file`, which has the kernels of `source`, for its architecture. Raises InvalidInput."""
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file} cannot be read as PTX: {error}") from error
+    target, there, release = TARGET.search(text), KERNEL.findall(text), RELEASE.search(text)
+    require(target is not None, f"{file} has no line .target: it is no PTX")
+    assert target is not None
+    wanted, made = arch_for(source, source.arch), target[1]
+    same = wanted.rstrip("af") == made.rstrip("af") and (not wanted.endswith("a") or made.endswith("a"))
+    require(same, f"{file} is for {made}, and the kernel for {wanted}")
+    for step in source.program:
+        require(step.name in there, f"{file} has no kernel {step.name}, but {', '.join(there) or 'none'}")
+    compiler = "an unknown compiler" if release is None else f"nvcc {release[1]}, {release[2]}"
+    return GivenPtx(file, text, source.digest, compiler, made)
 
 
 class PtxCompilers:

@@ -59,9 +59,9 @@ WGMMA_EDITS = (
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
         for (int number = own; number < end; ++number) {"""),
         ("""\
-    const ThreadOrigin thread = thread_origin();
+    unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {""", """\
-    const ThreadOrigin thread = thread_origin();
+    unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = own; number < end; ++number) {"""))),
     Edit("sums of half a k tile are added up", WGMMA_PROMOTED, (
         ("int first, Accumulators& acc) {", "int first, int half, Accumulators& acc) {"),
