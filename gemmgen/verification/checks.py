@@ -103,6 +103,19 @@ def _is_right_whole(kernel: LoadedKernel, situation: Situation, tally: DomainTal
     return True
 
 
+def failing(
+    kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, tally: DomainTally | None = None
+) -> Wrong | None:
+    """How `kernel` fails in `situation`; None where it passes. See `check`."""
+    try:
+        check(kernel, situation, seen, tally)
+    except CandidateFailed as error:
+        return Wrong(situation, error.failure, None)
+    except Wrong as wrong:
+        return wrong
+    return None
+
+
 def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, tally: DomainTally) -> float:
     """The same with all blocks, whatever that takes."""
     case, seed = situation.case, situation.seed

@@ -33,7 +33,7 @@ PER_KERNEL = 40  # situations
 FAR_KERNELS = 8  # one in so many kernels meets sizes that 16 bits cannot count
 SEED_STEP = 2**20  # no two runs draw the same situations
 SHRINK_TRIALS = 60  # kernels
-SHRINK_SECONDS = 90.0
+SHRINK_SECONDS = 90.0  # for kernels, and as many for situations
 
 Cell = tuple[str, str, str]  # schedule, layout, edge class
 
@@ -197,7 +197,7 @@ def shrink(
     while (step := _simpler(lanes, limits, point, found, tried, deadline, on_trial)) is not None:
         point, found = step
     if found.situation is not None:
-        smallest: Found = _ask(lanes[0], ReduceJob(found))
+        smallest: Found = _ask(lanes[0], ReduceJob(found, SHRINK_SECONDS))
         found = smallest if smallest.failure.kind == found.failure.kind else found
     return found, len(tried) - 1
 

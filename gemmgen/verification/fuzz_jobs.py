@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
-
-import hypothesis
 
 from gemmgen.kernel.naming import full_name_of
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
-from gemmgen.verification.checks import Wrong, check
+from gemmgen.verification.checks import Wrong, check, failing
 from gemmgen.verification.corpus import Entry
+from gemmgen.verification.reduction import smallest
 from gemmgen.verification.seeding import for_each
 from gemmgen.verification.situation import (
     FAR_SIZES,
@@ -21,13 +21,11 @@ from gemmgen.verification.situation import (
     Situation,
     edges,
     far_situations,
-    simpler_situations,
 )
 from gemmgen.verification.strategies import wide_situations
 
 LARGEST = 160  # of run-time sizes, long sides of tall and flat shapes apart
 SHRINK_EXAMPLES = 60  # situations for a kernel that may be simpler
-MOST_REDUCTIONS = 200  # of a situation
 
 
 class Job(Protocol):
@@ -108,18 +106,19 @@ class SmallerJob:
             if found.situation is None:
                 return None
             known = _first(loaded, _adapted(source, found.situation))
-            tried = _try(loaded, SHRINK_EXAMPLES, found.situation.seed, Tried())
+            if known is not None and known.failure.kind == found.failure.kind:
+                return known
+            return _try(loaded, SHRINK_EXAMPLES, found.situation.seed, Tried())
         finally:
             loaded.close()
-        same_kind = [one for one in (tried, known) if one is not None and one.failure.kind == found.failure.kind]
-        return min(same_kind, key=_size) if same_kind else None
 
 
 @dataclass(frozen=True)
 class ReduceJob:
-    """What is to fail in a smaller situation: hypothesis cannot turn a shape of one form into one of another."""
+    """What is to fail in the smallest situation, found within so many `seconds`."""
 
     found: Found
+    seconds: float
 
     @property
     def source(self) -> KernelSource:
@@ -129,17 +128,14 @@ class ReduceJob:
         """A lane's part: the smallest."""
         found = self.found
         loaded = _loaded(executor, found.source)
-        if isinstance(loaded, Failure):
+        if isinstance(loaded, Failure) or found.situation is None:
             return found
+        wrong = Wrong(found.situation, found.failure, None)
         try:
-            for _ in range(MOST_REDUCTIONS):
-                smaller = _next_reduction(loaded, found)
-                if smaller is None:
-                    break
-                found = smaller
+            least = smallest(wrong, partial(failing, loaded), self.seconds)
         finally:
             loaded.close()
-        return found
+        return replace(found, failure=least.failure, situation=least.situation)
 
 
 @dataclass(frozen=True)
@@ -160,61 +156,29 @@ class ReplayJob:
             loaded.close()
 
 
-def _next_reduction(kernel: LoadedKernel, found: Found) -> Found | None:
-    if found.situation is None:
-        return None
-    for simpler_situation in simpler_situations(found.situation):
-        smaller = _first(kernel, simpler_situation)
-        if smaller is not None and smaller.failure.kind == found.failure.kind:
-            return smaller
-    return None
-
-
 def _try(kernel: LoadedKernel, examples: int, seed: int, tried: Tried) -> Found | None:
-    """The smallest situation found in which `kernel` fails; those that it met are counted in `tried`."""
-    failures: list[Wrong] = []
+    """How `kernel` fails in the first situation drawn in which it does; those that it met are counted in `tried`."""
 
     def holds(situation: Situation) -> None:
-        if not failures:  # what shrinking runs is not counted
-            tried.count(situation)
+        tried.count(situation)
         try:
             worst = check(kernel, situation)
         except CandidateFailed as error:
-            failures.append(Wrong(situation, error.failure, None))
-            raise failures[-1] from error
-        except Wrong as error:
-            failures.append(error)
-            raise
+            raise Wrong(situation, error.failure, None) from error
         if worst > tried.worst:
             tried.worst, tried.worst_in = worst, f"{full_name_of(kernel.source)}, {situation}"
 
     try:
         for_each(wide_situations(kernel.source.problem, LARGEST), holds, examples=examples, seed=seed)
-    except (Wrong, hypothesis.errors.Flaky):
-        wrong = failures[-1]  # the last one is the smallest: hypothesis shrinks
+    except Wrong as wrong:
         return Found(kernel.source, wrong.failure, wrong.situation)
     return None
 
 
-def _size(found: Found) -> tuple[int, int]:
-    """How large a situation is: launches first, then what makes them odd."""
-    assert found.situation is not None
-    case = found.situation.case
-    plain = (case.alpha == 1, case.beta == 0, found.situation.data == "exact", found.situation.seed == 0)
-    return case.m + case.n + case.k + case.batch, case.lda + case.ldb + case.ldc + sum(not one for one in plain)
-
-
 def _first(kernel: LoadedKernel, situation: Situation | None) -> Found | None:
     """How `kernel` fails in `situation`."""
-    if situation is None:
-        return None
-    try:
-        check(kernel, situation)
-    except CandidateFailed as error:
-        return Found(kernel.source, error.failure, situation)
-    except Wrong as error:
-        return Found(kernel.source, error.failure, situation)
-    return None
+    wrong = None if situation is None else failing(kernel, situation)
+    return None if wrong is None else Found(kernel.source, wrong.failure, wrong.situation)
 
 
 def _adapted(source: KernelSource, situation: Situation) -> Situation | None:

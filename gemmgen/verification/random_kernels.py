@@ -282,7 +282,7 @@ def _batch(strategy: st.SearchStrategy[RandomKernel], seed: int) -> list[RandomK
     with suppress(Unsatisfiable), warnings.catch_warnings():
         # Other threads, as dask's, draw from Python's global random numbers. Hypothesis blames the strategy for that.
         warnings.simplefilter("ignore", HypothesisDeprecationWarning)
-        for_each(strategy, drawn.append, examples=DRAWS_A_BATCH, seed=seed, shrink=False)
+        for_each(strategy, drawn.append, examples=DRAWS_A_BATCH, seed=seed)
     return drawn
 
 

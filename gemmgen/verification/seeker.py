@@ -25,11 +25,12 @@ from gemmgen.verification.situation import (
     EXACT_KINDS,
     FAR_SIZES,
     SHALLOW,
-    SHARED,
     DataKind,
     Situation,
+    distances_of,
+    free_sizes,
     kind_for,
-    padded_case,
+    resized,
 )
 
 MOST_TRIES = 24  # for an outcome,
@@ -88,7 +89,6 @@ class Seeker:
         self._aim: tuple[int, str] | None = None  # of the situation proposed last: for which outcome, by what
         self._moves: set[tuple[int, str]] = set()  # of such those that brought operands closer
         self._tried: set[tuple[Case, DataKind, int | None]] = set()  # and the tile, where one was sought
-        self._sought: set[Situation] = set()
         self._lacked: frozenset[int] = frozenset()  # an outcome, before what ran last
         self._first: list[Situation] = []  # each the first to meet one
         self._again: Iterator[Situation] | None = None
@@ -127,15 +127,11 @@ class Seeker:
             if tells(sought.case) or not near.empty:
                 self._tries[key[0]] += 1
                 self._tries_of[key[0], aim.chance] += 1
-                self._sought.add(sought)
                 self._aim = key[0], aim.name
                 return sought
         if self._again is None:
             self._again = again(self._first[: -MOST_AGAIN - 1 : -1])
-        sought = next(self._again, None)
-        if sought is not None:
-            self._sought.add(sought)
-        return sought
+        return next(self._again, None)
 
     def _aimed(self, situation: Situation, aim: Aim) -> Situation | None:
         """`situation` with what `aim` says, once."""
@@ -151,9 +147,6 @@ class Seeker:
         tries = self._tries[number] + self._tries_of[number, aim.chance]
         unlikely = 0 if (number, aim.name) in self._moves else aim.chance + aim.unnamed
         return unlikely + aim.step + tries
-
-    def has_sought(self, situation: Situation) -> bool:
-        return situation in self._sought
 
 
 def again(met: list[Situation]) -> Iterator[Situation]:
@@ -327,7 +320,7 @@ def _with_scalar(situation: Situation, aim: Aim) -> Situation:
 
 def _with_size(case: Case, name: str, value: int, most: int | None) -> Case:
     """`case` with another size, leading dimension or stride, and other sizes of `most` at most."""
-    problem, sizes, distances = case.problem, _free_sizes(case), _distances(case)
+    problem, sizes, distances = case.problem, free_sizes(case), distances_of(case)
     if most is not None:
         sizes = {size: min(number, most) for size, number in sizes.items()}
     if name.lower() in sizes:
@@ -337,33 +330,7 @@ def _with_size(case: Case, name: str, value: int, most: int | None) -> Case:
         distances[name] = value - getattr(dense, name)
         if distances[name] < 0:
             raise InvalidInput(f"{name} = {value} is too short")
-    if "batch" in sizes:
-        distances["batch"] = sizes.pop("batch")
-    return padded_case(problem, sizes, distances, case.alpha, case.beta)
-
-
-def _free_sizes(case: Case) -> dict[str, int]:
-    free = (size for size in ("M", "N", "K", "batch") if size in case.problem.runtime_names)
-    return {size.lower(): int(case.values[size]) for size in free}
-
-
-def _distances(case: Case) -> dict[str, int]:
-    """As `padded_case` takes them: how much longer lines and strides are than they have to be."""
-    problem = case.problem
-    sizes = {
-        size.lower(): int(case.values[size]) for size in ("M", "N", "K", "batch") if problem.sizes.get(size, 0) is None
-    }
-    dense = problem.case(**sizes)
-    lines = {name: getattr(case, name) for name in problem.runtime_names if name.startswith("ld")}
-    padded = problem.case(**sizes, **lines)
-    found = {name: line - getattr(dense, name) for name, line in lines.items()}
-    for name in problem.runtime_names:
-        if name.startswith("stride_"):
-            stride = getattr(case, name)
-            found[name] = SHARED if stride == 0 and name != "stride_c" else stride - getattr(padded, name)
-    if problem.pointers:
-        found |= {name: getattr(case, name) for name in ("different_a", "different_b")}
-    return found
+    return resized(case, sizes, distances)
 
 
 def _affordable(case: Case) -> bool:

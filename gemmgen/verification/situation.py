@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,7 +12,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
-from gemmgen.verification.scalars import EXACT_SCALARS, NAN, SCALAR_KINDS, ScalarKind
+from gemmgen.verification.scalars import NAN, SCALAR_KINDS, ScalarKind
 
 DataKind = Literal["exact", "random", "sparse", "denormal", "huge", "special", "onehot"]
 DATA_KINDS: tuple[DataKind, ...] = ("exact", "random", "sparse")  # of three examples in four of a verification
@@ -27,7 +27,6 @@ DIFFERENT = (0, 0, 1, 2, 3)  # matrices A, or B, that the pointers of a batch na
 SHARED = -1  # in the place of a stride's padding: one matrix for all products
 SEEDS = 2**16
 SEED_STEP = 40_503  # odd: hypothesis likes to draw a number again, and examples are to have seeds of their own
-OTHER_SEEDS = 4  # that reduction tries: they choose every order and placement of an executor
 
 # Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
 RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 128, 129, 160)
@@ -308,56 +307,6 @@ def _affordable(one: Case, batch: int, most_flops: float) -> int:
     return max(1, int(min(batch, most_flops // max(1, one.flops))))
 
 
-def simpler_situations(situation: Situation) -> Iterator[Situation]:
-    """`situation` with one thing made plainer: a size, the padding, a scalar, the data, the seed.
-
-    Other data may hide what this data shows, by a zero in the wrong place: smaller sizes come with several seeds.
-    """
-    for case in _smaller_cases(situation.case):
-        for seed in sorted({situation.seed, *range(OTHER_SEEDS)}):
-            yield replace(situation, case=case, seed=seed)
-    for case in _plainer_cases(situation.case):
-        yield replace(situation, case=case)
-    scalars = {situation.case.alpha, situation.case.beta}
-    kinds = data_kinds(situation.case.problem.types)
-    for data in kinds[: kinds.index(situation.data)]:
-        if data not in EXACT_KINDS or scalars <= set(EXACT_SCALARS):
-            yield replace(situation, data=data)
-    for seed in range(min(situation.seed, OTHER_SEEDS)):
-        yield replace(situation, seed=seed)
-
-
-def _smaller_cases(case: Case) -> Iterator[Case]:
-    """One run-time size smaller; leading dimensions as short as they may be."""
-    sizes = _sizes_of(case)
-    for name, size in sizes.items():
-        if case.problem.sizes[name if name == "batch" else name.upper()] is not None:
-            continue
-        smallest = 0 if name == "k" else 1
-        for smaller in sorted({smallest, size // 2, size - size // 4, size - 1}):
-            if smallest <= smaller < size:
-                yield _dense(case, {**sizes, name: smaller})
-
-
-def _plainer_cases(case: Case) -> Iterator[Case]:
-    dense = _dense(case, _sizes_of(case))
-    if dense != case:
-        yield dense
-    if case.alpha != 1:
-        yield replace(case, alpha=1.0)
-    if case.beta != 0:
-        yield replace(case, beta=0.0)
-
-
-def _sizes_of(case: Case) -> dict[str, int]:
-    sizes = {"m": case.m, "n": case.n, "k": case.k}
-    return {**sizes, "batch": case.batch} if case.problem.batched else sizes
-
-
-def _dense(case: Case, sizes: dict[str, int]) -> Case:
-    return replace(case.problem.case(**sizes), alpha=case.alpha, beta=case.beta)
-
-
 EDGES = (
     *("K = 0", "M = 1", "N = 1", "tiny", "prime", "power of two", "ragged"),
     *("tall", "flat", "deep", "padded", "batch"),
@@ -396,6 +345,39 @@ def padded_case(problem: Problem, sizes: dict[str, int], distances: dict[str, in
         name: count for name, count in distances.items() if name.startswith("different_") and count < padded.batch
     }
     return problem.case(**sizes, **lines, **strides, **different, alpha=alpha, beta=beta)
+
+
+def least_size(name: str) -> int:
+    return 0 if name in ("k", "K") else 1  # K = 0 gives beta * C
+
+
+def free_sizes(case: Case) -> dict[str, int]:
+    """M, N, K and the batch, as far as they are left to run time."""
+    return {name.lower(): int(case.values[name]) for name in case.problem.open_sizes}
+
+
+def distances_of(case: Case) -> dict[str, int]:
+    """As `padded_case` takes them: how much longer lines and strides are than they have to be."""
+    problem = case.problem
+    sizes = free_sizes(case)
+    dense = problem.case(**sizes)
+    lines = {name: getattr(case, name) for name in problem.runtime_names if name.startswith("ld")}
+    padded = problem.case(**sizes, **lines)
+    found = {name: line - getattr(dense, name) for name, line in lines.items()}
+    for name in problem.runtime_names:
+        if name.startswith("stride_"):
+            stride, dense_stride = getattr(case, name), getattr(padded, name)
+            found[name] = SHARED if stride == 0 < dense_stride else stride - dense_stride
+    if problem.pointers:
+        found |= {name: getattr(case, name) for name in ("different_a", "different_b")}
+    return found
+
+
+def resized(case: Case, sizes: dict[str, int], distances: dict[str, int]) -> Case:
+    """`case` with these `free_sizes` and `distances_of` it."""
+    batch = {"batch": sizes["batch"]} if "batch" in sizes else {}
+    named = {name: size for name, size in sizes.items() if name not in batch}
+    return padded_case(case.problem, named, {**distances, **batch}, case.alpha, case.beta)
 
 
 def is_prime(size: int) -> bool:

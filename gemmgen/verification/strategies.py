@@ -32,7 +32,6 @@ from gemmgen.verification.situation import (
     EXACT_KINDS,
     FACTORS,
     FAR_DEPTH,
-    FAR_SIZES,
     FORMS,
     LONG,
     PADDINGS,
@@ -47,6 +46,7 @@ from gemmgen.verification.situation import (
     data_kinds,
     is_prime,
     kind_for,
+    least_size,
     padded_case,
     side_of,
 )
@@ -60,14 +60,9 @@ ANY_SEED = st.integers(0, SEEDS)
 def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Stratum], Situation]:
     """Hypothesis' strategy for `problem`: run-time sizes up to `largest`, padded leading dimensions, scalars, data.
 
-    What is drawn becomes a situation by its stratum, where `problem` and `largest` leave that a choice. Draws shrink
-    towards small sizes, dense leading dimensions, alpha = 1, beta = 0, seed 0, and, beyond their stratum, towards exact
-    data, usual sizes and the nearest that is far.
+    What is drawn becomes a situation by its stratum, where `problem` and `largest` leave that a choice.
     """
     runtime = [name for name in "MNK" if problem.sizes[name] is None]
-    # Everything is drawn, whether its stratum uses it or not: a failure shrinks best where no draw moves. Sizes are
-    # drawn close to the seed, for which hypothesis tries other values when it makes them smaller.
-    exact, plain, near, simple, same = (draw(ANY_SEED) == 0 for _ in range(5))  # hardly ever, but where draws shrink
     scalars: dict[DataKind, Scalars] = {kind: draw(_scalars(kind, problem.types)) for kind in PLAIN_KINDS}
     mantissas = draw(ANY_SEED), draw(ANY_SEED)
     tiny = {name: draw(_tiny(name, largest)) for name in runtime}
@@ -77,16 +72,16 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
     seed = draw(ANY_SEED)
 
     def situation(stratum: Stratum) -> Situation:
-        data = DATA_KINDS[0] if exact else kind_for(problem.types, stratum.data)
-        far, distance = stratum.sizes.removeprefix("far "), FAR_SIZES[0] if near else stratum.far
-        sizes = tiny if stratum.sizes in ("tiny", "deep") and not plain else usual
-        if stratum.sizes == "deep" and "K" in runtime and not plain:
+        data = kind_for(problem.types, stratum.data)
+        far = stratum.sizes.removeprefix("far ")
+        sizes = tiny if stratum.sizes in ("tiny", "deep") else usual
+        if stratum.sizes == "deep" and "K" in runtime:
             sizes = {**tiny, "K": deep}
-        if far in runtime and distance <= largest and not plain:
-            sizes = {**usual, far: distance, **({"K": min(usual["K"], FAR_DEPTH)} if "K" in runtime else {})}
+        if far in runtime and stratum.far <= largest:
+            sizes = {**usual, far: stratum.far, **({"K": min(usual["K"], FAR_DEPTH)} if "K" in runtime else {})}
         named = {name.lower(): size for name, size in sizes.items()}
-        chosen = replace(stratum, data=data, scalars="plain" if simple else stratum.scalars)
-        own = 0 if same else stratum.example * SEED_STEP
+        own = stratum.example * SEED_STEP
+        chosen = replace(stratum, data=data)
         pair = _scalars_of(chosen, problem, scalars, [number + own for number in mantissas])
         case = padded_case(problem, named, distances, *pair)
         return _on_side(Situation(case, data, (seed + own) % (SEEDS + 1)), stratum)
@@ -120,7 +115,7 @@ def _on_side(situation: Situation, stratum: Stratum) -> Situation:
 def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
     """What `gemmgen fuzz` draws: every kind of data, NaN and huge scalars, K = 0, and shapes of every form.
 
-    Tall, flat and deep shapes reach beyond `largest`, up to LONG times. Draws shrink as those of `situations` do.
+    Tall, flat and deep shapes reach beyond `largest`, up to LONG times.
     """
     data = draw(_any_data(problem.types))
     alpha, beta = (draw(scalar) for scalar in _wide_scalars(data, problem.types))
@@ -166,7 +161,7 @@ def _each_of(draw: st.DrawFn, strategies: dict[str, st.SearchStrategy[int]]) -> 
 
 @functools.cache
 def _form_size(name: str, form: str, largest: int) -> st.SearchStrategy[int]:
-    smallest = _smallest(name)
+    smallest = least_size(name)
     chosen = {
         "any": _sizes(name, largest),
         "tiny": st.integers(smallest, TINY),
@@ -193,9 +188,9 @@ def _known_scalars(data: DataKind, types: Types) -> tuple[float, ...]:
 
 @functools.cache
 def _scalars(data: DataKind, types: Types) -> st.SearchStrategy[tuple[float, float]]:
-    """alpha, of which 1 is the plainest, and beta. One-hot data is nothing without alpha."""
+    """alpha and beta. One-hot data is nothing without alpha."""
     scalars = _known_scalars(data, types)
-    alphas = [scalar for scalar in _plainest_first(scalars) if scalar != 0 or data != "onehot"]
+    alphas = [scalar for scalar in scalars if scalar != 0 or data != "onehot"]
     return st.tuples(st.sampled_from(alphas), st.sampled_from(scalars))
 
 
@@ -206,24 +201,16 @@ def _wide_scalars(data: DataKind, types: Types) -> tuple[st.SearchStrategy[float
     if data not in EXACT_KINDS and data != "huge" and not types.accumulator.is_integer:
         scalars = (*scalars, HUGE_SCALARS[types.scalar])
     betas = (*scalars, NAN) if types.c.has_nan else scalars
-    alpha, beta = st.sampled_from(_plainest_first(scalars)), st.sampled_from(betas)
+    alpha, beta = st.sampled_from(scalars), st.sampled_from(betas)
     if data in EXACT_KINDS:
         return alpha, beta
     full = st.integers(1, SEEDS).map(lambda number: full_mantissa(number, types.scalar))
     return st.one_of(alpha, full), st.one_of(beta, full)
 
 
-def _plainest_first(alphas: tuple[float, ...]) -> list[float]:
-    return sorted(alphas, key=lambda scalar: (scalar != 1.0, abs(scalar)))
-
-
-def _smallest(name: str) -> int:
-    return 0 if name == "K" else 1  # K = 0 gives beta * C
-
-
 @functools.cache
 def _tiny(name: str, largest: int) -> st.SearchStrategy[int]:
-    return st.integers(_smallest(name), min(TINY, largest))
+    return st.integers(least_size(name), min(TINY, largest))
 
 
 @functools.cache
@@ -235,7 +222,7 @@ def _depths(largest: int) -> st.SearchStrategy[int]:
 
 @functools.cache
 def _sizes(name: str, largest: int) -> st.SearchStrategy[int]:
-    smallest = _smallest(name)
+    smallest = least_size(name)
     top = max(smallest, min(largest, RUNTIME_SIZES[-1]))
     usual = [size for size in RUNTIME_SIZES if size <= top]
     return st.one_of(st.integers(smallest, top), st.sampled_from(usual))

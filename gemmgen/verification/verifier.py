@@ -1,11 +1,9 @@
-"""Is the kernel right? A property test with hypothesis: random situations, and the smallest one that fails."""
+"""Is the kernel right? A property test: random situations, and the smallest one that fails."""
 
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
@@ -20,7 +18,7 @@ from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.brief import brief
 from gemmgen.support.errors import MEMORY, CandidateFailed, Failure
 from gemmgen.support.html import shown_as
-from gemmgen.verification.checks import Seen, Wrong, check, check_apart, cost_with_edges, runs_whole
+from gemmgen.verification.checks import Seen, Wrong, check, check_apart, cost_with_edges, failing, runs_whole
 from gemmgen.verification.comparison import Mismatch
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.determinism import (
@@ -34,6 +32,7 @@ from gemmgen.verification.determinism import (
 )
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.extent import apart_situations
+from gemmgen.verification.reduction import smallest
 from gemmgen.verification.replay import Replayed, Replayer
 from gemmgen.verification.ring import check_ring
 from gemmgen.verification.sanitizers.tool import SanitizerResult
@@ -44,7 +43,6 @@ from gemmgen.verification.situation import (
     Stratum,
     far_situations,
     products_beyond_16_bits,
-    simpler_situations,
     stratum,
     vast_situations,
     with_room,
@@ -157,14 +155,12 @@ def verify(
     `largest` bounds run-time sizes. A kernel that does not compile or load is a Verdict with that failure and no
     examples.
     """
-    from hypothesis.errors import Flaky  # late: a verdict from the store does without, and hypothesis takes 0.2 s
-
     try:
         kernel = executor.load(source)
     except CandidateFailed as error:
         return Verdict(executor.name, 0, seed, np.inf, error.failure)
     replayer = Replayer(source, executor=executor.name, strict=bits)
-    tested = _Property(kernel, replayer, on_example, shrink_seconds, largest)
+    tested = _Property(kernel, replayer, on_example, largest)
     tested.tally.right_at_small_k = partial(right_at_small_k, executor, source)
     try:
         thorough = kernel.runs_apart and examples >= THOROUGH
@@ -173,7 +169,7 @@ def verify(
         by_their_end = any(tail.size == "M" for tail in ends)
         far = _beyond_draws(source, largest, examples, by_their_end, whole=not kernel.runs_parts)
         drawn = examples - len(far) - len(apart) - len(ends)
-        stratified_test(tested, source.problem, largest, drawn, seed, shrink=shrink, instead=tested.seeker.next)
+        stratified_test(tested, source.problem, largest, drawn, seed, instead=tested.seeker.next)
         for situation in far:  # last: what fails before has smaller sizes
             tested(situation)
         for situation, extent in apart:
@@ -185,9 +181,9 @@ def verify(
             tested.run_ring()
         determinism = tested.repeat(runs) if runs > 1 else None
         coverage, assumes = kernel.coverage(), kernel.assumed()
-    except (Wrong, Flaky):
+    except Wrong:
         if shrink:
-            tested.reduce_sought()
+            tested.reduce(shrink_seconds)
         wrong = tested.found
         assert wrong is not None
         found = Verdict(executor.name, tested.examples, seed, np.inf, wrong.failure, wrong.situation, wrong.mismatch)
@@ -213,12 +209,9 @@ def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong, seen: 
         return False
     kernel = executor.load(source)
     try:
-        check(kernel, wrong.situation, seen)
-    except (Wrong, CandidateFailed):
-        return False
+        return failing(kernel, wrong.situation, seen) is None
     finally:
         kernel.close()
-    return True
 
 
 def _beyond_draws(
@@ -264,21 +257,18 @@ class CheckFar(Protocol):
 
 
 class _Property:
-    """The property that hypothesis tests: this kernel computes every situation right."""
+    """The property that is tested: this kernel computes every situation right."""
 
     def __init__(
         self,
         kernel: LoadedKernel,
         replayer: Replayer,
         on_example: Callable[[], None],
-        shrink_seconds: float,
         largest: int,
     ) -> None:
         self.kernel = kernel
         self.seeker = Seeker(kernel, largest)
         self.on_example = on_example
-        self.shrink_seconds = shrink_seconds
-        self.shrink_until = np.inf
         self.examples = 0
         self.worst = 0.0
         self.sampled = 0
@@ -291,11 +281,8 @@ class _Property:
         self.determinism: Determinism | None = None
 
     def __call__(self, situation: Situation) -> None:
-        if time.monotonic() > self.shrink_until:
-            return  # nothing fails any more, so that hypothesis comes to an end
-        if self.found is None:
-            self.examples += 1
-            self.sampled += not runs_whole(self.kernel, situation)
+        self.examples += 1
+        self.sampled += not runs_whole(self.kernel, situation)
         self.on_example()
         try:
             self.worst = max(self.worst, check(self.kernel, situation, self.seen, self.tally))
@@ -311,24 +298,16 @@ class _Property:
         """Whether what was found may hang on the launches before it."""
         return self.drawn and self.found_after != 1
 
-    def reduce_sought(self) -> None:
-        """Where the situation that fails was sought: hypothesis shrinks what it has drawn alone."""
-        smaller = self.found if self.found is not None and self.seeker.has_sought(self.found.situation) else None
-        while smaller is not None:
-            self.found = smaller
-            found = (self._fails(situation) for situation in simpler_situations(smaller.situation))
-            smaller = next((wrong for wrong in found if wrong and wrong.failure.kind == self.found.failure.kind), None)
+    def reduce(self, seconds: float) -> None:
+        """Make the situation that was found smaller, as far as one launch of it shows the failure."""
+        if self.found is not None and self.drawn:
+            self.found = smallest(self.found, self._failing, seconds)
 
-    def _fails(self, situation: Situation) -> Wrong | None:
-        if time.monotonic() > self.shrink_until:
-            return None
-        try:
-            check(self.kernel, situation)
-        except CandidateFailed as error:
-            return Wrong(situation, error.failure, None)
-        except Wrong as error:
-            return error
-        return None
+    def _failing(self, situation: Situation) -> Wrong | None:
+        self.on_example()
+        tally = DomainTally()
+        tally.replayer = self.tally.replayer
+        return failing(self.kernel, situation, tally)
 
     def run_apart(self, situation: Situation, apart: Case, check_far: CheckFar) -> None:
         """A situation of gemmgen.verification.extent, or a tail, which the kernel meets as `apart`.
@@ -399,11 +378,7 @@ class _Property:
         return self.determinism
 
     def _keep(self, wrong: Wrong) -> Wrong:
-        self.found = wrong  # the last one is the smallest: hypothesis shrinks
-        if self.found_after is None:
-            self.found_after = self.examples
-            hangs = wrong.failure.kind == "timeout"
-            self.shrink_until = time.monotonic() + (0 if hangs else self.shrink_seconds)
+        self.found, self.found_after = wrong, self.examples
         return wrong
 
 
@@ -428,50 +403,20 @@ def stratified_test(
     examples: int,
     seed: int,
     *,
-    shrink: bool = True,
     instead: Callable[[], Situation | None] = lambda: None,
 ) -> None:
-    """`for_each` situation of `problem`, each of the next stratum. One that fails shrinks in its own.
+    """`for_each` situation of `problem`, each of the next stratum.
 
-    The last of SOUGHT_PART parts are those that `instead` gives, while it does. Such a one does not shrink.
+    The last of SOUGHT_PART parts are those that `instead` gives, while it does.
     """
-    from gemmgen.verification.seeding import for_each  # late, with hypothesis
+    from gemmgen.verification.seeding import for_each  # late, as hypothesis takes 0.2 s, and a known verdict none
     from gemmgen.verification.strategies import situations
 
-    examples_run = itertools.count()
-    failing: Stratum | None = None
+    numbers = itertools.count()
 
     def test(drawn: Callable[[Stratum], Situation]) -> None:
-        nonlocal failing
-        number = next(examples_run)
-        sought = instead() if failing is None and number >= examples - examples // SOUGHT_PART else None
-        if sought is not None:
-            with _past_hypothesis():
-                tested(sought)
-            return
-        chosen = failing or stratum(number)
-        try:
-            tested(drawn(chosen))
-        except Exception:
-            failing = chosen
-            raise
+        number = next(numbers)
+        sought = instead() if number >= examples - examples // SOUGHT_PART else None
+        tested(sought or drawn(stratum(number)))
 
-    try:
-        for_each(situations(problem, largest), test, examples=examples, seed=seed, shrink=shrink)
-    except _Passed as passed:
-        raise passed.wrong from None
-
-
-class _Passed(BaseException):
-    """Carries what is wrong past hypothesis, which would shrink a draw that has nothing to do with it."""
-
-    def __init__(self, wrong: Wrong) -> None:
-        self.wrong = wrong
-
-
-@contextmanager
-def _past_hypothesis() -> Iterator[None]:
-    try:
-        yield
-    except Wrong as wrong:
-        raise _Passed(wrong) from wrong
+    for_each(situations(problem, largest), test, examples=examples, seed=seed)

@@ -29,14 +29,27 @@ def emulator():
         yield executor
 
 
-def test_a_counterexample_is_shrunk_and_shown(emulator):
-    source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
-    wrong = replace(source, text=source.text.replace("k < s.K", "k < s.K - (s.K > 20)"))
-    verdict = verify(emulator, wrong, examples=200)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("condition", "smallest"),
+    [
+        ("s.K > 20", {"m": 1, "n": 1, "k": 21}),
+        ("s.M > 20", {"m": 21, "n": 1, "k": 1}),
+        (
+            "s.M > 20 && s.K > 7 && s.lda > s.K && alpha != 1.0f",
+            {"m": 21, "n": 1, "k": 8, "lda": 9, "alpha": 2.0},
+        ),
+    ],
+)
+def test_a_counterexample_is_the_smallest_and_shown(condition, smallest, seed, emulator):
+    problem = replace(PROBLEM, lda=None, ldb=None, ldc=None)
+    source = render(problem, NAIVE, NAIVE.default(problem))
+    wrong = replace(source, text=source.text.replace("k < s.K", f"k < s.K - ({condition})"))
+    assert wrong.text != source.text
+    verdict = verify(emulator, wrong, examples=100, seed=seed)
     assert verdict.situation is not None and verdict.mismatch is not None
-    case = verdict.situation.case
-    assert (case.m, case.n) == (1, 1) and case.k in (21, 22), "the smallest shapes that show the bug: data may hide it"
-    assert "C[0][0]" in str(verdict.mismatch)
+    assert verdict.situation.case == problem.case(**smallest)
+    assert verdict.situation.data == "exact" and "C[0][0]" in str(verdict.mismatch)
 
 
 def test_a_kernel_that_does_not_compile_is_a_verdict(emulator):
@@ -145,7 +158,8 @@ def test_bits_that_depend_on_the_schedule_are_found(emulator):
 def test_indices_of_16_bits_are_found(old, new, emulator):
     source = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
     assert old in source.text
-    verdict = verify(emulator, replace(source, text=source.text.replace(old, new)), examples=THOROUGH)
+    wrong = replace(source, text=source.text.replace(old, new))
+    verdict = verify(emulator, wrong, examples=THOROUGH, shrink=False)
     assert verdict.situation in far_situations(source, FAR_SIZES[-1]) and verdict.examples <= THOROUGH
 
 

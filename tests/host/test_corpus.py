@@ -10,7 +10,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import Failure, InvalidInput
 from gemmgen.verification.corpus import Entry, entries, read, save
 from gemmgen.verification.scalars import NAN
-from gemmgen.verification.situation import ALL_DATA_KINDS, Situation, simpler_situations
+from gemmgen.verification.situation import Situation
 
 KERNEL = "gemm_f32_rc_MxNx33_lda40_naive_8x8"
 PROBLEM = Problem(None, None, 33, layout=Problem(1, 1, 1).layout.parse("rc"), lda=40)
@@ -52,16 +52,3 @@ def test_a_corrupt_situation_is_refused(change, message, tmp_path):
     with pytest.raises(InvalidInput, match=message) as raised:
         read(path)
     assert path.name in str(raised.value)
-
-
-@pytest.mark.parametrize("data", ALL_DATA_KINDS)
-def test_reduction_ends(data):
-    """Each step makes something plainer: always taking the last one comes to an end."""
-    situation = Situation(PROBLEM.case(40, 7, ldc=50, alpha=2.0, beta=1.0), data, 1234)
-    for _ in range(1000):
-        steps = list(simpler_situations(situation))
-        if not steps:
-            break
-        situation = steps[-1]
-    assert not list(simpler_situations(situation))
-    assert (situation.case.m, situation.case.n, situation.case.alpha, situation.case.beta) == (1, 1, 1.0, 0.0)

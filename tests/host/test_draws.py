@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
@@ -116,10 +115,6 @@ def test_every_seed_draws_of_every_stratum(seed: int) -> None:
     assert len({one.seed for one in drawn}) >= 0.8 * len(drawn)
 
 
-class Bug(Exception):
-    """What a kernel does in a situation."""
-
-
 def test_a_wide_tile_meets_the_largest_k_that_it_has_time_for() -> None:
     problem = Problem(None, None, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8)
     (deep, *_) = vast_situations(render(problem, WGMMA, WGMMA.default(problem)), FAR_SIZES[-1])
@@ -133,34 +128,6 @@ def test_blocks_of_a_persistent_kernel_compute_their_samples_in_turns() -> None:
     turns = [launch.tiles(case) // by_turns(launch, case, tiles)[1] for tiles in samples]
     assert turns == [1, 4, 2] * 3
     assert all(len(set(tiles)) == 4 for tiles in samples)
-
-
-@pytest.mark.parametrize(
-    ("fails", "smallest"),
-    [
-        (lambda one: True, (1, 1, 0, "exact")),
-        (lambda one: one.data == "random" and one.case.k > 2, (1, 1, 3, "random")),
-        (lambda one: one.case.m > 200, (515, 1, 0, "exact")),
-        (lambda one: one.case.n > 2048, (1, 2177, 0, "exact")),
-        (lambda one: one.case.m > 2200, (2562, 1, 0, "exact")),
-    ],
-    ids=["any", "random data", "many tiles", "more tiles", "most tiles"],
-)
-def test_a_failure_shrinks_to_the_plainest_stratum_that_fails(
-    fails: Callable[[Situation], bool], smallest: tuple[int, int, int, str]
-) -> None:
-    failed: list[Situation] = []
-
-    def tested(situation: Situation) -> None:
-        if fails(situation):
-            failed.append(situation)
-            raise Bug
-
-    with pytest.raises(Bug):
-        stratified_test(tested, FREE, FAR_SIZES[-1], DEFAULT_EXAMPLES, 3)
-    last = failed[-1]
-    assert (last.case.m, last.case.n, last.case.k, last.data) == smallest
-    assert (last.case.alpha, last.case.beta, last.seed) == (1, 0, 0)
 
 
 @pytest.mark.parametrize(

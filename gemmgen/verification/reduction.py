@@ -1,0 +1,162 @@
+"""From a situation in which a kernel fails to the smallest one that still fails: one coordinate after another."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any, Generic, Protocol, TypeVar
+
+from gemmgen.support.errors import Failure
+from gemmgen.verification.scalars import EXACT_SCALARS
+from gemmgen.verification.situation import (
+    EXACT_KINDS,
+    RUNTIME_SIZES,
+    DataKind,
+    Situation,
+    data_kinds,
+    distances_of,
+    free_sizes,
+    least_size,
+    resized,
+)
+
+SCANNED = RUNTIME_SIZES[-1]  # of the values plainer than a coordinate's, so many are tried one by one
+OTHER_SEEDS = 4  # besides its own, where others are near: other data may hide what this data shows
+MOST_OF_HUGE = max(map(abs, EXACT_SCALARS))  # of a scalar beside huge data
+ALPHAS, BETAS = (1.0, 2.0, -1.0, 0.0), (0.0, 1.0, 2.0, -1.0)  # plainest first
+
+
+class Failed(Protocol):
+    """What failed in a situation."""
+
+    @property
+    def situation(self) -> Situation: ...
+
+    @property
+    def failure(self) -> Failure: ...
+
+
+Found = TypeVar("Found", bound=Failed)
+
+
+def smallest(found: Found, run: Callable[[Situation], Found | None], seconds: float) -> Found:
+    """`found`, or the same kind of failure in the smallest situation that `run` shows to fail, within `seconds`.
+
+    `run` returns None where a situation passes. No single coordinate of the smallest situation can be smaller: a size,
+    the padding of a leading dimension or stride, alpha, beta, the kind of data, the seed. Larger values than SCANNED
+    are bisected, so that where smaller ones pass and fail in turn, the smallest may be missed.
+
+    A hang does not become smaller: each run of it takes its whole time.
+    """
+    if found.failure.kind == "timeout":
+        return found
+    return _Reduction(found, run, time.monotonic() + seconds).found
+
+
+class _Reduction(Generic[Found]):
+    """`found` is the smallest failure so far, and at last of all."""
+
+    def __init__(self, found: Found, run: Callable[[Situation], Found | None], deadline: float) -> None:
+        self.found = found
+        self._run, self._deadline = run, deadline
+        self._tried = {_key(found.situation)}
+        before: Found | None = None
+        while before is not self.found:
+            before = self.found
+            for name in plainer(before.situation):
+                self._bisect(name)
+            for name in plainer(before.situation) if self.found is before else ():
+                self._scan(name)
+
+    def _bisect(self, name: str) -> None:
+        start = self.found.situation
+        values = plainer(start)[name]
+        passes, fails = -1, len(values)
+        while fails - passes > 1:
+            middle = (passes + fails) // 2 if passes >= 0 else 0
+            if self._fails(changed(start, name, values[middle])):
+                fails = middle
+            else:
+                passes = middle
+
+    def _scan(self, name: str) -> None:
+        start = self.found.situation
+        values = plainer(start)[name]
+        near = {len(values) - 2**i for i in range(len(values).bit_length())}
+        seeds = () if name == "seed" else range(OTHER_SEEDS)
+        for place in sorted({*range(min(len(values), SCANNED)), *near}):
+            candidate = changed(start, name, values[place])
+            others = (replace(candidate, seed=seed) for seed in seeds) if place in near else ()
+            if any(map(self._fails, (candidate, *others))):
+                return
+
+    def _fails(self, situation: Situation) -> bool:
+        """Whether it does, in the same way. What has been tried counts as what passes."""
+        key = _key(situation)
+        if key in self._tried or time.monotonic() > self._deadline:
+            return False
+        self._tried.add(key)
+        failed = self._run(situation)
+        if failed is None or failed.failure.kind != self.found.failure.kind:
+            return False
+        self.found = failed
+        return True
+
+
+def _key(situation: Situation) -> tuple[str, Situation]:
+    """Equal for equal situations, but for zeros of different sign."""
+    return f"{situation.case.alpha} {situation.case.beta}", situation
+
+
+def plainer(situation: Situation) -> dict[str, Sequence[Any]]:
+    """By coordinate: the values that are plainer than that of `situation`, plainest first."""
+    case, ld_align = situation.case, situation.case.problem.ld_align
+    alphas = _before(case.alpha, ALPHAS)
+    return {
+        "alpha": tuple(alpha for alpha in alphas if alpha != 0) if situation.data == "onehot" else alphas,
+        "beta": _before(case.beta, BETAS),
+        "data": tuple(_kinds(situation)),
+        **{name: _distances(name, distance, ld_align) for name, distance in distances_of(case).items()},
+        **{name: range(least_size(name), size) for name, size in free_sizes(case).items()},
+        "seed": range(min(situation.seed, OTHER_SEEDS)),
+    }
+
+
+def _before(scalar: float, plainest: tuple[float, ...]) -> tuple[float, ...]:
+    """-0 is not plain."""
+    known = [str(one) for one in plainest]
+    return plainest[: known.index(str(scalar))] if str(scalar) in known else plainest
+
+
+def _kinds(situation: Situation) -> Iterator[DataKind]:
+    """Those that the scalars leave exact, that do not overflow, and of which something is left."""
+    scalars = situation.case.alpha, situation.case.beta
+    for kind in takewhile(lambda kind: kind != situation.data, data_kinds(situation.case.problem.types)):
+        if kind in EXACT_KINDS and not {*scalars} <= {*EXACT_SCALARS}:
+            continue
+        if kind == "onehot" and scalars[0] == 0:
+            continue
+        if kind == "huge" and not all(abs(scalar) <= MOST_OF_HUGE for scalar in scalars):
+            continue
+        yield kind
+
+
+def _distances(name: str, distance: int, ld_align: int) -> Sequence[int]:
+    """The dense one alone where all products share a matrix; one matrix for each product, or few in turn."""
+    if distance < 0:
+        return (0,)
+    return range(0, distance, 1 if name.startswith("different_") else ld_align)
+
+
+def changed(situation: Situation, name: str, value: Any) -> Situation:
+    """`situation` with another value of the coordinate `name`. Padding stays where a size changes."""
+    case = situation.case
+    if name in ("data", "seed"):
+        return replace(situation, **{name: value})
+    if name in ("alpha", "beta"):
+        return replace(situation, case=replace(case, **{name: value}))
+    sizes, distances = free_sizes(case), distances_of(case)
+    (sizes if name in sizes else distances)[name] = value
+    return replace(situation, case=resized(case, sizes, distances))
