@@ -49,7 +49,7 @@ from gemmgen.verification.situation import (
     without_scale,
 )
 from gemmgen.verification.tails import Tail, check_tail, tails
-from gemmgen.verification.whole_grid import check_grid, grid_situation, right_at_small_k
+from gemmgen.verification.whole_grid import check_grid, grid_situations, right_at_small_k
 
 DEFAULT_EXAMPLES = 100  # situations of `gemmgen verify` and of a certificate
 THOROUGH = 20  # from so many examples on, sizes that take long are among them
@@ -177,7 +177,7 @@ def verify(
         for tail in ends:
             tested.run_apart(tail.situation, tail.far, partial(_check_tail, tail=tail))
         if kernel.runs_parts and examples >= EXHAUSTIVE:
-            tested.run_grid(executor)
+            tested.run_grid(executor, seed)
             tested.run_ring()
         determinism = tested.repeat(runs) if runs > 1 else None
         coverage, assumes = kernel.coverage(), kernel.assumed()
@@ -307,7 +307,7 @@ class _Property:
         self.on_example()
         tally = DomainTally()
         tally.replayer = self.tally.replayer
-        return failing(self.kernel, situation, tally)
+        return failing(self.kernel, situation, tally=tally)
 
     def run_apart(self, situation: Situation, apart: Case, check_far: CheckFar) -> None:
         """A situation of gemmgen.verification.extent, or a tail, which the kernel meets as `apart`.
@@ -329,12 +329,13 @@ class _Property:
         except Wrong as error:
             raise self._keep(Wrong(situation, _with_words(error.failure, distances), error.mismatch)) from error
 
-    def run_grid(self, executor: Executor) -> None:
-        """Every block of a large grid: see gemmgen.verification.whole_grid."""
+    def run_grid(self, executor: Executor, seed: int) -> None:
+        """Every block of a large grid, or some of odd ones: see gemmgen.verification.whole_grid."""
         self.drawn = False
-        situation = grid_situation(self.kernel.source)
-        if situation is None:
-            return
+        for situation in grid_situations(self.kernel.source, seed):
+            self._run_grid(executor, situation)
+
+    def _run_grid(self, executor: Executor, situation: Situation) -> None:
         try:
             check_grid(executor, self.kernel, situation, self.tally)
         except CandidateFailed as error:

@@ -31,11 +31,15 @@ from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.shortened import shortened
-from gemmgen.verification.situation import Situation
+from gemmgen.verification.situation import SHALLOW, VAST_ELEMENTS, Situation, with_room
 
 SHORT_FLOPS = 2e10  # of a short run at most: some seconds on tensor cores, where K is a step or two
 MOST_ELEMENTS = 2**26  # of C
 BEYOND = 3  # rows and columns beyond two tiles, where M or N is left to run time
+# Of tile rows or columns: of these n the product of n and 1 / n is less than 1 in f32.
+UNEVEN = (41, 47, 55, 61)
+RASTER_ELEMENTS = 2**22  # of the second one's matrices: half a second for both
+GROUP_ROWS = 8  # of tiles in a group of a raster, if its kernel does not say
 DEPTH, PRODUCTS = 64, 2  # K, and products, where they are
 
 
@@ -61,19 +65,44 @@ class Unjudged(Exception):
     """Why a grid cannot run at a smaller K, in words."""
 
 
-def grid_situation(source: KernelSource) -> Situation | None:
-    """A launch of the fixed sizes of C, with two tiles and a bit along others; None where both are left to run time."""
+def grid_situations(source: KernelSource, seed: int = 0) -> list[Situation]:
+    """A launch of the fixed sizes of C, with two tiles and a bit along others; where both are left to run time, those
+    of odd rasters."""
     problem, tile = source.problem, dict(source.launch.grid)
     if problem.m is None and problem.n is None:
-        return None
+        return _raster_situations(source, seed)
     wanted = {"m": 2 * tile.get("M", 1) + BEYOND, "n": 2 * tile.get("N", 1) + BEYOND, "k": DEPTH}
     free = {name: size for name, size in wanted.items() if problem.sizes[name.upper()] is None}
-    return Situation(problem.case(**free, batch=problem.batch or PRODUCTS, beta=1.0), "exact", seed=0)
+    return [Situation(problem.case(**free, batch=problem.batch or PRODUCTS, beta=1.0), "exact", seed=0)]
+
+
+def _raster_situations(source: KernelSource, seed: int) -> list[Situation]:
+    """More tile rows than a group of the raster has beside UNEVEN tile columns, and the other way round.
+
+    Of large tiles one of the two, by the seed, or none. Tiles divide M and N, where a count of them shows that is
+    rounded wrongly.
+    """
+    problem, tile = source.problem, dict(source.launch.grid)
+    few, many = max(GROUP_ROWS, source.config.get("GROUP", 0)) + 1, UNEVEN[seed // 2 % len(UNEVEN)]
+    found: list[Situation] = []
+    for rows, columns in ((many, few), (few, many)) if seed % 2 else ((few, many), (many, few)):
+        sizes = {"m": rows * tile.get("M", 1), "n": columns * tile.get("N", 1), "k": SHALLOW, "batch": 1}
+        case = problem.case(**{name.lower(): sizes[name.lower()] for name in problem.open_sizes})
+        elements = sum(matrix.elements for matrix in case.matrices)
+        if elements <= (RASTER_ELEMENTS if found else VAST_ELEMENTS):
+            found.append(Situation(case, "exact", seed=1))
+    return with_room(source, found)
 
 
 def check_grid(executor: Executor, kernel: LoadedKernel, situation: Situation, tally: DomainTally) -> None:
-    """Run every block of the grid of `situation`, and say in `tally` how. Raises Wrong and CandidateFailed."""
+    """Run every block of the grid of `situation`, and say in `tally` how; of sizes that are all left to run time a few.
+
+    Raises Wrong and CandidateFailed.
+    """
     case, launch = situation.case, kernel.source.launch
+    if case.problem.m is None and case.problem.n is None:
+        check_tiles(kernel, situation, make_operands(situation), _starts(launch, case), {}, DomainTally())
+        return
     try:
         _require_room(case)
         if case.problem.k is None or kernel.can_run_whole(case) or _is_brief(kernel.source, case):
@@ -151,6 +180,17 @@ def _ends(launch: Launch, case: Case) -> Numbers:
     tiles = launch.tiles(case)
     lines = [-(-int(case.values[name]) // tile) for name, tile in launch.grid]
     return np.unique([end % tiles for line in lines for end in (0, line - 1, -line, -1)])
+
+
+def _starts(launch: Launch, case: Case) -> Numbers:
+    """The tiles that whole rows of tiles precede, or whole columns where these are longer, and the last one.
+
+    Of the numbers of tiles the first ones of rows fall short where a reciprocal in floats divides them. All of them
+    run, as what falls short computes the tile of another one.
+    """
+    tiles = launch.tiles(case)
+    longest = max(-(-int(case.values[name]) // tile) for name, tile in launch.grid if name in ("M", "N"))
+    return np.unique([*range(0, tiles, longest), tiles - 1])
 
 
 def _suspects(kernel: LoadedKernel, situation: Situation) -> Numbers | None:

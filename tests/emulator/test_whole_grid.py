@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from gemmgen.kernel.families import BATCHED_MMA, NAIVE, SIMT, WGMMA
@@ -22,7 +23,7 @@ from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.edits import EDITS
 from gemmgen.verification.shortened import shortened
 from gemmgen.verification.verifier import verify
-from gemmgen.verification.whole_grid import check_grid, grid_situation
+from gemmgen.verification.whole_grid import UNEVEN, check_grid, grid_situations
 
 PROBLEM = Problem(512, 512, 1024, lda=1040)
 SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
@@ -42,8 +43,7 @@ def edited(old: str, new: str, source: KernelSource = SOURCE) -> KernelSource:
 
 
 def tried(emulator: EmulatorExecutor, source: KernelSource) -> DomainTally:
-    situation, tally, kernel = grid_situation(source), DomainTally(), emulator.load(source)
-    assert situation is not None
+    (situation,), tally, kernel = grid_situations(source), DomainTally(), emulator.load(source)
     try:
         check_grid(emulator, kernel, situation, tally)
     finally:
@@ -91,9 +91,17 @@ def test_not_every_text_has_one() -> None:
     assert shortened(replace(SOURCE, family="by hand"), 100) is None
 
 
-def test_grids_of_run_time_sizes_run_whole_anyway() -> None:
+def test_rasters_of_run_time_sizes_are_such_that_reciprocals_fall_short() -> None:
+    one = np.float32(1)
+    assert all(np.float32(count) * (one / np.float32(count)) < 1 for count in UNEVEN)
     runtime = Problem(None, None, None)
-    assert grid_situation(render(runtime, NAIVE, NAIVE.default(runtime))) is None
+    for seed in range(8):
+        cases = [one.case for one in grid_situations(render(runtime, NAIVE, NAIVE.default(runtime)), seed)]
+        counts = [(case.m // 16, case.n // 16) for case in cases]
+        assert counts[0] == counts[1][::-1] and min(counts[0]) == 9 and max(counts[0]) in UNEVEN
+        large = grid_situations(render(runtime, SIMT, SIMT.default(runtime)), seed)
+        assert len(large) == 1, "of large tiles one, by the seed"
+        assert (large[0].case.m > large[0].case.n) == seed % 2
 
 
 def test_every_block_of_a_right_kernel_runs(emulator: EmulatorExecutor) -> None:

@@ -8,10 +8,12 @@ from gemmgen.verification.bugs.subjects import (
     DOUBLE,
     DOUBLE_BIG,
     MOVED_BIG,
+    NAIVE_RR,
     NAIVE_TALL,
     SPLIT_BIG,
     STREAM_BIG,
     WGMMA_BIG,
+    WGMMA_CUT,
 )
 
 UNMADE = (VALUE, TILES_WRITTEN)  # a tile that another block's work replaces, or that nobody computes
@@ -19,6 +21,7 @@ ELSEWHERE = Diagnosis("wrong", "outside of the tiles")
 
 TILE = "tile_of_block(s, blockIdx.x)"
 EXISTS = "if (m >= s.M || n >= s.N"
+GROUP_NUMBER = "const int group = number / (GROUP * columns);"
 COLUMN = "within / height * BN"
 
 GRID_BUGS = (
@@ -59,4 +62,11 @@ GRID_BUGS = (
         "tile_of_block(s, number)", "tile_of_block(s, number == 1300 ? 1301 : number)", UNMADE, count=2),
     Bug("one product of thousands is stored in another's place", "grid", BATCH_BIG,
         "C += matrix * s.stride_c;", "C += (matrix == 1300 ? 1299 : matrix) * s.stride_c;", UNMADE),
+    # Divisions by floats, which fall short for some numbers of tiles
+    Bug("groups counted by a reciprocal", "grid", DOUBLE, GROUP_NUMBER,
+        "const int group = int(number * (1.0f / (GROUP * columns)));", UNMADE),
+    Bug("groups of a persistent kernel counted by a reciprocal", "grid", WGMMA_CUT, GROUP_NUMBER,
+        "const int group = int(__fmul_rz(number, 1.0f / (GROUP * columns)));", UNMADE),
+    Bug("rows of tiles counted by a reciprocal", "grid", NAIVE_RR, "const int tile_m = blockIdx.x / columns",
+        "const int tile_m = int(blockIdx.x * (1.0f / columns))", UNMADE),
 )  # fmt: skip
