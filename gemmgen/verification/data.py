@@ -21,7 +21,17 @@ from gemmgen.support.recent import Recent
 from gemmgen.support.threads import in_threads
 from gemmgen.verification.onehot import code_fully, codes, selection
 from gemmgen.verification.scalars import EXACT_SCALARS
-from gemmgen.verification.situation import EXACT_KINDS, FACTORS, SIDES, DataKind, Side, Situation, balances, side_of
+from gemmgen.verification.situation import (
+    EXACT_KINDS,
+    FACTORS,
+    SIDES,
+    DataKind,
+    Side,
+    Situation,
+    balances,
+    data_kinds,
+    side_of,
+)
 
 LARGEST_INTEGER = 8
 ZEROS, SUMS = ("zero_m", "zero_n", "zero_a", "zero_b"), ("sum_m", "sum_n")  # of an epilogue's operands: integers
@@ -32,6 +42,7 @@ MOST_SPECIALS = 64  # one in so many elements, and fewer where a sum would meet 
 SUMS_WITHOUT = 4  # of so many sums, one meets such an element of A, or of B
 OPPOSED_LINES = 4  # of so many rows of A, or columns of B, one has Inf that meets zeros,
 OPPOSED_PRODUCTS = 2**22  # as long as they have no more products with the other operand's
+STRIPS = ("tiny", "0", "0")  # of the other operand, beside some of these Inf
 OPPOSED_SHARE = 0.25  # of the products with such an Inf, and one at least
 UNREAD_SEEDS = 4  # of so many seeds, one has more than NaN in a C that must not be read
 UNREAD = (np.inf, -np.inf, np.nan, -0.0, 1.0)
@@ -42,6 +53,7 @@ FACTOR_SHARE = (
 )
 FACTOR_EXPONENTS: dict[DataKind, int] = {"denormal": 100, "huge": -130}  # in f32
 DENORMAL_FLOPS = 1e6  # with a denormal factor, of a launch
+TINY_FLOPS = 1e7  # of a launch beside Inf and strips of the smallest number
 NEAR_DENORMAL = 8  # times the largest denormal: sums of such products are seldom denormal, and hide no denormal one
 HUGE_MARGIN = 3  # binary orders that huge products stay below the largest number
 # Making data and reference takes long: from so many FLOPs on there are so many sets of data, for all seeds and scalars.
@@ -327,7 +339,8 @@ def _strew_specials(name: str, values: Floats, case: Case, rng: np.random.Genera
 def _oppose(case: Case, storage: Mapping[str, Floats], side: Side, rng: np.random.Generator) -> None:
     """Inf in some rows of A, or columns of B, each of which meets zeros of the other operand; some have two of them.
 
-    So a product of 0 and Inf, and a sum of Inf and -Inf, is somewhere in most tiles.
+    So a product of 0 and Inf, and a sum of Inf and -Inf, is somewhere in most tiles. Of the other operand whole strips
+    are tiny, or 0, beside Inf as well: kernels may skip fragments that hold nothing, or flush what is tiny.
     """
     a, b = (case.tensors[name].stored.view(storage[name]) for name in SIDES)
     lines, others = (a, b) if side == "A" else (b.swapaxes(-1, -2), a.swapaxes(-1, -2))
@@ -336,12 +349,42 @@ def _oppose(case: Case, storage: Mapping[str, Floats], side: Side, rng: np.rando
     count, width = lines.shape[-2], others.shape[-1]
     chosen = rng.choice(count, min(count, 1 + count // OPPOSED_LINES, 1 + OPPOSED_PRODUCTS // width), replace=False)
     first, second = rng.integers(0, case.k, (2, len(chosen)))
+    strips = [_strip(case.k, width, rng) for _ in STRIPS]
+    for place, (start, stop, *_) in enumerate(strips):  # some have their Inf beside a strip, for certain
+        first[place :: len(strips) + 1] = rng.integers(start, stop, len(first[place :: len(strips) + 1]))
     lines[..., chosen, first] = np.inf
     lines[..., chosen[::2], second[::2]] = -np.inf
+    for (start, stop, left, right), held in zip(strips, STRIPS, strict=True):
+        strip = others[..., start:stop, left:right]
+        strip[...] = _tiny(case, SIDES[side == "A"], strip.shape, rng) if held == "tiny" else 0
     meets = rng.random((len(chosen), width), np.float32) < OPPOSED_SHARE
     meets[np.arange(len(chosen)), rng.integers(0, width, len(chosen))] = True
     of_line, met = np.nonzero(meets)
     others[..., first[of_line], met] = 0
+
+
+def _strip(depth: int, width: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
+    """From which k to which, and from which column: all of the one or of the other."""
+    return (0, depth, *_interval(width, rng)) if rng.integers(2) else (*_interval(depth, rng), 0, width)
+
+
+def _interval(size: int, rng: np.random.Generator) -> tuple[int, int]:
+    first, last = np.sort(rng.integers(0, size, 2))
+    return int(first), int(last) + 1
+
+
+def _tiny(case: Case, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
+    """Powers of two from the smallest number of A or B on that products take as it is, of either sign.
+
+    Of large products they are not denormal.
+    """
+    dtype, types = case.tensors[name].dtype, case.problem.types
+    if dtype.is_integer:
+        return np.ones(shape)
+    denormal = case.flops <= TINY_FLOPS and "denormal" in data_kinds(types)
+    least = dtype.smallest if denormal else 2.0**dtype.min_exponent
+    tiny: Floats = np.ldexp(rng.choice((least, -least), shape), rng.integers(0, dtype.precision, shape))
+    return tiny
 
 
 def _huge_factor(name: str, dtype: DType, case: Case) -> float:

@@ -15,8 +15,8 @@ denormal A or B, and C, are denormal, the other operand is random: a kernel that
          the bound. CPUs take a hundred times as long for a denormal: of a large operand few are, the others near them
 huge     random, scaled so that alpha * A * B and beta * C come near 2^125 (f64: 2^1021), and no partial sum
          passes 2^127 (2^1023)
-special  random, with +Inf, -Inf, NaN and zeros in some places of A, B and C, and an Inf that meets zeros, or -Inf, in
-         some rows of A, or columns of B
+special  random, with +Inf, -Inf, NaN and zeros in some places of A, B and C, and an Inf that meets zeros, whole strips
+         of zeros or of tiny numbers, or -Inf, in some rows of A, or columns of B
 
 The bound
 ---------

@@ -9,6 +9,7 @@ from gemmgen.verification.bugs.subjects import (
     DOUBLE_BIG,
     DOUBLE_F16,
     DOUBLE_VECTORS,
+    MMA_RC,
     NAIVE_BATCH,
     NAIVE_BF16,
     NAIVE_EPILOGUE,
@@ -27,6 +28,7 @@ STALE_READ = Diagnosis("race", "__ldg reads")
 NAIVE_FMA, NAIVE_START = "acc = fmaf(a, b, acc);", "    float acc = 0.0f;"
 NAIVE_STORE = "beta == 0.0f ? alpha * acc : fmaf(beta, *to, alpha * acc)"
 TILE_FMA, SKINNY_FMA = "fmaf(a[i], b[j], acc[i][j])", "fmaf(x.at[j], weights[t / VW].at[t % VW], acc[i + j][t])"
+MMA_PRODUCT = "mma_m16n8k16_bf16(acc[i][j], a[i], b[j]);"
 SMALL_FMA = "fmaf(a[d][i], b[d][j], acc[i][j])"
 SIGNED = (VALUE, NOT_NAN, NOT_INF)
 
@@ -97,6 +99,11 @@ DATA_BUGS = (
         "a[i] == 0.0f ? acc[i][j] : fmaf(a[i], b[j], acc[i][j])", (NOT_NAN,)),
     Bug("zeros of the weights are skipped", "special", ACROSS, SKINNY_FMA,
         f"weights[t / VW].at[t % VW] == 0.0f ? acc[i + j][t] : {SKINNY_FMA}", (NOT_NAN,)),
+    Bug("fragments of A that are 0 are skipped", "special", MMA_RC, MMA_PRODUCT,
+        f"if (__any_sync(0xffffffffu, ((a[i][0] | a[i][1] | a[i][2] | a[i][3]) & 0x7fff7fffu) != 0)) {MMA_PRODUCT}",
+        (NOT_NAN,)),
+    Bug("fragments of B that are 0 are skipped", "special", MMA_RC, MMA_PRODUCT,
+        f"if (__any_sync(0xffffffffu, ((b[j][0] | b[j][1]) & 0x7fff7fffu) != 0)) {MMA_PRODUCT}", (NOT_NAN,)),
     Bug("sums have bounds", "special", NAIVE_RR, NAIVE_FMA,
         "acc = fminf(fmaxf(fmaf(a, b, acc), -3.4028235e38f), 3.4028235e38f);", SIGNED),
     Bug("an old NaN counts as 0 where beta = 0", "beta = 0", NAIVE_RR, NAIVE_STORE,
