@@ -475,7 +475,7 @@ def test_printf_prints_once(emulator: EmulatorExecutor, capfd: pytest.CaptureFix
     body = r'if (threadIdx.x == 0 && blockIdx.x % 100 == 0) printf("block %d\n", blockIdx.x);' + TILED
     case = ANY_SHAPE.case(256, 256, 64)
     emulator.load(kernel(body, TILES)).run(case, data(case))
-    printed = sorted(int(line.split()[1]) for line in capfd.readouterr().out.splitlines())
+    printed = sorted(int(line.split()[1]) for line in capfd.readouterr().err.splitlines())
     assert printed == list(range(0, 1024, 100))
 
 

@@ -91,4 +91,5 @@ def test_a_function_out_of_line_and_printf(interpreter: EmulatorExecutor, capfd:
     head, brace, body = kernel.partition("{\n")
     text = f"{before}{speaks}{extern}{head}{brace}{says}\n{body}"
     judge(interpreter, replace(source, text=text), 3)
-    assert "7 times 2.5\\x1b\n" in capfd.readouterr().out
+    said = capfd.readouterr()
+    assert "7 times 2.5\\x1b\n" in said.err and not said.out

@@ -159,7 +159,7 @@ class Server:
             self._ask(self._program.pack(), LOAD_SECONDS, failed("unjudged", late))
 
     def launch(self, request: Request) -> None:
-        """Run one launch to its end; what it prints goes to standard output.
+        """Run one launch to its end; what it prints goes to standard error.
 
         Raises CandidateFailed: launch, crash, race, timeout or unjudged. The process lives on where it can.
         """
@@ -168,8 +168,8 @@ class Server:
         late = failed("timeout", f"no result after {PATIENCE * request.timeout:g} s")
         printed = self._ask(request.pack(), seconds, late)
         if printed:
-            sys.stdout.write(printed)
-            sys.stdout.flush()
+            sys.stderr.write(printed)
+            sys.stderr.flush()
 
     def end(self) -> None:
         """End the process: the next launch begins with variables as the program has them."""
