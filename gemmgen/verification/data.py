@@ -30,6 +30,8 @@ from gemmgen.verification.situation import (
     Situation,
     balances,
     data_kinds,
+    limit_scale,
+    shows_limits,
     side_of,
 )
 
@@ -79,8 +81,9 @@ def make_operands(situation: Situation) -> Operands:
 
 
 def unscaled(case: Case) -> Case:
-    """The case that shares its data with every alpha and beta, but for an alpha that large factors have."""
-    return replace(case, alpha=case.alpha if balances(case) else 1.0, beta=0.0)
+    """The case that shares its data with every beta, and alpha but for those that large factors or integers have."""
+    alpha = case.alpha if balances(case) else limit_scale(case) if shows_limits(case) else 1.0
+    return replace(case, alpha=alpha, beta=0.0)
 
 
 def effort(case: Case) -> float:
@@ -222,16 +225,25 @@ def _integers(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) ->
 
 def _adds_up(name: str, case: Case, seed: int) -> bool:
     """Whether random A and B have one sign each, so that their sums grow as K does, and not as its root: where C holds
-    such sums, or a factor makes them as small as that, every other seed."""
+    such sums, or a factor makes them as small as that, every other seed; where alpha does, always."""
     a, b, c = (matrix.dtype for matrix in case.matrices)
     whole = any(dtype.is_integer for dtype in (a, b))
     most = DType.S32.largest if whole else float(case.k) ** case.problem.products
     holds = c.largest >= most or (c.saturates and _first_factor(case) is not None)
-    return name != "C" and seed % 2 == 1 and holds
+    return name != "C" and (shows_limits(case) or (seed % 2 == 1 and holds))
 
 
-def _of_one_sign(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[Any]:
+def _at_limits(case: Case, seed: int) -> bool:
+    """Whether integers that add up are the largest, or least, as far as their sums have 32 bits."""
+    a, b = (float(dtype.largest - dtype.least) / (1 + dtype.is_signed) for dtype in (case.a.dtype, case.b.dtype))
+    return (shows_limits(case) or seed % 4 == 1) and case.k * (a + 1) * (b + 1) < DType.S32.largest
+
+
+def _of_one_sign(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator, limits: bool) -> npt.NDArray[Any]:
+    """Any, or within one of the largest or the least."""
     least, largest = (int(dtype.least), 0) if dtype.is_signed and rng.integers(2) else (0, int(dtype.largest))
+    if limits:
+        least, largest = (least, least + 1) if least else (largest - 1, largest)
     return rng.integers(least, largest, shape, np.int64, endpoint=True).astype(dtype.numpy)
 
 
@@ -241,7 +253,9 @@ def _values(
     """Of A, B or C, as elements: what does not depend on where an element is."""
     dtype = case.tensors[name].dtype
     if dtype.is_integer and (data != "exact" or case.problem.types.scalar.is_integer):
-        return _of_one_sign(dtype, shape, rng) if _adds_up(name, case, seed) else _integers(dtype, shape, rng)
+        if _adds_up(name, case, seed):
+            return _of_one_sign(dtype, shape, rng, _at_limits(case, seed))
+        return _integers(dtype, shape, rng)
     if data == "sparse":
         return _spread(name, shape, case, rng)
     if data == "exact":
@@ -267,7 +281,9 @@ def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.r
     if not dtype.is_integer and name in FACTORS and balances(case):
         view *= dtype.numpy.type(2.0 ** ((dtype.max_exponent + 1) // 2))
     elif not dtype.is_integer and name == _first_factor(case):
-        view *= dtype.numpy.type(_into_range(case, data == "random" and _adds_up("A", case, seed)))
+        view *= dtype.numpy.type(
+            _into_range(case, data == "random" and _adds_up("A", case, seed), _at_limits(case, seed))
+        )
     return flat
 
 
@@ -300,11 +316,12 @@ def _first_factor(case: Case) -> str | None:
     return next((one for one in FACTORS if one in case.extra), None)
 
 
-def _into_range(case: Case, one_sign: bool) -> float:
+def _into_range(case: Case, one_sign: bool, limits: bool) -> float:
     """A power of two that brings most sums into the range of a C which saturates; 1 for others."""
     if not case.c.dtype.saturates:
         return 1.0
-    a, b = (dtype.largest / 2 if dtype.is_integer else 1.0 for dtype in case.problem.types.operands[:2])
+    share = 1.0 if limits else 0.5
+    a, b = (dtype.largest * share if dtype.is_integer else 1.0 for dtype in case.problem.types.operands[:2])
     largest = case.c.dtype.largest ** (1 / case.problem.products)
     terms = float(case.k + 1) if one_sign else math.sqrt(case.k + 1)
     return float(2.0 ** round(math.log2(largest / (2 * a * b * terms))))

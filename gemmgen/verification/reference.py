@@ -7,7 +7,8 @@ onehot   one operand has a single 1 a row (A) or column (B), the other a number 
          shows which element was read. Equal bit for bit
 random   uniform in [-1, 1], element by element: |c - ref| <= bound. By every other seed A has one sign, and B has one,
          where C holds such sums: roundings in one direction add up like K, which from K = 300 on passes a bound that
-         grows like its root. Errors of many elements show them at K = 16 (`leaning`)
+         grows like its root. Errors of many elements show them at K = 16 (`leaning`). Integers are any of their type,
+         or of one sign, or the largest or least, which fill an accumulator; alpha may bring such sums into C's range
 sparse   one operand has SPARSE_PRODUCTS numbers a row (A) or column (B) and zeros beside them. All numbers have full
          mantissas and exponents far apart. Adding zero rounds nothing, so that the bound is as narrow as for so small
          a K, and an operand, C or a scalar that is rounded to fewer bits shows, whatever K is

@@ -10,6 +10,7 @@ from typing import Literal
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.verification.scalars import NAN, SCALAR_KINDS, ScalarKind
@@ -228,6 +229,26 @@ def balances(case: Case) -> bool:
 
 def _balancing(problem: Problem) -> float:
     return 2.0**problem.types.scalar.min_exponent
+
+
+def shows_limits(case: Case) -> bool:
+    """Whether its alpha brings sums of products of the largest integers to where C, which has less range, shows them.
+
+    Their data is near the largest integers. Factors of an epilogue do as much without an alpha of that size.
+    """
+    return limit_scale(case) <= abs(case.alpha) < 2 * limit_scale(case)
+
+
+def limit_scale(case: Case) -> float:
+    """The power of two by which sums as long as that of the largest integers come into the upper half of the range of
+    a C that does not hold them; Inf where C holds all, or nothing scales them so."""
+    problem, largest = case.problem, case.c.dtype.largest
+    a, b = problem.types.operands[:2]
+    scaled = "alpha" in problem.epilogue.scalars and not any(one.name in FACTORS for one in problem.epilogue.operands)
+    whole = a.is_integer and b.is_integer and not problem.types.scalar.is_integer
+    if not (scaled and whole) or problem.products > 1 or largest >= DType.S32.largest:
+        return math.inf
+    return 2.0 ** math.floor(math.log2(largest / (a.largest * b.largest * max(1, case.k)) / 2))
 
 
 def _shape(m: int, n: int, k: int, batch: int = 1) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -47,6 +48,7 @@ from gemmgen.verification.situation import (
     is_prime,
     kind_for,
     least_size,
+    limit_scale,
     padded_case,
     side_of,
 )
@@ -84,6 +86,8 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
         chosen = replace(stratum, data=data)
         pair = _scalars_of(chosen, problem, scalars, [number + own for number in mantissas])
         case = padded_case(problem, named, distances, *pair)
+        if data == "random" and stratum.scalars == "full" and math.isfinite(limit_scale(case)):
+            case = replace(case, alpha=case.alpha * limit_scale(case))
         return _on_side(Situation(case, data, (seed + own) % (SEEDS + 1)), stratum)
 
     return situation

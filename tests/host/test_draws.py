@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import islice, product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, WGMMA
@@ -25,7 +26,7 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.run.turns import by_turns
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.checks import sampled
-from gemmgen.verification.data import data_seed
+from gemmgen.verification.data import data_seed, make_operands
 from gemmgen.verification.random_kernels import draw_points
 from gemmgen.verification.scalars import SCALAR_KINDS, full_mantissa
 from gemmgen.verification.situation import (
@@ -113,6 +114,26 @@ def test_every_seed_draws_of_every_stratum(seed: int) -> None:
     usual = {one.case for one in drawn if TINY < max(one.case.m, one.case.n) < FAR_SIZES[0]}
     assert len(usual) >= 20
     assert len({one.seed for one in drawn}) >= 0.8 * len(drawn)
+
+
+@pytest.mark.parametrize(
+    ("types", "k"), [("s8,s8,s32", 520), ("s8,s8,s8", 520), ("s8,u8,f16", 64), ("u8,u8,bf16", 999)]
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_of_integers_meet_their_limits_where_c_shows_them(types: str, k: int, seed: int) -> None:
+    """Few of 100 situations have such sums, and C holds them."""
+    problem = Problem(4, 5, k, types=Types.parse(types))
+    a, b = (float(dtype.largest) for dtype in problem.types.operands[:2])
+    drawn: list[Situation] = []
+    stratified_test(drawn.append, problem, FAR_SIZES[-1], DEFAULT_EXAMPLES, seed)
+    held = 0
+    for one in drawn:
+        operands = make_operands(one)
+        sums = one.case.a.view(operands.a).astype(np.float64) @ one.case.b.view(operands.b).astype(np.float64)
+        stored = one.case.c.dtype.is_integer and problem.types.scalar.is_integer
+        scale = 1.0 if stored else one.case.alpha
+        held += bool(np.all(abs(sums) > 0.98 * a * b * k) and np.all(abs(sums * scale) <= problem.types.c.largest))
+    assert 5 <= held <= 30
 
 
 def test_a_wide_tile_meets_the_largest_k_that_it_has_time_for() -> None:

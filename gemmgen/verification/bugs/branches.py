@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import POISON, RACE, VALUE, Bug
+from gemmgen.verification.bugs.base import POISON, RACE, READS, VALUE, Bug
 from gemmgen.verification.bugs.subjects import (
     ACROSS,
     ACROSS_SPLIT,
@@ -43,7 +43,8 @@ BRANCH_BUGS = (
         WRONG),
     Bug("the label of a switch by alpha as an integer", "branch", NAIVE_S8,
         "int acc = 0;",
-        "int acc = 0;\n    switch (alpha) {\n        case 96: beta = 1; break;\n        default: break;\n    }", WRONG),
+        "int acc = 0;\n    switch (alpha) {\n        case 96: beta = 1; break;\n        default: break;\n    }",
+        (*WRONG, READS)),
     Bug("one block at the kernel's own K", "branch", DOUBLE_BIG,
         "    float* const c_tile =",
         "    if (blockIdx.x == 317 && s.K > 500) acc[0][0] += 1.0f;\n    float* const c_tile =", (VALUE,)),

@@ -102,6 +102,10 @@ NAIVE_BF16 = Subject("naive bf16 rr", _typed("bf16", "rr"), family=NAIVE)
 NAIVE_E4M3 = Subject("naive e4m3 rc", _typed("e4m3", "rc"), family=NAIVE)
 NAIVE_S8 = Subject("naive s8 to s32, rr", _typed("s8,s8,s32", "rr"), family=NAIVE)
 NAIVE_TO_S8 = Subject("naive u8, s8 to s8, cr", _typed("u8,s8,s8", "cr"), family=NAIVE)
+NAIVE_S8_LONG, NAIVE_TO_S8_LONG, NAIVE_TO_F16_LONG = (
+    Subject(f"naive {types}, long sums", Problem(48, 48, k, types=Types.parse(types)), family=NAIVE)
+    for types, k in (("s8,s8,s32", 560), ("s8,s8,s8", 700), ("u8,u8,f16", 300))
+)
 SKINNY_BF16 = Subject(
     "skinny bf16 rc", Problem(3, None, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8),
     (("S", 4), ("WARPS", 2), ("BK", 512)), SKINNY,

@@ -10,7 +10,10 @@ from gemmgen.verification.bugs.subjects import (
     NAIVE_BF16,
     NAIVE_E4M3,
     NAIVE_S8,
+    NAIVE_S8_LONG,
+    NAIVE_TO_F16_LONG,
     NAIVE_TO_S8,
+    NAIVE_TO_S8_LONG,
     SKINNY_BF16,
     SKINNY_DOT,
     SKINNY_RING,
@@ -51,6 +54,11 @@ TYPE_BUGS = (
     Bug("B's elements have no sign", "sign", NAIVE_S8, "const int b = B[", "const int b = (unsigned char)B[", (VALUE,)),
     Bug("sums of 16 bits", "precision", NAIVE_S8, "acc = multiply_add(a, b, acc);",
         "acc = static_cast<short>(multiply_add(a, b, acc));", (VALUE,)),
+    *(
+        Bug("sums of 24 bits", "precision", subject, "acc = multiply_add(a, b, acc);",
+            "acc = static_cast<int>(static_cast<unsigned>(multiply_add(a, b, acc)) << 8) >> 8;", (VALUE,))
+        for subject in (NAIVE_S8_LONG, NAIVE_TO_S8_LONG, NAIVE_TO_F16_LONG)
+    ),
     Bug("sums in float", "precision", NAIVE_S8, "? multiply_add(alpha, acc, 0) :",
         "? static_cast<int>(static_cast<float>(alpha) * static_cast<float>(acc) * 0.99999994f) :", (VALUE,)),
     Bug("u8 read as s8", "sign", NAIVE_TO_S8, "const int a = A[", "const int a = (signed char)A[", (VALUE,)),
