@@ -312,32 +312,38 @@ void Warp::end_flight(const Instruction* i, Unit unit) {
 
 Unit Warp::origin(Unit unit) const {
   const auto found = flying_copies_.find(unit);
-  return found == flying_copies_.end() ? unit : found->second;
+  return found == flying_copies_.end() || found->second.lanes != ALL_LANES ? unit : found->second.of;
 }
 
 void Warp::end_copies() {
   std::erase_if(flying_copies_, [this](const auto& copy) {
-    const auto [to, from] = copy;
-    if (flights_.contains(from)) return false;
+    const auto& [to, made] = copy;
+    if (flights_.contains(made.of)) return false;
     flights_.erase(to);
-    if (known_[to] != 0) return true;  // written since
-    std::memcpy(reg<uint32_t>(to), reg<uint32_t>(from), WARP * sizeof(uint32_t));
-    known_[to] = known_[from];
+    const uint32_t lanes = made.lanes & ~known_[to];  // the others have been written since
+    each_of(lanes, [this, to, from = made.of](unsigned lane) { reg<uint32_t>(to)[lane] = reg<uint32_t>(from)[lane]; });
+    known_[to] |= lanes & known_[made.of];
     return true;
   });
 }
 
 void Warp::inherit(const Instruction* i) {
-  if (!flights_.empty() && active == ALL_LANES && is_copy(i))
-    if (const auto found = flights_.find(i->a); found != flights_.end()) {
+  const auto is_flying = [this](Unit unit) {
+    return unit != NO_UNIT && (active & ~known_[unit]) != 0 ? flights_.find(unit) : flights_.end();
+  };
+  if (!flights_.empty() && is_copy(i))
+    if (const auto found = is_flying(i->a); found != flights_.end()) {
       const Instruction* const by = found->second;
-      flying_copies_[i->d] = origin(i->a);
+      const Unit of = origin(i->a);
+      const auto before = flying_copies_.find(i->d);
+      const uint32_t lanes = before != flying_copies_.end() && before->second.of == of ? before->second.lanes : 0;
+      flying_copies_[i->d] = {of, lanes | active};
       flights_[i->d] = by;
       return;
     }
   if (!flights_.empty())
     for (const Unit unit : {i->a, i->b, i->c})
-      if (const auto found = flights_.find(unit); found != flights_.end())
+      if (const auto found = is_flying(unit); found != flights_.end())
         fail("race", "%s reads registers in flight: those of the wgmma at %s, not waited for yet (%s)", where().c_str(),
              machine_.place(found->second).c_str(), machine_.place(i).c_str());
   for (const Unit unit : {i->a, i->b, i->c})
@@ -351,7 +357,7 @@ void Warp::inherit(const Instruction* i) {
 }
 
 void Warp::refuse_in_flight(const Instruction* i, Unit unit) const {
-  if (const auto flight = flights_.find(unit); flight != flights_.end())
+  if (const auto flight = flights_.find(unit); flight != flights_.end() && (active & ~known_[unit]) != 0)
     fail("race", "%s reads registers in flight: those of the wgmma at %s, not waited for yet (%s)", where(active & ~known_[unit]).c_str(),
          machine_.place(flight->second).c_str(), machine_.place(i).c_str());
 }

@@ -151,7 +151,11 @@ class Warp {
   std::vector<uint32_t> known_;  // by unit
   std::unordered_map<Unit, Poison> poisons_;
   std::unordered_map<Unit, const Instruction*> flights_;
-  std::unordered_map<Unit, Unit> flying_copies_;  // of which unit in flight
+  struct FlyingCopy {
+    Unit of;
+    uint32_t lanes;  // that have made it: a warp may not have converged yet
+  };
+  std::unordered_map<Unit, FlyingCopy> flying_copies_;
   std::vector<Split> splits_;
   std::size_t current_ = 0;
   uint32_t lanes_ = 0;  // of the running split
