@@ -33,6 +33,7 @@ from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.shortened import shortened
 from gemmgen.verification.situation import SHALLOW, VAST_ELEMENTS, Situation, with_room
 
+OWN_FLOPS = 2e9  # of a run at the kernel's own K: some seconds on CUDA cores
 SHORT_FLOPS = 2e10  # of a short run at most: some seconds on tensor cores, where K is a step or two
 MOST_ELEMENTS = 2**26  # of C
 BEYOND = 3  # rows and columns beyond two tiles, where M or N is left to run time
@@ -115,8 +116,9 @@ def check_grid(executor: Executor, kernel: LoadedKernel, situation: Situation, t
 
 
 def _is_brief(source: KernelSource, case: Case) -> bool:
-    """Whether all blocks may run at the kernel's own K, where its text is none for a smaller one."""
-    return launch_cost(case, source.launch) <= SHORT_FLOPS and shortened(source, case.k) is None
+    """Whether all blocks run at the kernel's own K: where that is soon done, or its text is none for a smaller one."""
+    cost = launch_cost(case, source.launch)
+    return cost <= OWN_FLOPS or (cost <= SHORT_FLOPS and shortened(source, case.k) is None)
 
 
 def _require_room(case: Case) -> None:

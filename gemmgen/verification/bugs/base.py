@@ -83,6 +83,7 @@ WITHIN_CHUNK = Diagnosis("crash", r"begins -?\d+ bytes into a line, no multiple 
 OUT_OF_ARRAY = Diagnosis("crash", r"\d bytes (after the end|before the start) of")
 DIVISION = Diagnosis("crash", "division by zero")
 DIVERGENCE = Diagnosis("crash", "barrier divergence")
+DEADLOCK = Diagnosis("crash", "deadlock")
 RACE = Diagnosis("race", "data race on shared memory")
 RACE_C = Diagnosis("race", "data race on C")
 UNWRITTEN = Diagnosis("crash", "no thread has written")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import POISON, RACE_C, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.base import DEADLOCK, POISON, RACE_C, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import WGMMA_PAIR, WGMMA_PAIR_CR, WGMMA_PAIR_CUT
-from gemmgen.verification.bugs.wgmma import BYTES, DEADLOCK, NOT_FENCED, TOO_MANY, UNDER_WAY
+from gemmgen.verification.bugs.wgmma import BYTES, NOT_FENCED, TOO_MANY, UNDER_WAY
 
 LEAVES = Diagnosis("crash", "arrives at .* (which has exited|nothing orders that before block)")
 NO_SUCH_BLOCK = Diagnosis("crash", "of rank . in a cluster of 2")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import POISON, READS, UNWRITTEN, VALUE, WITHIN_CHUNK, Bug
+from gemmgen.verification.bugs.base import DEADLOCK, POISON, READS, UNWRITTEN, VALUE, WITHIN_CHUNK, Bug
 from gemmgen.verification.bugs.subjects import NAIVE_GATED, WGMMA_GATED, WGMMA_GATED_RR
-from gemmgen.verification.bugs.wgmma import BYTES, DEADLOCK, PATTERN, UNDER_WAY
+from gemmgen.verification.bugs.wgmma import BYTES, PATTERN, UNDER_WAY
 
 GATED_BUGS = (
     Bug("gate and value change places", "gated", WGMMA_GATED, "sums, sums2, e)", "sums2, sums, e)", (VALUE,)),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import PLANNED, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.base import DEADLOCK, PLANNED, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import WGMMA_PIECES
 
 NOT_INF = Diagnosis("wrong", "not -?inf")
 NOT_NAN = Diagnosis("wrong", "not nan")
-DEADLOCK = Diagnosis("crash", "deadlock")
 PAIRS = "{{1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}, {0, 0}}"
 
 PIECES_BUGS = (

@@ -74,7 +74,7 @@ SKINNY_BUGS = (
     Bug("the semaphore wraps too late, sampled", "semaphore", SPLIT_BIG, "atomicInc(semaphore, count - 1)",
         "atomicInc(semaphore, count)", (SEMAPHORE_LEFT,)),
     Bug("all tiles take one semaphore", "semaphore", ACROSS_SPLIT, "% SPLIT), semaphores + tile}",
-        "% SPLIT), semaphores}", (POISON, VALUE, RACE_PARTIALS)),
+        "% SPLIT), semaphores}", (POISON, VALUE, RACE_PARTIALS, TILES_WRITTEN)),
     Bug("the last block keeps its own part in registers", "order", ACROSS_SPLIT,
         "sums[i] += __ldcg(fixup.partials + peer",
         "if (peer != fixup.rank) sums[i] += __ldcg(fixup.partials + peer", (ORDER,), also=(
@@ -133,7 +133,7 @@ SKINNY_BUGS = (
     Bug("groups of a warp at one depth", "duplicated product", GROUPED, "threadIdx.x / LANES, lane",
         "threadIdx.x / 32, lane", (VALUE,)),
     Bug("a step as if warps were whole", "duplicated product", GROUPED_ROW, "constexpr int STEP = WARPS * GROUPS;",
-        "constexpr int STEP = WARPS;", (VALUE,)),
+        "constexpr int STEP = WARPS;", (VALUE, OUT_OF_ARRAY)),
     Bug("a thread's vectors a warp apart", "swapped index", GROUPED, "t / VW * (LANES * VW)", "t / VW * (32 * VW)",
         (OUT_OF_ARRAY,)),
     Bug("a shuffle between groups too few", "missing product", GROUPED_ROW, "DISTANCE > LANES)",

@@ -66,7 +66,7 @@ STREAM_BUGS = (
     Bug("the next tile begins where this one did", "missing product", STREAM_PREFETCHED, NEXT,
         NEXT.replace("schedule.owner_k_tiles",
         "unit.k_tile"),
-        MIXED),
+        (*MIXED, BESIDE_PARTIALS)),
     Bug("a stream block does all of the next tile", "duplicated product", STREAM, NEXT,
         NEXT.replace("schedule.owner_k_tiles", "0"),
         BEYOND),

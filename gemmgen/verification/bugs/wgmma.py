@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.verification.bugs.base import (
+    DEADLOCK,
     DIVERGENCE,
     MISALIGNED,
     OUT_OF_ARRAY,
@@ -36,11 +37,11 @@ from gemmgen.verification.bugs.subjects import (
 )
 
 UNDER_WAY = Diagnosis("race", "which may still be under way|by the async proxy|data race")
-DEADLOCK = Diagnosis("crash", "deadlock")
 TOO_MANY = Diagnosis("crash", "one arrival too many")
 TWICE = Diagnosis("crash", r"comes to barrier \d+ again")
 NO_GROUP = Diagnosis("crash", "waits for no wgmma")
 IN_FLIGHT = Diagnosis("race", "registers in flight")
+UNINITIALISED = Diagnosis("crash", "no thread has initialised")
 NOT_FENCED = Diagnosis("race", "no fence_mbarrier_init|initialis|no wgmma_fence")
 STALE_STORE = Diagnosis("crash", "TMA store reads .* no thread has written")
 STORED = Diagnosis("crash", "TMA store")
@@ -71,11 +72,11 @@ WGMMA_BUGS = (
         "                else named_barrier_sync(1 + consumer, 128);", (DIVERGENCE,)),
     # Barriers of the ring
     Bug("no barrier before the ring is used", "barrier", WGMMA_RC, "    __syncthreads();\n", "",
-        (NOT_FENCED, UNDER_WAY)),
+        (NOT_FENCED, UNINITIALISED, UNDER_WAY)),
     Bug("no barrier before the ring is used, MN-major", "barrier", WGMMA_CR, "    __syncthreads();\n", "",
-        (NOT_FENCED, UNDER_WAY)),
+        (NOT_FENCED, UNINITIALISED, UNDER_WAY)),
     Bug("no barrier before the ring is used, promoted", "barrier", WGMMA_PROMOTED, "    __syncthreads();\n", "",
-        (NOT_FENCED, UNDER_WAY)),
+        (NOT_FENCED, UNINITIALISED, UNDER_WAY)),
     Bug("TMA does not see the barriers", "fence", WGMMA_RC, "        fence_mbarrier_init();\n    }", "    }",
         (NOT_FENCED,)),
     Bug("one consumer empties a stage for both", "arrivals", WGMMA_CR, "mbarrier_init(&shared.empty[stage], CONSUMERS)",

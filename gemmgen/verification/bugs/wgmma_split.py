@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.verification.bugs.base import ORDER, PLANNED, POISON, RACE_C, UNWRITTEN, VALUE, Bug, Diagnosis
+from gemmgen.verification.bugs.base import DEADLOCK, ORDER, PLANNED, POISON, RACE_C, UNWRITTEN, VALUE, Bug, Diagnosis
 from gemmgen.verification.bugs.subjects import WGMMA_SPLIT, WGMMA_SPLIT_PIECES
 from gemmgen.verification.bugs.wgmma import IN_FLIGHT, UNDER_WAY
 
@@ -50,5 +50,6 @@ WGMMA_SPLIT_BUGS = (
     Bug("ranges of K leave a k tile out", "missing product", WGMMA_SPLIT, "min(K, split * extent)",
         "min(K, split * extent + (split > 0) * BK)", (VALUE,)),
     Bug("blocks of a cluster with tiles of their own", "swapped index", WGMMA_SPLIT,
-        "static_cast<int>(blockIdx.x / SPLIT)", "static_cast<int>(blockIdx.x)", (POISON, VALUE, RACE_C), count=2),
+        "static_cast<int>(blockIdx.x / SPLIT)", "static_cast<int>(blockIdx.x)", (POISON, VALUE, RACE_C, DEADLOCK),
+        count=2),
 )  # fmt: skip
