@@ -1,4 +1,4 @@
-"""The lines of a `.cu` that another compiler than NVRTC may read otherwise: a verdict says nothing of them."""
+"""The lines of a `.cu` that a verdict does not cover, because other compilers may read them differently."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def _exported(found: KernelFile, alone: str) -> str:
 
 
 def require_exported_alike(found: KernelFile) -> None:
-    """Raise CandidateFailed, unjudged, for a kernel of which an export would have such lines.
+    """Raise CandidateFailed, unjudged, if an export of the kernel has `hidden_lines`.
 
-    Macros of its text that the launcher behind it uses are among them.
+    Lines that define macros which the launcher uses count, too.
     """
     source, again = found.source, rendered_or_none(found.source, found.arch)
     texts = kernel_texts(source, found.arch)

@@ -35,12 +35,12 @@ class OutputLost(GemmgenError):
 
 
 class NotJudged(CandidateFailed):
-    """A kernel was to be judged, and cannot be, here or at all: nothing says that it is wrong."""
+    """The kernel cannot be judged, on this machine or at all. It may be right."""
 
 
 @contextmanager
 def judging() -> Iterator[None]:
-    """For a command that judges kernels: what is unavailable, or cannot be judged, becomes NotJudged."""
+    """For a command that judges kernels: turn failures "unavailable" and "unjudged" into NotJudged."""
     try:
         yield
     except CandidateFailed as error:

@@ -47,15 +47,8 @@ from gemmgen.verification.with_nvrtc import CudaCheck, check_cuda
 from gemmgen.verification.with_sanitizers import require_sanitizer
 from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
-FOR_A_KERNEL = (
-    "kernel",
-    "sanitize",
-    "tool",
-    "require_coverage",
-    "bits",
-    "ptx",
-    "out",
-)  # what has no meaning for a certificate
+# Parameters that have no meaning with --certificate.
+FOR_A_KERNEL = ("kernel", "sanitize", "tool", "require_coverage", "bits", "ptx", "out")
 
 
 @click.command()
@@ -87,7 +80,7 @@ FOR_A_KERNEL = (
     "--ptx",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Judge what your own nvcc -ptx has made of the .cu, in the place of NVRTC's PTX (emulator).",
+    help="Judge this output of your own nvcc -ptx instead of NVRTC's PTX (emulator).",
 )
 @out_option("Folder in which a NAME is looked up first.")
 @json_option
@@ -124,21 +117,20 @@ def command(
     The emulator executes the PTX that NVRTC makes of the text, for the architecture of the kernel's JSON. A text that
     NVRTC refuses fails, and so does one whose parameters are not those of its launch, or that needs more registers or
     shared memory, or takes fewer threads, than it may. A kernel that uses what the emulator lacks is not judged, nor
-    are lines that another compiler may read otherwise (#if on what the text does not define, __FILE__).
+    are lines that another compiler may read differently (#if on what the text does not define, __FILE__).
 
-    With --ptx FILE the emulator executes that PTX instead, and the verdict is of the compiler that made it: nvcc -ptx
-    -lineinfo of the .cu, for the kernel's architecture. Registers and shared memory are not held against the launch.
+    With --ptx FILE the emulator executes that PTX, which you make by nvcc -ptx -lineinfo of the .cu for the kernel's
+    architecture. The verdict is then about that compiler; registers and shared memory are not checked.
 
-    The emulator counts which lines and branch outcomes of the text ran. PASS names those that never did; with
-    --require-coverage they fail the kernel. Outcomes do not count that the compiler finds impossible, or that the plan
-    of a kernel as gemmgen renders it rules out: PASS says why. A text that was edited has PASSED IN PART, where
-    something of it never ran.
+    The emulator counts which lines and branch outcomes of the text ran, and PASS names those that never did. An edited
+    text has then only PASSED IN PART; with --require-coverage any kernel fails. Outcomes that the compiler finds
+    impossible do not count, nor those that the plan of a kernel as gemmgen renders it rules out (PASS says why).
 
-    Exit codes: 0 PASS, 1 FAIL, 2 wrong usage, 3 not judged here: by all that was run, or as this machine lacks a C++
-    compiler, say, memory for the problem, or the GPU that is asked for; 4 passed in part.
+    Exit codes: 0 PASS, 1 FAIL, 2 wrong usage, 3 not judged: the kernel cannot be judged, or this machine lacks a C++
+    compiler, memory or the GPU for it; 4 passed in part.
 
-    --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of launches
-    that are too large for that only the first blocks run. A finding fails the kernel, and names the line of the .cu.
+    --sanitize needs a GPU. The kernel runs in a few small situations under each tool, for a few seconds; of larger
+    launches only the first blocks run. A finding fails the kernel and names the line of the .cu.
 
     With --certificate the files beside the certificate must be those that it names, byte for byte, and all but the
     kernel's own text must be what gemmgen renders. The tests that it reports are repeated, with its seed and number of
@@ -208,38 +200,38 @@ def _target(device: DeviceChoice, ptx: Path | None) -> Target:
 def _compiled(
     target: Target, found: KernelFile, ptx: Path | None
 ) -> tuple[GivenPtx | None, CudaCheck | None, Sequence[Conditional]]:
-    """The user's own PTX, which `target` executes from now on; else what NVRTC makes of the text, and hides of it."""
+    """(the user's PTX, which `target` now executes; the check of the launch; the lines that are not judged)."""
     if ptx is None:
         cuda = check_cuda(found.source, found.arch, target.executor.store) if target.gpu is None else None
         return None, cuda, hidden_lines(found)
     assert isinstance(target.executor, EmulatorExecutor)
     own_ptx = read_ptx(ptx, found.source)
-    target.executor.take(own_ptx)
+    target.executor.use_ptx(own_ptx)
     return own_ptx, None, ()
 
 
 def passed_in_part(source: KernelSource, verdict: Verdict) -> bool:
-    """Whether a text passed that is not what gemmgen renders, and some of it never ran, as far as that was counted."""
+    """Whether an edited text passed although some of it never ran, as far as that was counted."""
     never_ran = verdict.passed and verdict.coverage is not None and not verdict.coverage.complete
     return never_ran and not is_rendered(source, source.arch)
 
 
 def exit_code(verdict: Verdict, hidden: Sequence[Conditional] = (), in_part: bool = False) -> int:
-    """Of a command whose work was to reach `verdict`, which says nothing of the lines that are `hidden` from it."""
+    """The exit code for `verdict`, which does not cover the `hidden` lines."""
     if verdict.failure is None:
         return NOT_JUDGED if hidden else IN_PART if in_part else DONE
     return NOT_JUDGED if verdict.failure.kind == "unjudged" else FAILED
 
 
 def covered(verdict: Verdict) -> Verdict:
-    """`verdict`, or a failure where some of the kernel's text never ran."""
+    """`verdict`, or a failure if some of the kernel's text never ran."""
     if not verdict.passed or (verdict.coverage is not None and verdict.coverage.complete):
         return verdict
     return replace(verdict, failure=Failure("uncovered", coverage_words(verdict.coverage), "verifier"))
 
 
 def _expected(kernel: KernelFile) -> Explanation | None:
-    """What to expect of an edited kernel; None of one whose family or config this version does not know."""
+    """The predicted time of an edited kernel; None if this version does not know its family or config."""
     try:
         return explain(kernel)
     except InvalidInput:
@@ -283,7 +275,7 @@ def _check_certificate(
 
 
 def reproduction(kernel: KernelFile, verdict: Verdict, examples: int, out: Path, ptx: Path | None = None) -> str:
-    """The command that runs the same examples again."""
+    """The command that repeats the same examples."""
     words = ["gemmgen", "verify", kernel.reference, "--device", verdict.executor]
     words += ["--seed", str(verdict.seed), "--examples", str(examples)]
     for result in verdict.sanitizers:

@@ -1,6 +1,6 @@
-"""Templates as Python runs them: compiled once for the environments of all types in a process.
+"""Caches compiled templates: each is compiled once per process, for the environments of all types.
 
-To compile them takes ten times as long as to render a kernel.
+Compiling the templates takes ten times as long as rendering a kernel.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ COMPILED: dict[tuple[str, str], CodeType] = {}  # by template and a digest of it
 
 
 class CompiledTemplates(jinja2.BytecodeCache):
-    """Of one environment."""
+    """The cache, as one jinja environment sees it."""
 
     def load_bytecode(self, bucket: Bucket) -> None:
         """Jinja asks for the code of a template."""

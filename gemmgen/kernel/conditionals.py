@@ -1,8 +1,8 @@
-"""Text of a `.cu` that not every compiler sees alike: conditionals on what it does not define, __FILE__, host code.
+"""Finds lines of a `.cu` that other compilers may read differently: `#if` on unknown macros, __FILE__, host code.
 
-NVRTC compiles what is judged here, and nvcc, which reads a text twice, for the host and for the device, what users run.
-NVRTC refuses functions and objects of the host, and has no option that shows a text preprocessed. It takes functions of
-both sides, and passes over what stands for the host's compiler alone: attributes, pragmas, `asm` outside of functions.
+The verdict is about what NVRTC compiles. Users compile the text by nvcc, which reads it twice: for the host and for the
+device. NVRTC refuses host functions and host objects. But it accepts `__host__ __device__`, and it ignores what only
+the host's compiler uses: attributes, pragmas and `asm` outside functions. It cannot print a preprocessed text.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ EVERYWHERE = frozenset(("defined", "__CUDACC__", "__cplusplus"))  # NVRTC's, and
 MACRO = re.compile(r"\b__[A-Z][A-Z0-9_]*\b")  # of a compiler
 ALIKE = frozenset(("__CUDACC__", "__CUDA_ARCH__", "__LINE__"))  # of these, in device code
 GAP = rf"[ \t\r\f\v\n{BREAK}]*"
-# What becomes code of the host, or names that do. An `asm` outside of functions has no operands and is not volatile.
+# Host code, and ways to form names of it. An `asm` outside functions has no operands and is not volatile.
 HOST = re.compile(
     rf"\b(?:__host__|__attribute(?:__)?|__declspec|__location__|__annotate__|_[A-Z]\w*)\b|##|%:%:"
     rf"|\[{GAP}\[(?!{GAP}(?:maybe_unused|nodiscard|fallthrough|likely|unlikely){GAP}\])|<:{GAP}<:"
     rf"|\basm\b(?!{GAP}(?:(?:__)?volatile(?:__)?\b|\({GAP}:))"
 )
-PRAGMA = re.compile(r"\s*(?:unroll|nounroll|once|nv_\w+|diag_\w+)\b")  # of device code
-# Not to be defined otherwise: HOST and PRAGMA rely on their meaning.
+PRAGMA = re.compile(r"\s*(?:unroll|nounroll|once|nv_\w+|diag_\w+)\b")  # pragmas of device code
+# Words that a text must not redefine, because HOST relies on their meaning.
 FIXED = re.compile(r"\s*(?:asm|(?:__)?volatile(?:__)?|maybe_unused|nodiscard|fallthrough|likely|unlikely)\b")
-OTHERWISE = "another compiler than NVRTC may read them otherwise, or run them on the host"
+OTHERWISE = "compilers other than NVRTC may read them differently, or run them on the host"
 OPENING = ("if", "ifdef", "ifndef")
 
 
@@ -54,7 +54,7 @@ class Conditional:
 
 
 def conditionals(text: str) -> Iterator[Conditional]:
-    """Yield the lines that another compiler than NVRTC may read otherwise, or run on the host, by their first line."""
+    """Yield the lines that compilers other than NVRTC may read differently, or run on the host, in order."""
     said = [*directives(text)]
     found = [*_conditionals(said, len(text.splitlines()))]
     inside = {line for one in found for line in range(one.first, one.last + 1)}
@@ -72,7 +72,7 @@ def _lines(plain: str) -> list[str]:
 
 
 def _conditionals(said: Iterable[tuple[int, str, str]], lines: int) -> Iterator[Conditional]:
-    """Yield the outermost conditionals among them, of the directives of a text of so many lines."""
+    """Yield the outermost conditionals on unknown macros, from the directives of a text of `lines` lines."""
     own: dict[str, bool] = {}  # names of the text, and whether each has one meaning, which is the text's own
     depth, first, foreign = 0, 0, False
     for line, word, rest in said:

@@ -127,7 +127,7 @@ class Prepare(_Before):
         return (copy.lines, lines), (copy.line, length), *((("batch", 1),) if problem.batched else ())
 
     def blocks_of_end(self, case: Case, far: Case) -> range:
-        """The last blocks of `far`'s grid of a block per tile: those that copy `case`, which is the end of `far`."""
+        """The blocks that copy `case`, the end of `far`: the last ones of `far`'s grid with one block per tile."""
         tiles = [
             math.prod([-(-int(one.values[size]) // tile) for size, tile in self.grid(case.problem)])
             for one in (case, far)
@@ -135,7 +135,7 @@ class Prepare(_Before):
         return range(tiles[1] - tiles[0], tiles[1])
 
     def is_end(self, case: Case, far: Case) -> bool:
-        """Whether the copy of `case` is the end of that of `far`: pieces and matrices each end by themselves."""
+        """Whether the copy of `case` is the end of that of `far`: not if there are several matrices that get longer."""
         one, longer = self.matrix(case), self.matrix(far)
         return (one.batch or 1) == 1 or one.stride == longer.stride
 
@@ -192,7 +192,7 @@ class LineSums(_Before):
         return (self.lines, SUM_LINES), *((("batch", 1),) if problem.batched else ())
 
     def blocks_of_end(self, case: Case, far: Case) -> range:
-        """As `Prepare.blocks_of_end`; what `far` has before `case` is whole tiles."""
+        """As `Prepare.blocks_of_end`; the lines before `case` must be a multiple of SUM_LINES."""
         blocks = -(-self.elements(far) // SUM_LINES)
         return range((self.elements(far) - self.elements(case)) // SUM_LINES, blocks)
 

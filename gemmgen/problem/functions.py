@@ -5,8 +5,7 @@ record to FUNCTIONS: the parser, kernels, the reference, its error bound and mes
 
 CUDA's math functions are off by at most two units in the last place (CUDA C++ Programming Guide, "Mathematical
 Functions": expf, erff and tanhf 2; exp 1, erf 2, tanh 2) on the GPUs that exist. In f32 they are made of ex2.approx
-and rcp.approx, of which the PTX ISA promises 2 units and 1: where both are as bad as they may be, tanhf(0.55) is off
-by 3.8.
+and rcp.approx, whose errors the PTX ISA limits to 2 units and 1: if both are that large, tanhf(0.55) is off by 3.8.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from gemmgen.support.errors import require
 Doubles = npt.NDArray[np.float64]
 Slope = Callable[[Doubles, Doubles], Any]  # of an interval's ends
 
-LIBRARY_ULPS = 4.0  # of CUDA's exp, erf and tanh, by what the PTX ISA promises of their instructions
+LIBRARY_ULPS = 4.0  # error of CUDA's exp, erf and tanh, from the limits in the PTX ISA
 
 
 @dataclass(frozen=True)

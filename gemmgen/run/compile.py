@@ -104,7 +104,7 @@ def compile_text(text: str, arch: str, store: Store, *options: str) -> CompiledK
 
 
 def compile_apart(source: KernelSource, arch: str, store: Store) -> CompiledKernel:
-    """Like `compile_kernel`, for a text that may be a stranger's: in a process that is confined: see nvrtc.py.
+    """Like `compile_kernel`, in a confined process (see nvrtc.py), for a text that may be a stranger's.
 
     Raises CandidateFailed, too: unjudged, where the text needs more than these.
     """

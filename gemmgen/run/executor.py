@@ -98,9 +98,9 @@ class LoadedKernel(Protocol):
         ...
 
     def in_ring(self) -> LoadedKernel | None:
-        """The same kernel, whose floating-point numbers are integers: see gemmgen.verification.ring.
+        """The same kernel in ring mode, with integers in place of floats: see gemmgen.verification.ring.
 
-        It is the caller's to close. None where this executor cannot. Raises CandidateFailed.
+        The caller must close it. None if this executor has no ring mode. Raises CandidateFailed.
         """
         ...
 

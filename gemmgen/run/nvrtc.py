@@ -23,7 +23,7 @@ from gemmgen.support.errors import CandidateFailed, Failure, FailureKind, requir
 FLAGS = ("--std=c++17", "--ptxas-options=-v", "--no-cache")
 LINES = "--generate-line-info"  # debuggers and sanitizers name lines; the machine code stays as it is
 PROGRAM = "kernel.cu"  # what they call the text
-MOST_LOG_BYTES, MOST_CODE_BYTES = 2**20, 2**28  # of the log what stands behind is left out
+MOST_LOG_BYTES, MOST_CODE_BYTES = 2**20, 2**28  # a longer log is cut; more code is refused
 MOST_STDERR_BYTES = 2**24  # of a confined process
 SPLICE = re.compile(r"\\[ \t]*\r?\n")
 BETWEEN = r"(?:[ \t\v\f]|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*"  # a comment in one way alone: others take exponential time
@@ -70,13 +70,13 @@ def compile_ptx(text: str, arch: str) -> str:
 
 
 def ptx_process(most_bytes: str) -> Callable[[tuple[str, str]], str]:
-    """What a child that makes PTX answers with; confined, within so much memory."""
+    """The request handler of a child that makes PTX. Confines the process, with at most `most_bytes` of memory."""
     _confine(int(most_bytes))
     return lambda request: compile_ptx(*request)
 
 
 def compiler_process(most_bytes: str | None = None) -> Callable[[tuple[str, str]], Program]:
-    """What a child of `compile_many` answers with; confined where a limit of its memory is given."""
+    """The request handler of a child of `compile_many`. Confines the process if a memory limit is given."""
     if most_bytes is not None:
         _confine(int(most_bytes))
     with suppress(CandidateFailed):  # which each request meets
@@ -85,7 +85,7 @@ def compiler_process(most_bytes: str | None = None) -> Callable[[tuple[str, str]
 
 
 def _confine(most_bytes: int) -> None:
-    """Limit this process to so much address space, and to files of CUDA's headers and of NVRTC."""
+    """Limit this process to `most_bytes` of address space, and to reading CUDA's headers and NVRTC's libraries."""
     import resource  # of Unix alone
 
     from gemmgen.support.confine import confine
@@ -99,10 +99,10 @@ def _confine(most_bytes: int) -> None:
 
 
 def foreign_file(text: str) -> str | None:
-    """What of `text` asks for a file that is none of CUDA's headers, with its line; None where nothing does.
+    """The first line of `text` that names a file other than CUDA's headers; None if there is none.
 
-    NVRTC opens whatever `#include` names, and its messages show lines of it. A process that is confined cannot; but
-    texts of those who measure are compiled in this process, and not all systems have Landlock.
+    NVRTC opens whatever `#include` names, and its messages show lines of it. Confinement prevents that, but some texts
+    are compiled in this process (for measurements), and some systems lack Landlock.
     """
     parts = SPLICE.split(text)  # lines that go on in the next one
     whole, ends = "".join(parts), [*accumulate(map(len, parts))]
@@ -189,7 +189,7 @@ def _compile(text: str, flags: tuple[str, ...], *, ptx: bool = False) -> tuple[b
     try:
         (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
         said = _output(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program)[:MOST_LOG_BYTES]
-        log = said.replace(b"\0", b"\n").decode(errors="replace").strip()  # ptxas ends each of its lines so
+        log = said.replace(b"\0", b"\n").decode(errors="replace").strip()  # ptxas ends its lines with NUL
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
             full = status == nvrtc.nvrtcResult.NVRTC_ERROR_OUT_OF_MEMORY
             raise CandidateFailed(_failure(_first_error(log) or status.name, "unjudged" if full else "compile"))
@@ -219,7 +219,7 @@ def _failure(error: str, kind: FailureKind) -> Failure:
 
 
 def _first_error(log: str) -> str | None:
-    """The first line that calls itself an error, else the last one; None of an empty log."""
+    """The first line with "error" or "fatal", or else the last line; None if the log is empty."""
     line = re.search(r"^.*\b(error|fatal)\b.*$", log, re.MULTILINE)
     if line is not None:
         return line[0].strip()

@@ -1,4 +1,4 @@
-"""Times of a search's candidates: quick ones of all, then of the fastest together; all are kept by content."""
+"""Times of a search's candidates: quick ones of all, then a comparison of the fastest; all are cached by content."""
 
 from __future__ import annotations
 
@@ -115,12 +115,12 @@ class Measurements:
     def _run(self, trials: Sequence[Trial], protocol: TimingProtocol) -> tuple[Timing | Failure, ...]:
         """Time `trials` interleaved in one run.
 
-        Of a comparison that was made before its times are given: the same search has the same winner.
+        A comparison that was made before returns its cached times, so that the same search has the same winner.
         """
         gpu = self.target.gpu
         if gpu is None or not trials:
             return ()
-        if protocol is QUICK:  # for a file of times
+        if protocol is QUICK:  # used for a file of times
             return self._timed(gpu, trials, protocol)
         codes = [trial.machine_code for trial in trials]
         key = self._content_key(protocol, *sorted(codes))

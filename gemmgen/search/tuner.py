@@ -63,7 +63,7 @@ def tune(
     Raises GemmgenError where no config is accepted or none survives.
     """
     require(objective == "time" or target.gpu is not None, "energy is measured, and the emulator measures nothing")
-    # Searches at once would each measure, and noise choose between winners. One after the other they share times.
+    # Simultaneous searches of one problem take turns and share times; else noise would give each its own winner.
     key = content_key(problem_name(problem), target.executor.description, target.arch)
     with (
         store.alone("search", key, shared=target.gpu is None),

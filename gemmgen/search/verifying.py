@@ -70,7 +70,7 @@ class Verifications:
             runs = RUNS if trial.source.launch.adds_up else 1
             verdict = verify(self.target.executor, trial.source, examples=examples, seed=self.seed, runs=runs)
             if verdict.failure is not None and verdict.failure.kind == "unavailable":
-                raise CandidateFailed(verdict.failure)  # of no candidate: the others would meet it, too
+                raise CandidateFailed(verdict.failure)  # not the candidate's fault: all others would fail, too
             verdict = replace(verdict, coverage=None)  # it stands for other texts of the same machine code, too
             if verdict.passed:  # a failure is found again, with its situation
                 self.store.put("verdict", self._key(trial), json.dumps(asdict(verdict)).encode())

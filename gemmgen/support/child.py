@@ -32,7 +32,7 @@ from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.support.lifeline import Handle
 
 COUNT = struct.Struct("<Q")
-MOST_ANSWER_BYTES = 2**29  # of a child that is not trusted
+MOST_ANSWER_BYTES = 2**29  # limit for a child that is not trusted
 AHEAD = 2  # items of `in_order` for each child: the one that it works on, and the next
 ReplyKind = Literal["done", "failed", "fatal", "error"]
 
@@ -55,8 +55,8 @@ class Child:
     It starts with the first request and again after each death. `environment` is set besides what it inherits. One
     thread at a time.
 
-    answers  the classes whose objects it may answer with, beside plain values, where it is not trusted: it may be of
-             any program that a stranger's text makes of it. None: it is trusted
+    answers  for a child that is not trusted, because a stranger's text may have taken it over: the classes, besides
+             plain values, that its answers may contain. None: the child is trusted
     """
 
     def __init__(
@@ -310,10 +310,10 @@ def send(stream: IO[bytes], message: object) -> None:
 
 
 def receive(stream: IO[bytes], classes: Collection[type] | None = None) -> Any:
-    """Read what `send` wrote. Raises EOFError where the stream ends early.
+    """Read what `send` wrote. Raises EOFError if the stream ends early.
 
-    Of who is not trusted a pair of a word and a value is read, of plain values and of `classes`. Raises
-    UnreadableAnswer for anything else.
+    With `classes`, from a sender that is not trusted: read only a reply's kind and its payload, of plain values and
+    of `classes`. Raises UnreadableAnswer for anything else.
     """
     if classes is None:
         return _unpickled(_frames(stream))
@@ -331,11 +331,11 @@ def receive(stream: IO[bytes], classes: Collection[type] | None = None) -> Any:
 
 
 class UnreadableAnswer(Exception):
-    """What a child that is not trusted wrote is no answer."""
+    """The bytes from a child that is not trusted are not a valid answer."""
 
 
 class _Plain(pickle.Unpickler):
-    """Makes objects of `classes` alone, and calls nothing."""
+    """Unpickles plain values and objects of `classes` only."""
 
     def __init__(self, data: bytearray, classes: Collection[type]) -> None:
         super().__init__(io.BytesIO(data))

@@ -1,6 +1,6 @@
-"""A process gives up what it does not need, for good: files (Landlock), programs, processes and connections (seccomp).
+"""Confines the current process for good: files by Landlock; programs, processes and connections by seccomp.
 
-The interpreter does the same in C++, in run/emulator/native/guard.cpp, and tells what a system lacks of it.
+The interpreter does the same in C++ (run/emulator/native/guard.cpp) and reports which guards a system lacks.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-# Landlock (linux/landlock.h): system calls, which have these numbers everywhere, and rights to files, which are bits.
+# Landlock (linux/landlock.h): system call numbers, which are the same on all machines, and access rights, one bit each.
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
-BENEATH = 1  # the kind of rule
+BENEATH = 1  # LANDLOCK_RULE_PATH_BENEATH
 READ_FILE, READ_FOLDER = 1 << 2, 1 << 3
-RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # how many a version knows; 16 from the fifth on
-CONNECTIONS = 3  # to bind and to connect
-OUTSIDE = 3  # abstract sockets and signals to processes that are not confined
+RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # number of file rights by Landlock version; 16 from version 5 on
+CONNECTIONS = 3  # the rights to bind and to connect TCP sockets
+OUTSIDE = 3  # scopes: abstract sockets of, and signals to, processes outside
 
-SET_SECCOMP, FILTER, NO_NEW_PRIVS = 22, 2, 38  # of prctl
-LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # instructions of a filter
+SET_SECCOMP, FILTER, NO_NEW_PRIVS = 22, 2, 38  # arguments of prctl
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06  # BPF instructions
 NUMBER, MACHINE, ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
 ALLOWED, KILLED = 0x7FFF0000, 0x80000000
-MISSING = 0x00050000 | errno.ENOSYS  # as if the system had no such call: libraries do without
+MISSING = 0x00050000 | errno.ENOSYS  # as if the system had no such call: libraries have a fallback
 CLONE_THREAD = 0x10000
 
-# Its AUDIT_ARCH, and the number at which calls of another numbering begin.
+# By machine: AUDIT_ARCH, and the first call number of another ABI (x32).
 MACHINES = {"x86_64": (0xC000003E, 0x40000000), "aarch64": (0xC00000B7, 0xFFFFFFFF)}
-# What reads, allocates, waits and ends, by its number on each of MACHINES.
+# Allowed calls (to read, allocate, wait and exit), with their numbers on each of MACHINES.
 CALLS = """
 read 0 63, write 1 64, open 2 -, close 3 57, stat 4 -, fstat 5 80, lstat 6 -, poll 7 -, lseek 8 62, mmap 9 222,
 mprotect 10 226, munmap 11 215, brk 12 214, rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139,
@@ -46,14 +46,14 @@ clock_getres 229 114, clock_nanosleep 230 115, exit_group 231 94, openat 257 56,
 faccessat 269 48, pselect6 270 72, ppoll 271 73, set_robust_list 273 99, getrandom 318 278, membarrier 324 283,
 statx 332 291, rseq 334 293, faccessat2 439 439
 """
-THREADS, SIGNALS, LIMITS = "clone 56 220", "tgkill 234 131", "prlimit64 302 261"  # allowed in part
+THREADS, SIGNALS, LIMITS = "clone 56 220", "tgkill 234 131", "prlimit64 302 261"  # allowed for some arguments
 
 
 def confine(readable: Iterable[Path], most_file_bytes: int = 0) -> None:
-    """From now on this process opens files below `readable` alone, to read them, and starts no process, but threads.
+    """Confine this process: it can read files below `readable` and start threads, but no processes.
 
-    What it has open it keeps; files among that grow to `most_file_bytes` at most. Call it before the first thread
-    starts. A system without Landlock or seccomp does less, and one that is not Linux nothing.
+    Open files stay open; they can grow to at most `most_file_bytes`. Call this before the first thread starts. Without
+    Landlock or seccomp, less is confined; outside Linux, nothing.
     """
     if sys.platform != "linux":
         return
@@ -67,7 +67,7 @@ def confine(readable: Iterable[Path], most_file_bytes: int = 0) -> None:
 
 
 def _lock_files(libc: ctypes.CDLL, readable: Iterable[Path]) -> None:
-    """Raises OSError where the system has no Landlock."""
+    """Allow only reads below `readable`. Raises OSError if the system has no Landlock."""
     version = _checked(libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1))
     handled = struct.pack("<QQQ", (1 << RIGHTS.get(version, 16)) - 1, CONNECTIONS, OUTSIDE)
     known = 24 if version >= 6 else 16 if version >= 4 else 8
@@ -91,7 +91,7 @@ def _checked(result: int) -> int:
 
 
 def _filter_calls(libc: ctypes.CDLL) -> None:
-    """Install the filter; for a machine that is none of MACHINES nothing."""
+    """Install the seccomp filter, if this machine is one of MACHINES."""
     if platform.machine() not in MACHINES:
         return
     machine, foreign = MACHINES[platform.machine()]
@@ -108,12 +108,12 @@ def _filter_calls(libc: ctypes.CDLL) -> None:
 
 
 def _number(entry: str) -> tuple[int, ...]:
-    """The number of a call of CALLS on this machine; nothing where it has no such call."""
+    """The number of a call on this machine, from an entry of CALLS; empty if the machine has no such call."""
     _, *numbers = entry.split()
     number = dict(zip(MACHINES, numbers, strict=True))[platform.machine()]
     return () if number == "-" else (int(number),)
 
 
 def _step(code: int, value: int, *, skip_if: int = 0, skip_unless: int = 0) -> bytes:
-    """An instruction of a filter (struct sock_filter): a comparison skips so many of those behind it."""
+    """A BPF instruction (struct sock_filter). A comparison skips the given number of instructions after it."""
     return struct.pack("<HBBI", code, skip_if, skip_unless, value)

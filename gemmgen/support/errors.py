@@ -10,8 +10,9 @@ import operator
 from dataclasses import dataclass
 from typing import Literal
 
-TEXT = "text"  # the source of what is said of a text that nobody has compiled
-MEMORY = "memory"  # and of what a machine has no memory for
+# Sources of a Failure:
+TEXT = "text"  # found in the text, without compiling it
+MEMORY = "memory"  # the machine lacks memory
 FailureKind = Literal[
     "rejected",
     "compile",

@@ -72,7 +72,7 @@ def generator_digest() -> str:
 
 @cache
 def _usable(folder: Path) -> Path:
-    """`folder`, made where it is missing; where it cannot be used a temporary one, with a warning."""
+    """`folder`, created if it is missing; a temporary folder, with a warning, if it cannot be used."""
     reason = _why_unusable(folder)
     if reason is None:
         return folder
@@ -84,7 +84,7 @@ def _usable(folder: Path) -> Path:
 
 
 def _why_unusable(folder: Path) -> str | None:
-    """Why the cache is not kept in `folder`, which is made where it is missing; None where it is."""
+    """Why `folder`, created if it is missing, cannot be the cache; None if it can."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -94,7 +94,7 @@ def _why_unusable(folder: Path) -> str | None:
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Whether a file or folder is this user's, and nobody else may write to it. Windows does not say."""
+    """Whether this user owns a file or folder and nobody else may write to it. True on Windows, which does not say."""
     return not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
 
 
@@ -102,9 +102,9 @@ class Store:
     """Results by content key: kind/ab/abcdef... under one folder, shared by any number of processes.
 
     Entries appear by rename and carry a checksum. A corrupt entry, or one that another user owns or may write, counts
-    as missing and is removed, so that its next `put` repairs it. Without a `root` it is the user's cache, or a
-    temporary folder for this process, with a warning, where that cannot be written or is not this user's alone. A store
-    that can be written no more, as on a disk that fills up, says so in a warning and keeps nothing new.
+    as missing and is removed; its next `put` repairs it. The default `root` is the user's cache. If that cannot be
+    written, or is not private to the user, it is a temporary folder for this process, with a warning. If a write fails,
+    for example on a full disk, the store warns and keeps nothing new.
     """
 
     def __init__(self, root: Path | None = None) -> None:
@@ -173,5 +173,5 @@ class Store:
 
 
 def _private_file(path: str, flags: int) -> int:
-    """The opener of files that nobody else may open: who can open a lock can hold it."""
+    """Opens a lock that only this user can open: whoever can open it could hold it."""
     return os.open(path, flags, 0o600)

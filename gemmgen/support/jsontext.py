@@ -1,4 +1,4 @@
-"""JSON for people, what fits a line on one, where short entries share lines; and JSON of strangers."""
+"""Writes JSON for people to read, with short entries sharing lines; reads JSON that is not trusted."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 WIDTH = 120
-DEEPEST = 64  # what reads and writes a value calls itself for each level
+DEEPEST = 64  # levels; functions that read and write values recurse
 SHORT = 40  # characters of an entry that shares a line with others
 
 
 def json_value(text: str | bytes) -> Any:
-    """What `text` says. Raises ValueError for what is no JSON, or is nested more than DEEPEST deep."""
+    """The value of the JSON `text`. Raises ValueError if it is not JSON, or is nested more than DEEPEST levels deep."""
     too_deep = ValueError(f"it is nested more than {DEEPEST} deep")
     try:
         value = json.loads(text)

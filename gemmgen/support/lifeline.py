@@ -20,16 +20,16 @@ LOWEST = 16
 
 
 class Handle:
-    """A process that is started, by a descriptor: no later process of its number can be taken for it."""
+    """A started process, held by a pidfd: a later process with the same number is never mistaken for it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
-        self.file = -1  # readable once it has ended; -1 where the system has no such descriptors
+        self.file = -1  # readable after the process has ended; -1 if the system has no pidfds
         with suppress(AttributeError, OSError):
             self.file = os.pidfd_open(process.pid)
 
     def kill(self) -> None:
-        """SIGKILL; nothing where it has ended."""
+        """Send SIGKILL, unless the process has ended."""
         if self.file < 0:
             self._process.kill()
             return

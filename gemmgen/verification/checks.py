@@ -1,4 +1,4 @@
-"""One situation: runs a kernel in it, whole or in part, and holds what it writes against the reference."""
+"""Runs a kernel in one situation, whole or in part, and compares what it writes with the reference."""
 
 from __future__ import annotations
 
@@ -20,30 +20,31 @@ from gemmgen.verification.judged import judge
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.window import Window
 
-SAMPLE_TILES = 4  # of C, of a case that the executor does not run whole
-SHORT_TILES = 2**15  # with more tiles, or products, the last tile is in each sample: see situation.MANY_TILES
-# and, where tiles have places in a workspace, the one whose number is the last one's in 16 or 15 bits.
-SOME_COST = 1e7  # an executor that samples runs larger cases whole for a few seeds only
-WHOLE_SEEDS = 8  # of so many seeds, one runs such a case whole
-THREAD_FLOPS = 200  # what a thread costs beside its arithmetic
-# Of bytes that stand in C to see what is written: no NaN, which results may be, and none of 0x7F, 0x80, 0 and 0xFF,
-# which saturated results are.
+SAMPLE_TILES = 4  # tiles of C that run if the case does not run whole
+# With more tiles or products than this, each sample has the last tile (see situation.MANY_TILES). If tiles have places
+# in a workspace, it also has the tile whose number is equal to the last one's in its lower 15 or 16 bits.
+SHORT_TILES = 2**15
+SOME_COST = 1e7  # FLOPs; an executor that samples runs more expensive cases whole for one seed in WHOLE_SEEDS
+WHOLE_SEEDS = 8
+THREAD_FLOPS = 200  # cost of a thread, besides its arithmetic
+# The byte that fills C to show which elements are written. In no type is it NaN, which a result may be, nor 0x7F, 0x80,
+# 0 or 0xFF, which saturated results are.
 POISON = 0xA5
-WHOLE_COST = 5e9  # of a run of all blocks where samples are not what they should be: some seconds
-OWN_TILES = "tiles"  # the source of what is not judged as a kernel numbers its tiles itself
-REPLAY = "replay"  # the source of what is not as planned
+WHOLE_COST = 5e9  # FLOPs; all blocks run at the kernel's own K, to explain an unexpected sample, up to this: seconds
+OWN_TILES = "tiles"  # source of a Failure: the kernel numbers its tiles itself, and samples of it hang
+REPLAY = "replay"  # source of a Failure: bits of C differ from the plan
 
 
 class Wrong(Exception):
-    """Stops a property test: this situation fails."""
+    """Ends a property test: the kernel fails in this situation."""
 
     def __init__(self, situation: Situation, failure: Failure, mismatch: Mismatch | None) -> None:
         super().__init__(f"{situation}: {failure.reason}")
         self.situation, self.failure, self.mismatch = situation, failure, mismatch
 
 
-class Misplaced(Wrong):
-    """Blocks have not computed the tiles of their numbers: wrong, unless the kernel numbers its tiles itself."""
+class UnexpectedTiles(Wrong):
+    """Blocks wrote other tiles than the launch's plan says. Right only if the kernel numbers its tiles itself."""
 
     def __init__(self, situation: Situation, reason: str) -> None:
         super().__init__(situation, Failure("wrong", reason, "verifier"), None)
@@ -52,23 +53,23 @@ class Misplaced(Wrong):
 Mask = npt.NDArray[np.bool_]
 
 
-# The tiles of M x N x batch, by the grid's numbers, that samples have run so far, and those of C that they wrote.
+# By M, N and batch: the tile numbers that samples have run so far, and the tiles of C that they wrote.
 Seen = dict[tuple[int, int, int], tuple[set[int], set[Window]]]
 
 
 def check(
     kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, tally: DomainTally | None = None
 ) -> float:
-    """Run one situation; returns the largest error over its bound, and counts it in `tally`.
+    """Run one situation and count it in `tally`. Returns the largest ratio of an error to its bound.
 
-    `seen` carries what samples showed from one situation to the next: two blocks that write the same tile, while
-    another stays unwritten, are seldom in one sample.
+    `seen` carries the tiles of earlier samples from one situation to the next: if two blocks write the same tile, and
+    none writes another, the two are rarely in one sample.
 
-    Where blocks of a sample have not computed the tiles of their numbers, and all blocks are right, the kernel numbers
-    its tiles itself, and samples show which these are.
+    If a sample's blocks write unexpected tiles although all blocks together are right, the kernel numbers its tiles
+    itself. From then on samples accept whichever tiles their blocks write.
 
-    Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to the end; or unjudged,
-    where a few blocks do the work of all).
+    Raises Wrong (with the first wrong element) and CandidateFailed (the kernel does not run to its end; unjudged if a
+    sample of a kernel that numbers its tiles itself hangs, because a few blocks then do the work of all).
     """
     operands, tally = make_operands(situation), tally or DomainTally()
     if runs_whole(kernel, situation):
@@ -76,7 +77,7 @@ def check(
     seen = {} if seen is None else seen
     try:
         return _check_sample(kernel, situation, operands, seen, tally)
-    except Misplaced:
+    except UnexpectedTiles:
         if not tally.numbered or not _is_right_whole(kernel, situation, tally):
             raise
     tally.numbered = False
@@ -89,12 +90,11 @@ def check(
 
 
 def _is_right_whole(kernel: LoadedKernel, situation: Situation, tally: DomainTally) -> bool:
-    """Whether all blocks are right together: here, or at a smaller K where that takes long."""
+    """Whether all blocks together are right: in this situation, or at a smaller K if it costs more than WHOLE_COST."""
     if launch_cost(situation.case, kernel.source.launch) > WHOLE_COST:
         return tally.right_at_small_k(situation)
-    added = replace(
-        situation, case=replace(situation.case, alpha=1.0, beta=1.0), data="exact"
-    )  # C shows what is computed twice
+    # With beta = 1 a tile that is computed twice is wrong.
+    added = replace(situation, case=replace(situation.case, alpha=1.0, beta=1.0), data="exact")
     try:
         for one in (situation, added):
             check_whole(kernel, one, make_operands(one), DomainTally())
@@ -106,7 +106,7 @@ def _is_right_whole(kernel: LoadedKernel, situation: Situation, tally: DomainTal
 def failing(
     kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, tally: DomainTally | None = None
 ) -> Wrong | None:
-    """How `kernel` fails in `situation`; None where it passes. See `check`."""
+    """How `kernel` fails in `situation`; None if it passes. See `check`."""
     try:
         check(kernel, situation, seen, tally)
     except CandidateFailed as error:
@@ -117,7 +117,7 @@ def failing(
 
 
 def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, tally: DomainTally) -> float:
-    """The same with all blocks, whatever that takes."""
+    """As `check`, with all blocks at any cost."""
     case, seed = situation.case, situation.seed
     worst = _check_in_place(kernel, situation, tally)
     if worst is None:
@@ -127,7 +127,7 @@ def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, 
 
 
 def _check_in_place(kernel: LoadedKernel, situation: Situation, tally: DomainTally) -> float | None:
-    """By the executor where it can judge C; None where numpy is to."""
+    """Let the executor compare C where it lies; None if it cannot, and numpy must."""
     at = tally.planned_places(situation, Window.whole(situation.case))
     judged = judge(kernel, situation, at)
     if judged is None:
@@ -151,7 +151,7 @@ def _check_on_host(kernel: LoadedKernel, situation: Situation, operands: Operand
 
 
 def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: DomainTally) -> float:
-    """Run one situation whose lines, or matrices, lie as far apart for the kernel as those of `apart`; see `check`."""
+    """As `check`, with lines or matrices as far apart as in `apart`, seen from the kernel."""
     case, operands, worst = situation.case, make_operands(situation), 0.0
     for name in case.written:
         result = kernel.run(case, operands, seed=situation.seed, watch=False, output=name, apart=apart)
@@ -163,7 +163,7 @@ def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: 
 def compare_tail(
     kernel: LoadedKernel, situation: Situation, far: Case, blocks: list[int], window: Window, tally: DomainTally
 ) -> float:
-    """Run `blocks` of `far`, whose end `situation` is and of it `window` theirs; see `check`."""
+    """Run `blocks` of the launch `far`, which compute `window` of its end, `situation`; see `check`."""
     operands, worst = make_operands(situation), 0.0
     for name in situation.case.written:
         result = kernel.run(
@@ -179,7 +179,7 @@ def compare_tail(
 
 
 def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
-    """Whether all blocks run. Where that takes long, they do for seed 0 and one seed in WHOLE_SEEDS."""
+    """Whether all blocks run. Cases that cost more than SOME_COST run whole only for multiples of WHOLE_SEEDS."""
     case, launch = situation.case, kernel.source.launch
     if not kernel.can_run_whole(case):
         return False
@@ -188,18 +188,18 @@ def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
 
 
 def launch_cost(case: Case, launch: Launch) -> float:
-    """Of a run of all blocks, in FLOPs."""
+    """The cost of a run of all blocks, in FLOPs."""
     return case.flops + THREAD_FLOPS * launch.blocks(case) * launch.threads
 
 
 def cost_with_edges(case: Case, launch: Launch) -> float:
-    """The same with what tiles compute beyond C's edges, which is nearly all where K is deep and C small."""
+    """`launch_cost` plus what tiles compute beyond C's edges: nearly all of it if K is long and C small."""
     beyond = 2.0 * launch.partial_elements * launch.tiles(case) * case.k - case.flops
     return launch_cost(case, launch) + max(beyond, 0.0)
 
 
 def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> float:
-    """The largest error over its bound. Raises Wrong."""
+    """The largest ratio of an error to its bound. Raises Wrong."""
     if comparison.trouble is not None:
         raise Wrong(situation, Failure("wrong", comparison.trouble, "verifier"), comparison.mismatch)
     tally.compared(situation, comparison)
@@ -207,7 +207,7 @@ def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> fl
 
 
 def _judge_bits(situation: Situation, result: Floats, window: Window, tally: DomainTally) -> None:
-    """Hold C inside `window` against the kernel's plan. Raises Wrong."""
+    """Compare the bits of C inside `window` with the kernel's plan. Raises Wrong."""
     _require_planned(situation, tally.replayed(situation, result, window))
 
 
@@ -219,9 +219,9 @@ def _require_planned(situation: Situation, trouble: str | None) -> None:
 def _check_sample(
     kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen, tally: DomainTally
 ) -> float:
-    """Run the blocks of a few random tiles and check what they write of C, as many tiles; the rest must stay.
+    """Run the blocks of a few random tiles: they must write as many tiles of C, rightly, and nothing else.
 
-    Where blocks stream, the last of these tiles is one that they share.
+    If the kernel has stream-K tiles, which several blocks share, one of them is in the sample.
     """
     return check_tiles(
         kernel, situation, operands, sampled(situation.case, kernel.source.launch, situation.seed), seen, tally
@@ -229,9 +229,9 @@ def _check_sample(
 
 
 def sampled(case: Case, launch: Launch, seed: int) -> npt.NDArray[np.int64]:
-    """The tiles, by the grid's numbers, that run of a case that does not run whole.
+    """The numbers of the tiles that run if the case does not run whole.
 
-    For two seeds of three, or more, the blocks of a persistent kernel compute theirs in turns.
+    For at least two seeds in three, each block of a persistent kernel computes several of them in turn.
     """
     rng = np.random.default_rng(seed)
     tiles, whole = launch.tiles(case), launch.whole_tiles(case)
@@ -247,9 +247,9 @@ def sampled(case: Case, launch: Launch, seed: int) -> npt.NDArray[np.int64]:
     drawn = rng.choice(tiles, min(SAMPLE_TILES, tiles), replace=False)
     if long and tiles - 1 not in drawn:
         drawn[0] = tiles - 1
-    alike = (tiles - 1) % (2 * SHORT_TILES if tiles > 2 * SHORT_TILES else SHORT_TILES)
-    if tiles > SHORT_TILES and launch.leaves_partials and launch.stream is None and alike not in drawn:
-        drawn[1] = alike
+    same_low_bits = (tiles - 1) % (2 * SHORT_TILES if tiles > 2 * SHORT_TILES else SHORT_TILES)
+    if tiles > SHORT_TILES and launch.leaves_partials and launch.stream is None and same_low_bits not in drawn:
+        drawn[1] = same_low_bits
     if whole < tiles:
         drawn = np.unique([*drawn[:-1], rng.integers(whole, tiles)])
     return drawn
@@ -263,21 +263,21 @@ def check_tiles(
     seen: Seen,
     tally: DomainTally,
 ) -> float:
-    """The same of the tiles `drawn`, by the grid's numbers."""
+    """As `_check_sample`, for the tiles with the numbers `drawn`."""
     case, launch = situation.case, kernel.source.launch
     blocks = launch.blocks_of(case, drawn)
     numbers = launch.tiles_of(case, blocks).tolist()
     chosen: list[int] = np.random.default_rng(situation.seed).permutation(blocks).tolist()
     written = tiles_written(kernel, situation, operands, chosen)
     if not written or (len(written) != len(numbers) and tally.numbered):
-        raise Misplaced(situation, f"blocks {chosen} write {len(written)} tiles of C, not {len(numbers)}")
+        raise UnexpectedTiles(situation, f"blocks {chosen} write {len(written)} tiles of C, not {len(numbers)}")
     all_numbers, all_tiles = seen.setdefault((case.m, case.n, case.batch), (set(), set()))
     all_numbers.update(numbers)
     all_tiles.update(written)
     if len(all_tiles) != len(all_numbers) and tally.numbered:
         reason = f"the blocks of {len(all_numbers)} tiles write {len(all_tiles)} tiles of C: some write the same"
         reason += ", of this and other samples" if len(all_numbers) > len(numbers) else ""
-        raise Misplaced(situation, reason)
+        raise UnexpectedTiles(situation, reason)
     worst = 0.0
     for name in case.written:
         result = kernel.run(case, operands, seed=situation.seed, blocks=chosen, watch=name == "C", output=name)
@@ -297,7 +297,7 @@ def check_tiles(
 def _require_inside(
     situation: Situation, operands: Operands, result: Floats, output: str, tiles: list[Window], blocks: list[int]
 ) -> None:
-    """Raises Wrong where `output` changed outside of `tiles`."""
+    """Raises UnexpectedTiles if `output` changed outside `tiles`."""
     matrix = situation.case.tensors[output]
     bits = matrix.dtype.bits
     outside = matrix.view(result.view(bits) != operands.by_name[output].view(bits))
@@ -306,7 +306,7 @@ def _require_inside(
     if outside.any():
         place = "".join(f"[{index}]" for index in np.argwhere(outside)[0])
         reason = f"blocks {blocks} write {output}{place}, outside of the tiles that they write with beta = 0"
-        raise Misplaced(situation, reason)
+        raise UnexpectedTiles(situation, reason)
 
 
 def tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
@@ -316,9 +316,9 @@ def tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands
 
 
 def elements_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> Mask:
-    """Which elements of C such a run changes, seen by what happens to poison.
+    """A mask of the elements of C that such a run changes; C is filled with POISON before.
 
-    A byte of C may happen to be what was there: of such types a second run begins with other poison.
+    A one-byte result may be equal to POISON, so for such types a second run starts from other bytes.
     """
     case = replace(situation.case, beta=0.0)
     dtype = case.c.dtype
@@ -332,7 +332,7 @@ def elements_written(kernel: LoadedKernel, situation: Situation, operands: Opera
 
 
 def tiles_of(case: Case, launch: Launch, elements: npt.NDArray[np.int64]) -> list[Window]:
-    """The tiles of C that hold `elements`, given by their indices, as the launch's grid divides it."""
+    """The tiles of the launch's grid that contain `elements`, given by their indices in C."""
     tile = dict(launch.grid)
     height, width, depth = tile.get("M", case.m), tile.get("N", case.n), tile.get("batch", 1)
     sizes = (depth, height, width) if case.problem.batched else (height, width)

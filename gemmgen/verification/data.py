@@ -1,4 +1,4 @@
-"""What A, B and C hold in a situation. `reference` describes the kinds of data, and says what must come out."""
+"""Makes the operands of a situation. `reference` describes the kinds of data and their expected results."""
 
 from __future__ import annotations
 
@@ -36,44 +36,43 @@ from gemmgen.verification.situation import (
 )
 
 LARGEST_INTEGER = 8
-ZEROS, SUMS = ("zero_m", "zero_n", "zero_a", "zero_b"), ("sum_m", "sum_n")  # of an epilogue's operands: integers
-LARGE_ZERO = 2**22  # times K it passes 24 bits, and seldom 31
+ZEROS, SUMS = ("zero_m", "zero_n", "zero_a", "zero_b"), ("sum_m", "sum_n")  # epilogue operands that are integers
+LARGE_ZERO = 2**22  # multiplied by K it exceeds 24 bits, and rarely 31
 EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0, -0.0)
-MOST_SPECIALS = 64  # one in so many elements, and fewer where a sum would meet more of them: many sums stay finite
-SUMS_WITHOUT = 4  # of so many sums, one meets such an element of A, or of B
-OPPOSED_LINES = 4  # of so many rows of A, or columns of B, one has Inf that meets zeros,
-OPPOSED_PRODUCTS = 2**22  # as long as they have no more products with the other operand's
-STRIPS = ("tiny", "0", "0")  # of the other operand, beside some of these Inf
-OPPOSED_SHARE = 0.25  # of the products with such an Inf, and one at least
-UNREAD_SEEDS = 4  # of so many seeds, one has more than NaN in a C that must not be read
+MOST_SPECIALS = 64  # at most one element in 64 is special; fewer with a long K, so that many sums stay finite:
+SUMS_WITHOUT = 4  # about one sum in 4 meets a special element of A, or of B
+OPPOSED_LINES = 4  # one row of A, or column of B, in 4 has an Inf that meets zeros,
+OPPOSED_PRODUCTS = 2**22  # as long as these rows have no more elements of C than this
+STRIPS = ("tiny", "0", "0")  # contents of strips of the other operand that meet some of these Inf
+OPPOSED_SHARE = 0.25  # share of zeros among the elements that meet such an Inf; at least one
+UNREAD_SEEDS = 4  # one seed in 4 has other values than NaN in a C that must not be read
 UNREAD = (np.inf, -np.inf, np.nan, -0.0, 1.0)
-SPARSE_PRODUCTS = 3  # in each sum that are not 0
-SPREAD = 8  # binary orders, up and down, of sparse data, where its types have them
-FACTOR_SHARE = (
-    0.25  # of an epilogue's first factor that is huge where sums are denormal, and denormal where they are huge
-)
+SPARSE_PRODUCTS = 3  # nonzero products per sum
+SPREAD = 8  # sparse data spans 2^-8 to 2^8, if its types do
+# Share of the epilogue's first factor that is huge if sums are denormal, and denormal if they are huge.
+FACTOR_SHARE = 0.25
 FACTOR_EXPONENTS: dict[DataKind, int] = {"denormal": 100, "huge": -130}  # in f32
-DENORMAL_FLOPS = 1e6  # with a denormal factor, of a launch
-TINY_FLOPS = 1e7  # of a launch beside Inf and strips of the smallest number
-NEAR_DENORMAL = 8  # times the largest denormal: sums of such products are seldom denormal, and hide no denormal one
-HUGE_MARGIN = 3  # binary orders that huge products stay below the largest number
-# Making data and reference takes long: from so many FLOPs on there are so many sets of data, for all seeds and scalars.
+DENORMAL_FLOPS = 1e6  # per launch, with a denormal factor: denormal arithmetic is slow
+TINY_FLOPS = 1e7  # larger launches have no denormal numbers in their strips
+NEAR_DENORMAL = 8  # times the largest denormal: sums of such products are rarely denormal, and hide no denormal one
+HUGE_MARGIN = 3  # huge products stay 2^3 below the largest number
+# Data and reference of large cases take long to make: from so many FLOPs on, all seeds share so many sets of data.
 LARGE_EFFORT = 10**9
 SHARED_DATA = ((LARGE_EFFORT, 2), (10**8, 4), (10**7, 8))
-ELEMENT_FLOPS = 32  # that take as long as making an element, reading it and converting it
-REPEATED = 1_048_573  # elements after which large data repeats: a prime number, so that no line is like another
-TOUCHED_BYTES = 2**22  # of new memory, by a thread
+ELEMENT_FLOPS = 32  # cost of making, reading and converting an element
+REPEATED = 1_048_573  # large data repeats after so many elements; a prime number, so that no two rows are equal
+TOUCHED_BYTES = 2**22  # new memory that one thread fills
 
-# The candidates of one search meet the same data again and again, so it is kept.
+# Operands are cached: all candidates of a search use the same data.
 MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # of this machine, in bytes
 OPERANDS = Recent(64, max(2**30, MEMORY // 16))  # a situation of 8192 x 8192 x 8192 takes 2^30
 
 
 def make_operands(situation: Situation) -> Operands:
-    """A, B and C for `situation`. What a kernel must not use (padding, C with beta = 0) is NaN, of an integer -1.
+    """A, B and C for `situation`. Padding and an unread C, which a kernel must not use, are NaN; integer padding is -1.
 
-    But an unread C of integers holds random ones, others for another seed: -1 times zero is as good as nothing.
+    An unread integer C is random, by the seed, so that a kernel which reads it is found.
     """
     case = situation.case
     unread = case.beta == 0 or not case.problem.epilogue.reads_c
@@ -81,24 +80,24 @@ def make_operands(situation: Situation) -> Operands:
 
 
 def unscaled(case: Case) -> Case:
-    """The case that shares its data with every beta, and alpha but for those that large factors or integers have."""
+    """`case` with neutral scalars, for which data is cached. Data depends on alpha with large factors or integers."""
     alpha = case.alpha if balances(case) else limit_scale(case) if shows_limits(case) else 1.0
     return replace(case, alpha=alpha, beta=0.0)
 
 
 def effort(case: Case) -> float:
-    """What data and reference of `case` take, in FLOPs."""
+    """The cost of making data and reference of `case`, in FLOPs."""
     return case.flops + ELEMENT_FLOPS * sum(matrix.elements for matrix in case.matrices)
 
 
 def data_seed(situation: Situation) -> int:
-    """The seed of the situation's data: large ones share theirs."""
+    """The seed of the situation's data. Large situations share a few sets of data."""
     sets = next((sets for least, sets in SHARED_DATA if effort(situation.case) > least), None)
     return situation.seed if sets is None else situation.seed % sets
 
 
 def operands_of(case: Case, data: DataKind, seed: int, unread_c: bool) -> Operands:
-    """Kept, and read-only: the same object for the same arguments, whose arrays stay as they are."""
+    """Cached, read-only operands: the same object for the same arguments."""
     key = case, data, seed, unread_c
     if unread_c:
         made = operands_of(case, data, seed, False)
@@ -107,7 +106,7 @@ def operands_of(case: Case, data: DataKind, seed: int, unread_c: bool) -> Operan
 
 
 def _unread(c: Matrix, seed: int) -> Floats:
-    """A C that must not be read: NaN, or, for some seeds, what else 0 times it would show, and -0."""
+    """A C that must not be read: NaN, or for some seeds a mix of Inf, NaN, -0 and 1."""
     rng = np.random.default_rng(seed + 1)
     if c.dtype.is_integer:
         return rng.integers(0, 256, c.bytes, np.uint8).view(c.dtype.numpy)
@@ -119,12 +118,12 @@ def _unread(c: Matrix, seed: int) -> Floats:
 
 
 def _known(values: tuple[float, ...], dtype: DType) -> Floats:
-    """Those of `values` that `dtype` has."""
+    """The `values` that `dtype` can represent."""
     return np.array([x for x in values if dtype.has_infinity or not math.isinf(x)])
 
 
 def _unused(matrix: Matrix) -> Floats:
-    """Storage that no kernel may use. Memory that is new takes long at its first touch, so that threads share it."""
+    """Storage of canaries, which no kernel may use. Threads share the slow first touch of new memory."""
     storage = np.empty(matrix.bytes, np.uint8)
     parts = [storage[first : first + TOUCHED_BYTES] for first in range(0, storage.size, TOUCHED_BYTES)]
     in_threads(lambda part: part.fill(CANARY & 0xFF), parts)
@@ -132,14 +131,14 @@ def _unused(matrix: Matrix) -> Floats:
 
 
 def _storage(matrix: Matrix) -> Floats:
-    """Storage whose elements are still to come; padding between them is unused already."""
+    """Storage with canaries in the padding. The elements are not yet set."""
     if matrix.bytes != matrix.stored.least_bytes:
         return _unused(matrix)
     return np.empty(matrix.bytes, np.uint8).view(matrix.dtype.numpy)
 
 
 def _repeat(values: Floats, view: Floats) -> None:
-    """`values` again and again, along the lines of `view` as they lie in memory."""
+    """Fill `view` with repetitions of `values`, along its lines in memory."""
     lines = view if view.strides[-1] == view.itemsize else view.swapaxes(-1, -2)
     if not lines.flags.c_contiguous:
         lines[...] = np.resize(values, lines.shape)
@@ -179,10 +178,10 @@ def _fill(
         _fill_sparsely(name, view, case, rng)
     elif data == "onehot":
         types = case.problem.types
-        exact = types.compute in (Compute.FMA, Compute.BF16X6)  # codes are; others and C would add up to no exact sum
+        exact = types.compute in (Compute.FMA, Compute.BF16X6)  # otherwise sums of codes and of C are not exact
         whole = types.uniform and exact
         coded = name != "C" or whole
-        known = DType.F16 if types.compute is Compute.TF32 else dtype  # whose numbers tf32 has
+        known = DType.F16 if types.compute is Compute.TF32 else dtype  # every f16 is a tf32
         view[...] = codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
         if known == DType.F32 and coded and case.problem.epilogue.is_linear:
             code_fully(name, view, side)
@@ -196,7 +195,7 @@ def _fill(
 
 
 def _fill_sparsely(name: str, view: Floats, case: Case, rng: np.random.Generator) -> None:
-    """SPARSE_PRODUCTS elements in each row of A, or column of B, and zeros beside them."""
+    """SPARSE_PRODUCTS elements in each row of A, or column of B; the rest is zero."""
     view[...] = 0
     axis = -1 if name == "A" else -2
     shape = list(view.shape)
@@ -206,7 +205,7 @@ def _fill_sparsely(name: str, view: Floats, case: Case, rng: np.random.Generator
 
 
 def _spread(name: str, shape: tuple[int, ...], case: Case, rng: np.random.Generator) -> npt.NDArray[Any]:
-    """Numbers of full mantissa and either sign, some 2^SPREAD and some 2^-SPREAD; of integers any."""
+    """Numbers of full mantissa and either sign, from 2^-SPREAD to 2^SPREAD; any integers for an integer type."""
     dtype, types = case.tensors[name].dtype, case.problem.types
     if dtype.is_integer:
         return _integers(dtype, shape, rng)
@@ -224,8 +223,10 @@ def _integers(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) ->
 
 
 def _adds_up(name: str, case: Case, seed: int) -> bool:
-    """Whether random A and B have one sign each, so that their sums grow as K does, and not as its root: where C holds
-    such sums, or a factor makes them as small as that, every other seed; where alpha does, always."""
+    """Whether random A and B have one sign each, so that sums grow with K and not with its root.
+
+    True for every other seed if C can hold such sums or a factor makes them small enough; always if alpha does.
+    """
     a, b, c = (matrix.dtype for matrix in case.matrices)
     whole = any(dtype.is_integer for dtype in (a, b))
     most = DType.S32.largest if whole else float(case.k) ** case.problem.products
@@ -234,13 +235,13 @@ def _adds_up(name: str, case: Case, seed: int) -> bool:
 
 
 def _at_limits(case: Case, seed: int) -> bool:
-    """Whether integers that add up are the largest, or least, as far as their sums have 32 bits."""
+    """Whether operands of one sign are close to the limits of their types. Sums must fit 32 bits."""
     a, b = (float(dtype.largest - dtype.least) / (1 + dtype.is_signed) for dtype in (case.a.dtype, case.b.dtype))
     return (shows_limits(case) or seed % 4 == 1) and case.k * (a + 1) * (b + 1) < DType.S32.largest
 
 
 def _of_one_sign(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator, limits: bool) -> npt.NDArray[Any]:
-    """Any, or within one of the largest or the least."""
+    """Integers of one sign: any, or with `limits` the largest or the least two of the type."""
     least, largest = (int(dtype.least), 0) if dtype.is_signed and rng.integers(2) else (0, int(dtype.largest))
     if limits:
         least, largest = (least, least + 1) if least else (largest - 1, largest)
@@ -250,7 +251,7 @@ def _of_one_sign(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator,
 def _values(
     name: str, shape: tuple[int, ...], case: Case, data: DataKind, rng: np.random.Generator, seed: int
 ) -> npt.NDArray[Any]:
-    """Of A, B or C, as elements: what does not depend on where an element is."""
+    """Elements of A, B or C, for kinds of data that do not depend on an element's position."""
     dtype = case.tensors[name].dtype
     if dtype.is_integer and (data != "exact" or case.problem.types.scalar.is_integer):
         if _adds_up(name, case, seed):
@@ -272,7 +273,7 @@ def _values(
 
 
 def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator, seed: int) -> Floats:
-    """An operand of the epilogue: where data is exact, integers, and powers of two for factors; else as C, or A."""
+    """An operand of the epilogue. For exact data: integers, and powers of two for factors; else values as in C or A."""
     flat, dtype = _unused(matrix), matrix.dtype
     if EPILOGUE_OPERANDS[name].written:
         return flat
@@ -294,7 +295,7 @@ def _extra_values(
     if name in ZEROS or name in SUMS:
         most = 8 if data in EXACT_KINDS else 255 if name in ZEROS else 128 * math.isqrt(case.k + 1)
         if dtype.is_integer and data not in EXACT_KINDS and rng.integers(2):
-            most = LARGE_ZERO  # what floats would round
+            most = LARGE_ZERO  # floats would round these sums
         return rng.integers(-most, most, shape, endpoint=True)
     if dtype.is_integer:
         most = 8 if data in EXACT_KINDS else int(dtype.largest)  # sums wrap around
@@ -317,7 +318,7 @@ def _first_factor(case: Case) -> str | None:
 
 
 def _into_range(case: Case, one_sign: bool, limits: bool) -> float:
-    """A power of two that brings most sums into the range of a C which saturates; 1 for others."""
+    """A power of two that brings most sums into the range of a saturating C; 1 if C does not saturate."""
     if not case.c.dtype.saturates:
         return 1.0
     share = 1.0 if limits else 0.5
@@ -330,20 +331,20 @@ def _into_range(case: Case, one_sign: bool, limits: bool) -> float:
 def _reshape(
     name: str, values: Floats, dtype: DType, data: DataKind, case: Case, rng: np.random.Generator, side: Side = "A"
 ) -> None:
-    """Make of random values, in place, what `data` is. Of A and B the one of `side` is denormal."""
+    """Change random values, in place, to denormal or huge ones. Of A and B, only the operand `side` is denormal."""
     if data == "denormal" and name in ("C", side):
         if name != "C" and case.flops > DENORMAL_FLOPS:
             normal = rng.random(values.shape) > DENORMAL_FLOPS / case.flops
             values[normal] += NEAR_DENORMAL * np.sign(values[normal])
             shorter = rng.integers(0, dtype.precision - 1, values.shape) * rng.integers(0, 2, values.shape)
-            values[~normal] *= 2.0 ** -shorter[~normal]  # few, of which some are to have few bits
+            values[~normal] *= 2.0 ** -shorter[~normal]  # denormals are few, so some get short mantissas
         values *= values.dtype.type(2.0 ** (dtype.min_exponent - 1))
     elif data == "huge":
         values *= values.dtype.type(_huge_factor(name, dtype, case))
 
 
 def _strew_specials(name: str, values: Floats, case: Case, rng: np.random.Generator) -> None:
-    """NaN, Inf and zeros in some places of `values`."""
+    """Put NaN, Inf and zeros into some places of `values`."""
     known = _known(SPECIALS, case.tensors[name].dtype)
     if name in SIDES:
         count = values.size // max(MOST_SPECIALS, SUMS_WITHOUT * case.k)
@@ -354,10 +355,10 @@ def _strew_specials(name: str, values: Floats, case: Case, rng: np.random.Genera
 
 
 def _oppose(case: Case, storage: Mapping[str, Floats], side: Side, rng: np.random.Generator) -> None:
-    """Inf in some rows of A, or columns of B, each of which meets zeros of the other operand; some have two of them.
+    """Put one or two Inf into some rows of A, or columns of B, and zeros that meet them into the other operand.
 
-    So a product of 0 and Inf, and a sum of Inf and -Inf, is somewhere in most tiles. Of the other operand whole strips
-    are tiny, or 0, beside Inf as well: kernels may skip fragments that hold nothing, or flush what is tiny.
+    So most tiles have a product of 0 and Inf, and a sum of Inf and -Inf. Whole strips of the other operand are also
+    tiny or 0, and meet Inf: this finds kernels that skip fragments of zeros or flush tiny numbers.
     """
     a, b = (case.tensors[name].stored.view(storage[name]) for name in SIDES)
     lines, others = (a, b) if side == "A" else (b.swapaxes(-1, -2), a.swapaxes(-1, -2))
@@ -367,7 +368,7 @@ def _oppose(case: Case, storage: Mapping[str, Floats], side: Side, rng: np.rando
     chosen = rng.choice(count, min(count, 1 + count // OPPOSED_LINES, 1 + OPPOSED_PRODUCTS // width), replace=False)
     first, second = rng.integers(0, case.k, (2, len(chosen)))
     strips = [_strip(case.k, width, rng) for _ in STRIPS]
-    for place, (start, stop, *_) in enumerate(strips):  # some have their Inf beside a strip, for certain
+    for place, (start, stop, *_) in enumerate(strips):  # some Inf meet a strip for certain
         first[place :: len(strips) + 1] = rng.integers(start, stop, len(first[place :: len(strips) + 1]))
     lines[..., chosen, first] = np.inf
     lines[..., chosen[::2], second[::2]] = -np.inf
@@ -381,7 +382,7 @@ def _oppose(case: Case, storage: Mapping[str, Floats], side: Side, rng: np.rando
 
 
 def _strip(depth: int, width: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
-    """From which k to which, and from which column: all of the one or of the other."""
+    """(first k, end, first column, end) of a strip that covers all of K or all columns."""
     return (0, depth, *_interval(width, rng)) if rng.integers(2) else (*_interval(depth, rng), 0, width)
 
 
@@ -391,9 +392,9 @@ def _interval(size: int, rng: np.random.Generator) -> tuple[int, int]:
 
 
 def _tiny(case: Case, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Powers of two from the smallest number of A or B on that products take as it is, of either sign.
+    """Powers of two of either sign, from the smallest number of the type on that products do not flush.
 
-    Of large products they are not denormal.
+    Launches beyond TINY_FLOPS get no denormal ones.
     """
     dtype, types = case.tensors[name].dtype, case.problem.types
     if dtype.is_integer:
@@ -405,7 +406,7 @@ def _tiny(case: Case, name: str, shape: tuple[int, ...], rng: np.random.Generato
 
 
 def _huge_factor(name: str, dtype: DType, case: Case) -> float:
-    """With which products, and C, come near the largest number of C's type, or of the sums'."""
+    """The factor that brings products and C near the largest number of C's type, or of the sums' type."""
     types = case.problem.types
     top = min(types.c.max_exponent, types.accumulator.max_exponent) // case.problem.products
     factor = 2.0 ** ((top - HUGE_MARGIN) // 2)
@@ -414,22 +415,22 @@ def _huge_factor(name: str, dtype: DType, case: Case) -> float:
 
 
 def exact_magnitude(case: Case) -> int:
-    """The largest integer whose products, summed K times and scaled by the exact scalars, stay exact.
+    """The largest integer for exact data: K products and the exact scalars give exact sums.
 
-    And of which most sums do not exceed the range of C's type.
+    Most sums also stay in the range of C's type.
     """
     types = case.problem.types
     scale = max(abs(scalar) for scalar in EXACT_SCALARS)
     limit = int((2 ** exact_bits(types) / (scale * (case.k + 1))) ** 0.5)
-    largest = types.c.largest ** (1 / case.problem.products)  # of a sum: an epilogue multiplies two
+    largest = types.c.largest ** (1 / case.problem.products)  # per sum: an epilogue may multiply two
     in_range = int((largest / (2 * scale * (case.k + 1) ** 0.5)) ** 0.5)
     return max(1, min(LARGEST_INTEGER, limit, in_range, types.a.exact_integers, types.b.exact_integers))
 
 
 def exact_bits(types: Types) -> int:
-    """Sums of integers below 2^this are exact, and stay so when they are scaled.
+    """Sums of integers below 2^this are exact, also after they are scaled.
 
-    Promoted sums are of as many products as LARGEST_INTEGER leaves exact.
+    Promotion is not counted: LARGEST_INTEGER keeps the sums between promotions exact.
     """
     kept = {Compute.F16: DType.F16.precision, Compute.FAST: 13}.get(types.compute, types.accumulator.precision)
     return min(kept, types.scalar.precision)

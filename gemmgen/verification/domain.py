@@ -32,28 +32,28 @@ USUAL_EXPONENT = 32  # of two: other scalars are huge or tiny
 
 @dataclass(frozen=True)
 class Domain:
-    """The situations of a verification in short.
+    """A summary of the situations of a verification.
 
-    shapes           different M x N x K, x products in a batch
-    sizes            M, N and K, and the products of a batch ("batch")
-    padding          elements by which lda, ldb and ldc exceed their lines, and the strides of a batch their matrices,
-                     but for those that share one matrix
+    shapes           number of different M x N x K (x batch)
+    sizes            ranges of M, N, K and batch
+    padding          ranges, in elements, by which leading dimensions and strides exceed dense ones; shared matrices
+                     (stride 0) do not count
     alphas, betas    the simple values tried, ascending
-    scalars          situations in which alpha or beta was of each of SCALAR_CLASSES
-    data, edges      situations of each kind of data, and of each class of situation.EDGES that was met
-    schedules        different seeds of the executor
-    whole, sampled   situations whose grid ran whole, and of which some blocks ran
-    largest_whole    M x N x K (x batch) of the one with the most work among `whole`; None where there is none
-    watched          situations of which every block that ran was watched for data races
-    watched_part     those of which some blocks were
+    scalars          number of situations with alpha or beta in each of SCALAR_CLASSES
+    data, edges      number of situations by kind of data, and by class of situation.EDGES
+    schedules        number of different seeds of the executor
+    whole, sampled   number of situations whose grid ran whole, and of those in which some blocks ran
+    largest_whole    M x N x K (x batch) of the one with the most work among `whole`; None if there is none
+    watched          number of situations in which every block that ran was watched for data races
+    watched_part     number of those in which only some blocks were
     largest_watched  M x N x K of the one with the most work among `watched`
-    extent           of matrices whose lines or strides lay gigabytes apart the largest offset, in elements
-    no_extent        why the system has no room for such; None otherwise
-    grid             how every block ran of the grid that fixed sizes of C make; None where sizes are left to run time
-    no_grid          why not every block did
-    ring             how much of C was right in the ring of integers: see gemmgen.verification.ring
-    no_ring          why none was
-    numbered         blocks of samples computed the tiles of their numbers; else the kernel numbers its tiles itself
+    extent           largest offset, in elements, in matrices whose rows or strides lay gigabytes apart
+    no_extent        why such offsets were not judged; None otherwise
+    grid             how every block of a grid of fixed sizes ran; None if sizes are left to run time
+    no_grid          why not every block ran
+    ring             how much of C was right in ring mode: see gemmgen.verification.ring
+    no_ring          why ring mode could not judge the kernel
+    numbered         blocks of samples wrote the tiles of the plan; False: the kernel numbers its tiles itself
     """
 
     shapes: int
@@ -123,7 +123,7 @@ class DomainTally:
         self.ring: str | None = None
         self.no_ring: str | None = None
         self.numbered = True
-        # Whether all blocks are right at a smaller K, where that can be tried.
+        # Whether all blocks together are right at a smaller K; False if that cannot be tried.
         self.right_at_small_k: Callable[[Situation], bool] = lambda _: False
 
     def replayed(self, situation: Situation, result: Floats, window: Window) -> str | None:

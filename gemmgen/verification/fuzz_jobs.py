@@ -1,4 +1,4 @@
-"""What a lane does for `fuzz`: tries a kernel in situations, or one that may be simpler, or fails in smaller ones."""
+"""Jobs of `fuzz`: try a kernel in situations, try a simpler kernel, or reduce a failure's situation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gemmgen.verification.situation import (
 )
 from gemmgen.verification.strategies import wide_situations
 
-LARGEST = 160  # of run-time sizes, long sides of tall and flat shapes apart
+LARGEST = 160  # largest run-time size, except for the long sides of tall and flat shapes
 SHRINK_EXAMPLES = 60  # situations for a kernel that may be simpler
 
 
@@ -115,7 +115,7 @@ class SmallerJob:
 
 @dataclass(frozen=True)
 class ReduceJob:
-    """What is to fail in the smallest situation, found within so many `seconds`."""
+    """Find the smallest situation in which `found` still fails, within `seconds`."""
 
     found: Found
     seconds: float
@@ -157,7 +157,7 @@ class ReplayJob:
 
 
 def _try(kernel: LoadedKernel, examples: int, seed: int, tried: Tried) -> Found | None:
-    """How `kernel` fails in the first situation drawn in which it does; those that it met are counted in `tried`."""
+    """The failure in the first drawn situation that fails; None if all pass. `tried` counts the situations."""
 
     def holds(situation: Situation) -> None:
         tried.count(situation)

@@ -174,7 +174,7 @@ def _share_memory(lanes: int) -> None:
 
 
 def _ask(lane: Child, job: VerifyJob) -> Verdict:
-    """Raises CandidateFailed where the executor is unavailable, as it is for all other kernels then."""
+    """Raises CandidateFailed if the executor is unavailable, because it is then so for all kernels."""
     verdict: Verdict = lane.request(job)
     if verdict.failure is not None and verdict.failure.kind == "unavailable":
         raise CandidateFailed(verdict.failure)

@@ -1,4 +1,4 @@
-"""From a situation in which a kernel fails to the smallest one that still fails: one coordinate after another."""
+"""Reduces a failing situation to the smallest one that still fails, one coordinate at a time."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from gemmgen.verification.situation import (
     resized,
 )
 
-SCANNED = RUNTIME_SIZES[-1]  # of the values plainer than a coordinate's, so many are tried one by one
-OTHER_SEEDS = 4  # besides its own, where others are near: other data may hide what this data shows
-MOST_OF_HUGE = max(map(abs, EXACT_SCALARS))  # of a scalar beside huge data
+SCANNED = RUNTIME_SIZES[-1]  # values of a coordinate that are tried one by one, plainest first
+OTHER_SEEDS = 4  # tried besides the current seed: the data of one seed may hide a failure
+MOST_OF_HUGE = max(map(abs, EXACT_SCALARS))  # largest scalar with huge data, which it would make overflow
 ALPHAS, BETAS = (1.0, 2.0, -1.0, 0.0), (0.0, 1.0, 2.0, -1.0)  # plainest first
 
 
 class Failed(Protocol):
-    """What failed in a situation."""
+    """A failure and the situation that shows it."""
 
     @property
     def situation(self) -> Situation: ...
@@ -42,13 +42,14 @@ Found = TypeVar("Found", bound=Failed)
 
 
 def smallest(found: Found, run: Callable[[Situation], Found | None], seconds: float) -> Found:
-    """`found`, or the same kind of failure in the smallest situation that `run` shows to fail, within `seconds`.
+    """The same kind of failure as `found` in the smallest situation that is found within `seconds`.
 
-    `run` returns None where a situation passes. No single coordinate of the smallest situation can be smaller: a size,
-    the padding of a leading dimension or stride, alpha, beta, the kind of data, the seed. Larger values than SCANNED
-    are bisected, so that where smaller ones pass and fail in turn, the smallest may be missed.
+    `run` returns the failure of a situation, or None if it passes. In the result no single coordinate can be made
+    smaller or plainer: a size, the padding of a leading dimension or stride, alpha, beta, the kind of data, the seed.
+    Values beyond the SCANNED smallest are only bisected: if such values pass and fail in turn, a smaller one may be
+    missed.
 
-    A hang does not become smaller: each run of it takes its whole time.
+    A hang is not reduced, because each run of it takes the whole time limit.
     """
     if found.failure.kind == "timeout":
         return found
@@ -56,7 +57,7 @@ def smallest(found: Found, run: Callable[[Situation], Found | None], seconds: fl
 
 
 class _Reduction(Generic[Found]):
-    """`found` is the smallest failure so far, and at last of all."""
+    """The reduction runs in the constructor; `found` is then the smallest failure."""
 
     def __init__(self, found: Found, run: Callable[[Situation], Found | None], deadline: float) -> None:
         self.found = found
@@ -93,7 +94,7 @@ class _Reduction(Generic[Found]):
                 return
 
     def _fails(self, situation: Situation) -> bool:
-        """Whether it does, in the same way. What has been tried counts as what passes."""
+        """Whether `situation` fails in the same way. False if it was tried before, or if the time is up."""
         key = _key(situation)
         if key in self._tried or time.monotonic() > self._deadline:
             return False
@@ -106,12 +107,12 @@ class _Reduction(Generic[Found]):
 
 
 def _key(situation: Situation) -> tuple[str, Situation]:
-    """Equal for equal situations, but for zeros of different sign."""
+    """Equal for equal situations, except that 0 and -0 differ."""
     return f"{situation.case.alpha} {situation.case.beta}", situation
 
 
 def plainer(situation: Situation) -> dict[str, Sequence[Any]]:
-    """By coordinate: the values that are plainer than that of `situation`, plainest first."""
+    """By coordinate: the values that are plainer than the one in `situation`, plainest first."""
     case, ld_align = situation.case, situation.case.problem.ld_align
     alphas = _before(case.alpha, ALPHAS)
     return {
@@ -125,13 +126,13 @@ def plainer(situation: Situation) -> dict[str, Sequence[Any]]:
 
 
 def _before(scalar: float, plainest: tuple[float, ...]) -> tuple[float, ...]:
-    """-0 is not plain."""
+    """The scalars before `scalar` in `plainest`; all if it is not there, as -0 is not."""
     known = [str(one) for one in plainest]
     return plainest[: known.index(str(scalar))] if str(scalar) in known else plainest
 
 
 def _kinds(situation: Situation) -> Iterator[DataKind]:
-    """Those that the scalars leave exact, that do not overflow, and of which something is left."""
+    """Plainer kinds of data that suit the scalars: results stay exact, do not overflow and are not all 0."""
     scalars = situation.case.alpha, situation.case.beta
     for kind in takewhile(lambda kind: kind != situation.data, data_kinds(situation.case.problem.types)):
         if kind in EXACT_KINDS and not {*scalars} <= {*EXACT_SCALARS}:
@@ -144,14 +145,14 @@ def _kinds(situation: Situation) -> Iterator[DataKind]:
 
 
 def _distances(name: str, distance: int, ld_align: int) -> Sequence[int]:
-    """The dense one alone where all products share a matrix; one matrix for each product, or few in turn."""
+    """Smaller paddings. A stride of 0 can only become dense; counts of different matrices have no alignment."""
     if distance < 0:
         return (0,)
     return range(0, distance, 1 if name.startswith("different_") else ld_align)
 
 
 def changed(situation: Situation, name: str, value: Any) -> Situation:
-    """`situation` with another value of the coordinate `name`. Padding stays where a size changes."""
+    """`situation` with another value of the coordinate `name`. If a size changes, paddings stay."""
     case = situation.case
     if name in ("data", "seed"):
         return replace(situation, **{name: value})

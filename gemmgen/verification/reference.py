@@ -8,7 +8,7 @@ onehot   one operand has a single 1 a row (A) or column (B), the other a number 
 random   uniform in [-1, 1], element by element: |c - ref| <= bound. By every other seed A has one sign, and B has one,
          where C holds such sums: roundings in one direction add up like K, which from K = 300 on passes a bound that
          grows like its root. Errors of many elements show them at K = 16 (`leaning`). Integers are any of their type,
-         or of one sign, or the largest or least, which fill an accumulator; alpha may bring such sums into C's range
+         or of one sign, or the largest or least, which fill the accumulator; alpha may bring such sums into C's range
 sparse   one operand has SPARSE_PRODUCTS numbers a row (A) or column (B) and zeros beside them. All numbers have full
          mantissas and exponents far apart. Adding zero rounds nothing, so that the bound is as narrow as for so small
          a K, and an operand, C or a scalar that is rounded to fewer bits shows, whatever K is
@@ -16,8 +16,8 @@ denormal A or B, and C, are denormal, the other operand is random: a kernel that
          the bound. CPUs take a hundred times as long for a denormal: of a large operand few are, the others near them
 huge     random, scaled so that alpha * A * B and beta * C come near 2^125 (f64: 2^1021), and no partial sum
          passes 2^127 (2^1023)
-special  random, with +Inf, -Inf, NaN and zeros in some places of A, B and C, and an Inf that meets zeros, whole strips
-         of zeros or of tiny numbers, or -Inf, in some rows of A, or columns of B
+special  random, with +Inf, -Inf, NaN and zeros in some places of A, B and C. In some rows of A, or columns of B, an Inf
+         meets zeros, strips of zeros or tiny numbers, or a -Inf
 
 The bound
 ---------
@@ -46,8 +46,8 @@ whatever its operands; all of them add up to ((2 K + 1) |alpha| + 2) times that 
 apart; alpha and beta), which is no probability and counts only there: an element that is as large as 2^-100 (2^-1000)
 never notices.
 
-A product that is missing shows where it exceeds the bound: one of average size, S / K, up to K = (LAMBDA u)^(-2/3) =
-19,800 (f64: 1.3e10). Beyond that exact data shows it, and the ring of integers: see ring.py.
+A missing product of average size, S / K, exceeds the bound up to K = (LAMBDA u)^(-2/3) = 19,800 (f64: 1.3e10). For
+longer K exact data shows it, and ring mode: see ring.py.
 
 What kernels reach of it
 ------------------------

@@ -1,13 +1,12 @@
-"""A kernel's results to the bit, from its plan: `dot` in the order in which the plan says that it sums.
+"""Predicts a kernel's results to the bit, by `dot` in the order of summation that its plan states.
 
-A bound has to let through what a right kernel may round. Where the order of a sum is known, every element of
-alpha * sum + beta * C has one right bit pattern, and a product that is missing shows at any K, in types of few bits,
-too. Through another epilogue goes the sum that the order makes, without an error of its own: what is left of the bound
-is that of the few operations behind it.
+An error bound must allow all rounding of a right kernel. If the order of summation is known, each element of
+alpha * sum + beta * C has exactly one right bit pattern, so a missing product shows at any K and in narrow types. With
+another epilogue the sum is known exactly, and the bound covers only the few operations after it.
 
-A text that is not what gemmgen renders may sum in another order and be right: whether it must not, its user says. But
-where `--compute` promises after how many products sums are added up in f32, a text keeps that promise: it may add up
-more often, no less.
+An edited text may sum in another order and be right, unless its user asks for the planned bits. But if `--compute`
+promises after how many products sums are added up in f32, the text must keep that promise: it may add them up more
+often, not less often.
 """
 
 from __future__ import annotations
@@ -43,17 +42,17 @@ from gemmgen.verification.window import Window
 
 Mask = npt.NDArray[np.bool_]
 
-ELEMENTS = 64  # of a comparison, at most,
-PRODUCTS, F64_PRODUCTS = 2**16, 2**10  # and so many products in all; those of f64 are slow
+ELEMENTS = 64  # most elements per comparison,
+PRODUCTS, F64_PRODUCTS = 2**16, 2**10  # and most products in all; f64 is slow
 TF32_CUT = 13  # bits that an f32 has beyond those of a tf32
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """How many of the elements that were replayed are what the plan says.
+    """`equal` of the `elements` that were replayed are as planned.
 
-    first  the first that is not
-    order  in which the plan sums
+    first  the first element that is not
+    order  the plan's order of summation
     """
 
     elements: int
@@ -115,22 +114,22 @@ class Replayer:
 
     @property
     def replayed(self) -> Replayed | None:
-        """None where the plan says nothing, or nothing was compared."""
+        """The result so far; None if the plan states no order, or if nothing was compared."""
         return Replayed(self._elements, self._equal, self._first, str(self._order)) if self._elements else None
 
     @cached_property
     def _right_orders(self) -> tuple[SumOrder, ...] | None:
-        """Those in which the text may sum, the plan's first; None where any may be right."""
+        """The orders in which the text may sum, the planned one first; None if any order may be right."""
         assert self._order is not None
         if self._executor != "emulator" and not is_recorded(self._order.mma, self._arch):
             return None
         if self._strict or is_rendered(self._source, self._source.arch):
             return (self._order,)
-        return more_often(self._order) if self._source.problem.types.compute.promotes else None
+        return promoting_more_often(self._order) if self._source.problem.types.compute.promotes else None
 
 
-def more_often(order: SumOrder) -> tuple[SumOrder, ...]:
-    """`order`, and those that add up after a half of its interval, a quarter and so on, down to one instruction's k."""
+def promoting_more_often(order: SumOrder) -> tuple[SumOrder, ...]:
+    """`order`, and the same with a half of its interval, a quarter and so on, down to the k of one instruction."""
     found = [order]
     while found[-1].promotion >= 2 * order.mma.k:
         found.append(replace(order, promotion=found[-1].promotion // 2))
@@ -138,7 +137,7 @@ def more_often(order: SumOrder) -> tuple[SumOrder, ...]:
 
 
 def order_of(source: KernelSource) -> SumOrder | None:
-    """What the plan says of sums, where the rest of the arithmetic is known, too."""
+    """The plan's order of summation; None unless all other arithmetic is known, too."""
     try:
         order = plan_of(source).sums
     except InvalidInput:

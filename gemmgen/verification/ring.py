@@ -1,23 +1,24 @@
-"""Ring mode: a kernel whose floating-point numbers are integers modulo 2^32, at its own K.
+"""Ring mode: the kernel runs at its own K on integers modulo 2^32 in place of floats.
 
-Such sums are the same in any order. So C is alpha * A * B + beta * C, or another sum of products, to the bit, whatever
-K, the split and the promotion are, for operands of random bits. A missing, a doubled and a misplaced product show where
-the error bound of a float sum, or the rounding to a narrow C, hides them. No plan of the summation is needed.
+Integer sums do not depend on their order. So C equals alpha * A * B + beta * C (or the epilogue's other sum of
+products) to the bit, for operands of random bits and for any K, split and promotion. A missing, doubled or misplaced
+product shows, even where the error bound of a float sum or the rounding to a narrow C would hide it. The kernel's plan
+of the summation is not needed.
 
-The emulator executes fma, add, sub, mul, neg and tensor-core instructions so (run/emulator/native/ring.cpp): f64's
-modulo 2^64, f16's and bf16's modulo 2^16. Conversions to narrower types are reductions, those to wider ones add zeros;
-tf32 keeps all bits of an f32. An instruction or a constant that is no such function of numbers (max, ex2, 0.5) is
-refused by name.
+In this mode the emulator executes fma, add, sub, mul, neg and tensor-core instructions on integers
+(run/emulator/native/ring.cpp): modulo 2^64 for f64, and modulo 2^16 for f16 and bf16. A conversion to a narrower type
+keeps the lower bits; one to a wider type adds zero bits; tf32 keeps all bits of an f32. An instruction or constant
+without an integer meaning (max, ex2, 0.5) is refused by name.
 
-A right kernel may do more with numbers than that, cut them into pieces by integer instructions, say. So the ring alone
-fails no kernel:
+A right kernel may treat numbers in other ways: it may cut them into pieces by integer instructions, for example. So a
+difference in ring mode alone fails no kernel:
 
-- A few products, all others zero, have to be right first, modulo 2^32, else 2^16, else 2^8. A kernel that fails here is
-  not judged.
-- An element that all products make wrong is followed by halves: it is linear in A, and in B, so that a column of A and
-  a row of B are left. Then the kernel itself runs, on floats that are zero but there. One product is exact in every
-  type, and no order of the sums changes it: what is wrong now is wrong for certain. A kernel that is right here is not
-  judged.
+- First, a few products must be right while all others are zero: modulo 2^32, else 2^16, else 2^8. If they are wrong
+  even modulo 2^8, the kernel is not judged.
+- If an element is wrong with all products, bisection finds one column of A and one row of B that make it wrong; this
+  works because the element is linear in A and in B. Then the kernel runs on floats that are zero everywhere else. A
+  single product is exact in every type, whatever the order of the sums, so an error here is certain. If there is none,
+  the kernel is not judged.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ from gemmgen.verification.situation import FACTORS, Situation, depths
 from gemmgen.verification.window import Window
 
 SEED = 1  # of data and schedule
-FEW = 3  # products that have to be right first
-DIGIT = 16  # bits of a factor that float64 multiplies: sums of 2^21 products are exact
-CHUNK = 2**13  # of K at a time: few enough for one thread
-PART, LEAST_SIDE = 2**22, 64  # elements of A, or B, that references are made of at a time
-SIMPLE = (1.0, 2.0, -1.0)  # any two of them have a product in every type
+FEW = 3  # products that must be right first
+DIGIT = 16  # bits per factor of a float64 product: sums of 2^21 such products are exact
+CHUNK = 2**13  # K per float64 matrix product: few enough for one thread
+PART, LEAST_SIDE = 2**22, 64  # a reference is computed from that many elements of A, or B; rows or columns at least
+SIMPLE = (1.0, 2.0, -1.0)  # every type holds the product of any two of them
 
 Words = npt.NDArray[np.uint64]
 Bits = npt.NDArray[np.unsignedinteger[Any]]
@@ -66,7 +67,7 @@ Numbers = Callable[[Floats, DType], Values]
 
 @dataclass(frozen=True)
 class Ring:
-    """Elements of C that were equal at this K, modulo 2^`bits`."""
+    """Ring mode's result: `elements` of C were equal modulo 2^`bits` at this K."""
 
     k: int
     elements: int
@@ -77,11 +78,11 @@ class Ring:
 
 
 class Unjudged(Exception):
-    """Why a kernel is not judged in the ring, in words."""
+    """The reason why ring mode cannot judge a kernel."""
 
 
 def check_ring(kernel: LoadedKernel, tally: DomainTally) -> None:
-    """Judge `kernel` in the ring, and say in `tally` how. Nothing where it sums integers, whose sums are exact.
+    """Judge `kernel` in ring mode and record the result in `tally`. Kernels with integer sums are skipped.
 
     Raises Wrong.
     """
@@ -97,7 +98,7 @@ def _judge(kernel: LoadedKernel) -> Ring:
     problem = kernel.source.problem
     integers = [dtype.label for dtype in problem.types.operands if dtype.is_integer]
     if integers:
-        raise Unjudged(f"numbers of {integers[0]} become floating-point ones, or the reverse")
+        raise Unjudged(f"it converts between {integers[0]} and floating point")
     _require_sums_of_products(problem)
     case = _case(kernel.source)
     blocks = None
@@ -109,7 +110,7 @@ def _judge(kernel: LoadedKernel) -> Ring:
     except CandidateFailed as error:
         raise Unjudged(error.failure.reason) from error
     if twin is None:
-        raise Unjudged("this executor does not run it so")
+        raise Unjudged("only the emulator computes so")
     with closing(twin):
         trial = _Trial(twin, case, blocks)
         few = np.random.default_rng(SEED).choice(case.k, min(FEW, case.k), replace=False)
@@ -119,21 +120,21 @@ def _judge(kernel: LoadedKernel) -> Ring:
             return Ring(case.k, errors.size, bits)
         column, row = _find(trial, bits)
     _confirm(kernel, case, blocks, column, row)
-    raise Unjudged(f"A's column {column} and B's row {row} differ there, and are right in floats")
+    raise Unjudged(f"A's column {column} and B's row {row} alone give a wrong integer, but are right in floats")
 
 
 def _require_sums_of_products(problem: Problem) -> None:
-    """Raises Unjudged where C's new element is no sum of products of acc, scalars and operands."""
+    """Raises Unjudged unless C's new element is a sum of products of acc, scalars and operands."""
     epilogue = problem.epilogue
     if epilogue.products > 1 or epilogue.sums or epilogue.reads_depth:
-        raise Unjudged(f"its epilogue takes more than acc: {epilogue}")
+        raise Unjudged(f"its epilogue needs more than one sum of products: {epilogue}")
     for node in epilogue.nodes:
         if not isinstance(node, Name | Negation | Binary) or getattr(node, "operator", "") == "/":
-            raise Unjudged(f"its epilogue has {unparse(node)}, which is no sum of products")
+            raise Unjudged(f"its epilogue contains {unparse(node)}, which is not a sum of products")
 
 
 def _case(source: KernelSource) -> Case:
-    """The kernel's own sizes, one tile of C and a long K where they are left to run time, and random scalars."""
+    """The case to run: fixed sizes as they are, otherwise one tile of C and a long K; random scalars."""
     problem, tile = source.problem, dict(source.launch.grid)
     wanted = {"m": tile.get("M", 1), "n": tile.get("N", 1), "k": _depth(source), "batch": 1}
     free = {name: size for name, size in wanted.items() if problem.sizes.get(name.upper(), 0) is None}
@@ -144,33 +145,34 @@ def _case(source: KernelSource) -> Case:
 
 
 def _depth(source: KernelSource) -> int:
-    """Of the long K that situations have, the shortest that exceeds 16 bits, or the longest."""
+    """The smallest K beyond 16 bits among `depths`, or else the largest of them."""
     known = depths(source) or [0]
     return min((k for k in known if k > 2**16), default=max(known))
 
 
 def _scalar(problem: Problem, rng: np.random.Generator) -> float:
-    """A float, neither Inf nor NaN, whose integer is odd: no factor of 0 in any ring."""
+    """A random finite float whose integer is odd: multiplying by it loses no bits, in any ring."""
     dtype = problem.types.scalar
     while True:
         word = np.array([rng.integers(2**dtype.storage_bits, dtype=np.uint64, endpoint=False)]) | np.uint64(1)
-        value = float(_held(word, dtype)[0])
+        value = float(_elements(word, dtype)[0])
         if np.isfinite(value):
             return value
 
 
 def _integers(elements: Floats, dtype: DType) -> Words:
-    """What numbers are in the ring: see run/emulator/native/ring_numbers.hpp."""
+    """The integers that `elements` stand for: see run/emulator/native/ring_numbers.hpp."""
     return _swapped(elements.view(dtype.bits), dtype).astype(np.uint64)
 
 
-def _held(integers: Words, dtype: DType) -> Floats:
-    held: Floats = _swapped(integers.astype(dtype.bits), dtype).view(dtype.numpy)
-    return held
+def _elements(integers: Words, dtype: DType) -> Floats:
+    """The elements that stand for `integers`, reduced to the bits of `dtype`."""
+    elements: Floats = _swapped(integers.astype(dtype.bits), dtype).view(dtype.numpy)
+    return elements
 
 
 def _swapped(bits: Bits, dtype: DType) -> Bits:
-    """An f32's bits with its halves swapped, an f16's with its bytes swapped, others as they are."""
+    """`bits`, with the 16-bit halves of an f32 or the bytes of an f16 swapped."""
     if dtype not in (DType.F32, DType.F16):
         return bits
     half = bits.dtype.type(dtype.storage_bits // 2)
@@ -178,7 +180,7 @@ def _swapped(bits: Bits, dtype: DType) -> Bits:
 
 
 def _multiply(a: Floats, b: Floats, of_a: DType, of_b: DType) -> Words:
-    """A * B modulo 2^64, by products of float64 that are exact."""
+    """A * B modulo 2^64, by exact products in float64."""
     made = np.zeros((*a.shape[:-1], b.shape[-1]), np.uint64)
     for first in range(0, a.shape[-1], CHUNK):
         left = _digits(a[..., first : first + CHUNK], of_a)
@@ -190,7 +192,7 @@ def _multiply(a: Floats, b: Floats, of_a: DType, of_b: DType) -> Words:
 
 
 def _digits(elements: Floats, dtype: DType) -> list[npt.NDArray[np.float64]]:
-    """The integers of numbers in digits of DIGIT bits, the lowest first."""
+    """The digits, of DIGIT bits each, of the elements' integers, lowest first."""
     bits = _swapped(elements.view(dtype.bits), dtype)
     if dtype.storage_bits <= DIGIT:
         return [bits.astype(np.float64)]
@@ -198,7 +200,7 @@ def _digits(elements: Floats, dtype: DType) -> list[npt.NDArray[np.float64]]:
 
 
 class _Trial:
-    """Runs of the kernel in the ring: all have the same random operands, but for what is zero of A and B."""
+    """Runs of the kernel in ring mode. They share random operands, and differ in which parts of A and B are zero."""
 
     def __init__(self, kernel: LoadedKernel, case: Case, blocks: list[int] | None) -> None:
         self.case, self._kernel, self._blocks = case, kernel, blocks
@@ -208,9 +210,10 @@ class _Trial:
         self._windows: list[Window] | None = None
 
     def errors(self, columns: Places | None = None, rows: Places | None = None) -> Words:
-        """What the elements of C that the blocks compute are off by, where other columns of A and rows of B are zero.
+        """By how much each computed element of C differs from its reference.
 
-        Raises Unjudged where a launch does not come to its end.
+        All columns of A but `columns`, and all rows of B but `rows`, are zero; None keeps all of them.
+        Raises Unjudged if the launch fails.
         """
         case, dtype = self.case, self.case.c.dtype
         a, b = _only(case.a, self._operands.a, -1, columns), _only(case.b, self._operands.b, -2, rows)
@@ -232,14 +235,14 @@ class _Trial:
 
     @cached_property
     def bits(self) -> int:
-        """Of the ring that C is in: of the narrowest type between A * B and C."""
+        """The modulus of C is 2^bits: the width of the narrowest type from the sums to C."""
         types = self.case.problem.types
         sums = 16 if types.compute is Compute.F16 else types.accumulator.storage_bits
         return min(sums, types.scalar.storage_bits, types.c.storage_bits)
 
 
 def _names(case: Case, operands: Operands, window: Window, acc: Values, numbers: Numbers) -> dict[str, Values]:
-    """What the names of an epilogue stand for, of `window`'s elements."""
+    """The values of the epilogue's names, for the elements of `window`."""
     scalar = case.problem.types.scalar
     held = {name: np.array([getattr(case, name)], scalar.numpy) for name in ("alpha", "beta")}
     made = {"acc": acc, **{name: numbers(value, scalar) for name, value in held.items()}}
@@ -252,7 +255,7 @@ def _names(case: Case, operands: Operands, window: Window, acc: Values, numbers:
 
 
 def _value(node: Node, names: Mapping[str, Values]) -> Values:
-    """What an epilogue's tree makes of values by name, in floats or in the ring."""
+    """The epilogue's result for values by name: floats, or integers of the ring."""
     match node:
         case Name(name):
             return names[name]
@@ -261,11 +264,11 @@ def _value(node: Node, names: Mapping[str, Values]) -> Values:
         case Binary(operator, left, right):
             of = {"+": np.add, "-": np.subtract, "*": np.multiply}[operator]
             return np.asarray(of(_value(left, names), _value(right, names)))
-    raise AssertionError(f"{node} is no sum of products")
+    raise AssertionError(f"{node} is not a sum of products")
 
 
 def _only(matrix: Matrix, storage: Floats, axis: int, kept: Places | None) -> Floats:
-    """`storage` with zeros but for the columns (axis -1) or rows (-2) that are `kept`; None: all."""
+    """A copy of `storage` with zeros outside the `kept` columns (axis -1) or rows (-2); None keeps all."""
     if kept is None:
         return storage
     made = np.zeros(matrix.bytes, np.uint8).view(storage.dtype)
@@ -278,18 +281,18 @@ def _only(matrix: Matrix, storage: Floats, axis: int, kept: Places | None) -> Fl
 def _windows_of(
     kernel: LoadedKernel, case: Case, blocks: list[int] | None, before: Operands, after: Floats
 ) -> list[Window]:
-    """The parts of C that the blocks compute: tiles of which a run changed some, or all of C where all blocks run."""
+    """The parts of C that the blocks compute: the tiles that a run changed, or all of C if all blocks ran."""
     if blocks is None:
         return [Window.whole(case)]
     bits = case.c.dtype.bits
     changed = np.argwhere(case.c.view(after.view(bits) != before.c.view(bits)))
     if not len(changed):
-        raise Unjudged(f"blocks {blocks} write nothing of C")
+        raise Unjudged(f"blocks {blocks} do not change C")
     return tiles_of(case, kernel.source.launch, changed)
 
 
 def _parts(window: Window, k: int) -> Iterator[Window]:
-    """Windows that together are this one, whose factors have PART elements at most, or that are small."""
+    """`window` in squares whose factors have at most PART elements each, or whose sides are LEAST_SIDE."""
     step = max(LEAST_SIDE, PART // max(k, 1))
     for top in range(window.top, window.bottom, step):
         for left in range(window.left, window.right, step):
@@ -302,16 +305,16 @@ def _wrong(errors: Words, bits: int) -> npt.NDArray[np.bool_]:
 
 
 def _modulus(trial: _Trial, few: Places) -> int:
-    """The bits of the largest ring in which these products alone are right. Raises Unjudged where there is none."""
+    """The bits of the largest ring in which the products of `few` alone are right. Raises Unjudged if none is."""
     errors = trial.errors(few, few)
     for bits in (trial.bits, 16, 8):
         if bits <= trial.bits and not _wrong(errors, bits).any():
             return bits
-    raise Unjudged("it does more with numbers than to multiply, to add and to convert them: a few products differ")
+    raise Unjudged("it does more than multiply, add and convert: even a few products differ")
 
 
 def _find(trial: _Trial, bits: int) -> tuple[int, int]:
-    """A column of A and a row of B that alone make an element wrong. Raises Unjudged where halves are both right."""
+    """A column of A and a row of B that alone make an element wrong. Raises Unjudged if bisection finds none."""
     every = np.arange(trial.case.k)
     at = int(np.argmax(_wrong(trial.errors(), bits)))
     column = _halved(every, lambda some: bool(_wrong(trial.errors(some, None)[at], bits)))
@@ -327,12 +330,12 @@ def _halved(places: Places, wrong: Callable[[Places], bool]) -> Places:
         elif wrong(second):
             places = second
         else:
-            raise Unjudged("C is no sum of products: parts of A and B are right, and all of them are not")
+            raise Unjudged("C is not a sum of products: it is right for each half of K, and wrong for both")
     return places
 
 
 def _confirm(kernel: LoadedKernel, case: Case, blocks: list[int] | None, column: int, row: int) -> None:
-    """Run the kernel with floats that are zero but in a column of A and a row of B. Raises Wrong."""
+    """Run the kernel on floats that are zero except in a column of A and a row of B. Raises Wrong."""
     case = replace(case, alpha=1.0, beta=0.0)
     rng, places = np.random.default_rng(SEED), {"A": (..., column), "B": (..., row, slice(None))}
     storages = {}
@@ -376,5 +379,5 @@ def _compare(case: Case, window: Window, got: npt.NDArray[Any], wanted: npt.NDAr
         count=len(wrong),
         matrix=None if window.last is None else window.first + first[0],
     )
-    reason = f"{mismatch}; {where} alone are not zero, which integers modulo 2^32 in the place of floats led to"
+    reason = f"{mismatch}; {where} alone are not zero, found with integers modulo 2^32 in place of floats"
     raise Wrong(Situation(case, "onehot", SEED), Failure("wrong", reason, "verifier"), mismatch)

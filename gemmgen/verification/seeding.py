@@ -1,4 +1,4 @@
-"""Hypothesis, driven by a seed: the same seed draws the same in every process."""
+"""Draws by hypothesis from a seed: the same seed gives the same draws in every process."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def for_each(
     examples: int,
     seed: int,
 ) -> None:
-    """Call `call` with `examples` draws at most. What it raises ends them: gemmgen.verification.reduction does better
-    than hypothesis at making it small."""
+    """Call `call` with at most `examples` draws. An exception of `call` ends the draws and is raised again.
+
+    hypothesis does not shrink: gemmgen.verification.reduction finds smaller situations.
+    """
 
     @hypothesis.seed(seed)
     @hypothesis.settings(
@@ -47,7 +49,7 @@ def for_each(
 
 
 class _Stop(BaseException):
-    """Carries `error` past hypothesis, which would run its draw once more."""
+    """Carries `error` through hypothesis, which would repeat the draw for an Exception."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error

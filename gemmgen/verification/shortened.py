@@ -1,9 +1,9 @@
-"""The same kernel for a smaller K: what every block of a large grid can be run at.
+"""Changes a kernel's text to a smaller K, so that every block of a large grid can run.
 
-A block's addresses, and which tile of C is its own, hang on K in the number of its k tiles alone. What gemmgen renders
-for a smaller K, with the same config and leading dimensions, is the same code with other numbers in some lines: these
-lines take the place of theirs in the `.cu`, edits by hand elsewhere included. A text is none for a smaller K where the
-two differ in more than numbers, or where it was edited in such a line.
+A block's addresses, and its tile of C, depend on K only through the number of k tiles. So the kernel that gemmgen
+renders for a smaller K, with the same config and leading dimensions, differs from the original only by numbers in some
+lines. These lines are put in place of the original ones; edits by hand elsewhere are kept. A text cannot be changed if
+the two kernels differ in more than numbers, or if one of these lines was edited.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 
 MOST_TRIES = 8
-FACTORS = ("BK", "SPLIT", "SLICES", "STAGES", "DEPTH")  # of a config, in whose multiples kernels divide K
+FACTORS = ("BK", "SPLIT", "SLICES", "STAGES", "DEPTH")  # config entries by whose multiples kernels divide K
 
 
 def shortened(source: KernelSource, most: int) -> KernelSource | None:
-    """`source` for a K of at most `most`, or None where its text is none for such."""
-    own = None if source.problem.k is None else rendered_or_none(source, source.arch)
-    if own is None:  # not gemmgen's own
+    """`source` with a K of at most `most`; None if its text cannot be changed to one."""
+    original = None if source.problem.k is None else rendered_or_none(source, source.arch)
+    if original is None:  # gemmgen does not render it
         return None
     for k in _candidates(source, most):
         problem = _of_k(source.problem, k)
         other = rendered_or_none(source, source.arch, problem)
-        if other is None or other.launch != own.launch:
+        if other is None or other.launch != original.launch:
             continue
-        changes = _other_numbers(own.text, other.text.replace(other.name, own.name))
-        text = None if changes is None else _with_lines(source.text, own.text, changes)
+        changes = _other_numbers(original.text, other.text.replace(other.name, original.name))
+        text = None if changes is None else _with_lines(source.text, original.text, changes)
         if text is not None:
             return replace(source, text=text, problem=problem)
     return None
 
 
 def _candidates(source: KernelSource, most: int) -> Iterator[int]:
-    """Smaller K with the same remainders, from the smallest on: by all FACTORS, or by k tiles alone."""
+    """Smaller K, from the smallest on, with the same remainder: modulo all FACTORS, then modulo the k tile alone."""
     k = source.problem.k or 0
     factors = [max(1, source.config.get(name, 1)) for name in FACTORS]
     for step in dict.fromkeys((lcm(16, *factors), lcm(16, factors[0]))):
@@ -52,15 +52,15 @@ def _candidates(source: KernelSource, most: int) -> Iterator[int]:
 
 
 def _of_k(problem: Problem, k: int) -> Problem:
-    """The problem of this K whose matrices lie as those of `problem`."""
+    """`problem` with this K, and with the same leading dimensions and strides."""
     apart = {name: size for name, size in problem.sizes.items() if name.startswith(("ld", "stride_"))}
     distances: dict[str, Any] = dict(apart)
     return replace(problem, k=k, **distances)
 
 
-def _other_numbers(own: str, other: str) -> dict[int, str] | None:
-    """The lines of code in which `other` has other numbers, by their number in `own`; None where more differs."""
-    ours, theirs = _code(own), _code(other)
+def _other_numbers(original: str, other: str) -> dict[int, str] | None:
+    """The lines of `other` whose numbers differ, by line number in `original`; None if more than numbers differs."""
+    ours, theirs = _code(original), _code(other)
     if [_without_numbers(code) for _, code in ours] != [_without_numbers(code) for _, code in theirs]:
         return None
     lines = zip(ours, theirs, strict=True)
@@ -68,7 +68,7 @@ def _other_numbers(own: str, other: str) -> dict[int, str] | None:
 
 
 def _code(text: str) -> list[tuple[int, str]]:
-    """The lines with code, without comments, and their numbers from 0."""
+    """The lines that contain code, without comments, with their numbers from 0."""
     lines = ((number, re.sub(r"\s*//.*", "", line)) for number, line in enumerate(text.splitlines()))
     return [(number, line) for number, line in lines if line]
 
@@ -77,9 +77,9 @@ def _without_numbers(line: str) -> str:
     return re.sub(r"\b\d+", "0", line)
 
 
-def _with_lines(text: str, own: str, changes: dict[int, str]) -> str | None:
-    """`text`, an edit of `own`, with these changes to lines of `own`; None where one of them was edited."""
-    lines, ours = text.splitlines(), own.splitlines()
+def _with_lines(text: str, original: str, changes: dict[int, str]) -> str | None:
+    """`text`, an edit of `original`, with `changes` to lines of `original`; None if one of these lines was edited."""
+    lines, ours = text.splitlines(), original.splitlines()
     at = _places(ours, lines)
     if not changes.keys() <= at.keys():
         return None
@@ -89,6 +89,6 @@ def _with_lines(text: str, own: str, changes: dict[int, str]) -> str | None:
 
 
 def _places(before: Sequence[str], after: Sequence[str]) -> dict[int, int]:
-    """Where the lines of `before` that are in `after`, too, stand there."""
+    """The positions in `after` of the lines of `before` that are still there."""
     blocks = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
     return {block.a + i: block.b + i for block in blocks for i in range(block.size)}

@@ -1,4 +1,4 @@
-"""What a kernel is tried on: one run's sizes, scalars, kind of data and seed."""
+"""Situations: the sizes, scalars, kind of data and seed of one run of a kernel."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.verification.scalars import NAN, SCALAR_KINDS, ScalarKind
 
 DataKind = Literal["exact", "random", "sparse", "denormal", "huge", "special", "onehot"]
-DATA_KINDS: tuple[DataKind, ...] = ("exact", "random", "sparse")  # of three examples in four of a verification
-RARE_KINDS: tuple[DataKind, ...] = ("special", "onehot", "denormal", "huge")  # of the fourth, in turn
+DATA_KINDS: tuple[DataKind, ...] = ("exact", "random", "sparse")  # three examples in four
+RARE_KINDS: tuple[DataKind, ...] = ("special", "onehot", "denormal", "huge")  # every fourth example, in turn
 ALL_DATA_KINDS: tuple[DataKind, ...] = (*DATA_KINDS, "onehot", "denormal", "huge", "special")
 INTEGER_KINDS: frozenset[DataKind] = frozenset({"exact", "random", "onehot"})
 EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
 
-FACTORS = ("scale_m", "scale_n", "scale_n2", "scale_a", "scale_b")  # of an epilogue's operands
+FACTORS = ("scale_m", "scale_n", "scale_n2", "scale_a", "scale_b")  # epilogue operands that are factors
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
-DIFFERENT = (0, 0, 1, 2, 3)  # matrices A, or B, that the pointers of a batch name in turn; 0 is one for each product
-SHARED = -1  # in the place of a stride's padding: one matrix for all products
+DIFFERENT = (0, 0, 1, 2, 3)  # distinct matrices A, or B, that a batch's pointers name in turn; 0: one per product
+SHARED = -1  # instead of a stride's padding: all products share one matrix
 SEEDS = 2**16
-SEED_STEP = 40_503  # odd: hypothesis likes to draw a number again, and examples are to have seeds of their own
+SEED_STEP = 40_503  # odd; keeps seeds of examples apart, because hypothesis often draws a number again
 
 # Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
 RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 128, 129, 160)
-# M or N of some examples: several tiles of 256, and more than a group of 8 of them. K is small then.
+# M or N of some examples: several tiles of 256, up to more than a raster group of 8 of them. K is small then.
 FAR_SIZES = (515, 2177, 2562)
 FAR_DEPTH = 17
-# Beside what is drawn, one of M and N and the other: beyond 16 bits, and more than a group of tile rows beside a size
-# that tiles divide, or miss by one, where a count of tiles that is rounded wrongly shows.
+# Fixed pairs of (M or N, the other one): a size beyond 16 bits; and more tile rows than a raster group has, with a size
+# that tiles divide or that is one less, where a tile count that is rounded wrongly shows.
 FAR_SHAPES = ((70_001, 3), (2177, 256), (2177, 255))
 SHALLOW = 3  # K then
 FAR_BATCH = 2  # products of a batch then
-# M, N and K that BM, BN and BK, 256 and 512 divide, as fast paths for whole tiles ask for; and both M and N large.
+# M, N and K that usual tile sizes divide, as fast paths for whole tiles require; and both M and N large.
 EVEN_SHAPES = ((512, 512, 512), (256, 256, 1024))
 LARGE_SHAPE = (1153, 1281, SHALLOW)
-SOME_BATCH, MANY_BATCH = 300, 200_000  # products: beyond 8 bits, and of two thirds of them beyond 16
-DEEP, DEEP_WIDTH = 65_801, 5  # a K beyond 16 bits, and M and N then
-MANY_DEEP = (2**8 + 1, 2**16 + 1)  # k tiles, and K is one more than these
-TILE_FLOPS = 2.5e9  # of a block tile over such a K at most: a second or two
-# Tiles of M or N, whichever has the smaller ones, beyond 16 bits; of the other beyond a signed number of them. Of so
-# many tiles the last is in each sample.
+SOME_BATCH, MANY_BATCH = 300, 200_000  # batches beyond 8 bits, and far beyond 16
+DEEP, DEEP_WIDTH = 65_801, 5  # a K beyond 16 bits; M and N with it
+MANY_DEEP = (2**8 + 1, 2**16 + 1)  # numbers of k tiles; K is one more than these tiles cover
+TILE_FLOPS = 2.5e9  # limit of a block tile with such a K: a second or two
+# Tile counts along M or N: beyond 16 unsigned bits for the size with the smaller tiles, beyond 16 signed bits for the
+# other one. The last tile is then in each sample.
 MANY_TILES = (66_000, 33_000)
-NO_DEPTH = {"m": 5, "n": 7, "k": 0}  # where alpha counts for nothing, though it be NaN
-VAST_ELEMENTS, VAST_FLOPS = 20_000_000, 1e8  # of such cases at most, or they are left out
-PAST_16_BITS = 2**16 + 2**8 + 1  # products: a block has 256 at most
-FEW_DIFFERENT = 3, 5  # matrices A and B of such a batch of pointers: neither number divides 65,536
-MOST_PRODUCTS_BYTES = 2**29  # of products beyond 16 bits, where all of them have memory
-VAST_PARTIALS = 2**30  # bytes that split-K takes at most for one of these, or one that is far
+NO_DEPTH = {"m": 5, "n": 7, "k": 0}
+VAST_ELEMENTS, VAST_FLOPS = 20_000_000, 1e8  # larger cases of these kinds are left out
+PAST_16_BITS = 2**16 + 2**8 + 1  # a batch whose last block has only products beyond 16 bits: a block has at most 256
+FEW_DIFFERENT = 3, 5  # distinct matrices A and B of such a batch of pointers: neither number divides 65,536
+MOST_PRODUCTS_BYTES = 2**29  # limit of the matrices of such a batch
+VAST_PARTIALS = 2**30  # limit of split-K's partial sums in large situations, in bytes
 Side = Literal["A", "B"]
 Sizes = Literal["usual", "tiny", "deep", "far M", "far N"]
-# Those of a run's examples in turn. Their number and ROUND's have no divisor, so that each of them meets all data.
+# Sizes of the examples, in turn. Their number and ROUND are coprime, so that each kind of sizes meets all data.
 SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "deep", "usual", "far N", "usual")
-# K where sizes are "deep", beside others up to DEEPEST; M and N are tiny then.
+# K if sizes are "deep", besides random K up to DEEPEST; M and N are tiny then.
 DEEP_SIZES = (192, 256, 257, 320, 384, 512, 513, 640, 768, 1000, 1024)
 DEEPEST = 700
 ROUND = len(DATA_KINDS) + 1  # examples
@@ -67,7 +67,7 @@ SIDES: tuple[Side, ...] = ("A", "B")
 STRATA = math.lcm(ROUND * len(RARE_KINDS) * len(SIDES), len(SIZES) * len(FAR_SIZES), ROUND * len(SCALAR_KINDS))
 
 BATCHES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 65, 257)
-BATCH_FLOPS = 2e7  # of a drawn batch at most, where that leaves one product
+BATCH_FLOPS = 2e7  # limit of a drawn batch of more than one product
 TINY = 8
 LONG = 4  # the long side of tall, flat and deep shapes, in multiples of the largest size
 
@@ -90,8 +90,8 @@ FORMS: dict[str, tuple[str, str, str]] = {
 class Situation:
     """One run to check.
 
-    data   what A, B and C hold; gemmgen.verification.reference says what of each kind, and what must come out
-    seed   of the data, and of what the executor chooses (thread schedule, placement)
+    data   what A, B and C contain; gemmgen.verification.reference describes each kind and its expected result
+    seed   seeds the data and what the executor chooses (thread schedule, placement)
     """
 
     case: Case
@@ -104,12 +104,12 @@ class Situation:
 
 @dataclass(frozen=True)
 class Stratum:
-    """What one example of a run is, whatever hypothesis draws for it.
+    """The properties of one example that do not depend on what hypothesis draws.
 
-    far      what M or N is where `sizes` says "far"
-    side     the operand that selects in one-hot data, is denormal, or holds the Inf that meet zeros
-    scalars  of which kind alpha and beta are
-    example  its number in a run, from 0; after STRATA it is 0 again
+    far      M or N if `sizes` says "far"
+    side     the operand that selects in one-hot data, is denormal, or contains the Inf that meet zeros
+    scalars  the kind of alpha and beta
+    example  the example's number, from 0, modulo STRATA
     """
 
     data: DataKind
@@ -137,17 +137,17 @@ def data_kinds(types: Types) -> tuple[DataKind, ...]:
 
 
 def side_of(seed: int) -> Side:
-    """The operand that some kinds of data single out, by the seed of the data; also where seeds are few."""
+    """The operand that some kinds of data single out, by the seed of the data. Even a few seeds reach both."""
     return SIDES[(seed + seed // 4) % len(SIDES)]
 
 
 def kind_for(types: Types, kind: DataKind) -> DataKind:
-    """`kind`, or random data where `types` have none of it."""
+    """`kind`, or "random" if `types` do not have that kind."""
     return kind if kind in data_kinds(types) else "random"
 
 
 def stratum(example: int) -> Stratum:
-    """That of a run's example of this number, from 0: all STRATA in turn, so that no seed misses any for long."""
+    """The stratum of the example with this number, from 0. The STRATA come in turn, so no seed misses any of them."""
     example %= STRATA
     turn, place = divmod(example, ROUND)
     cycle, size = divmod(example, len(SIZES))
@@ -162,12 +162,11 @@ def stratum(example: int) -> Stratum:
 
 
 def far_situations(source: KernelSource, largest: int) -> list[Situation]:
-    """What draws hardly reach of the sizes left to run time; none where `largest` is less than FAR_SIZES.
+    """Situations that random draws rarely reach; none if `largest` is smaller than FAR_SIZES.
 
-    FAR_SHAPES of M and N, EVEN_SHAPES and a large one, each as far as VAST_PARTIALS allow; SOME_BATCH, and a batch of
-    as many products as a block computes: where the launch counts on more of them than the kernel does, that is the
-    least batch which shows it. And K = 0, with an alpha that is no number. And alpha = 0, whatever is left to run time,
-    and large factors of an epilogue.
+    For sizes left to run time: FAR_SHAPES, EVEN_SHAPES and LARGE_SHAPE, within VAST_PARTIALS; SOME_BATCH, and a batch
+    of as many products as one block computes (the smallest batch that shows a launch which expects more); K = 0 with
+    alpha = NaN. For any problem: alpha = 0, and large factors in the epilogue.
     """
     problem = source.problem
     if largest < FAR_SIZES[-1]:
@@ -190,21 +189,22 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
 
 
 def _with_room(source: KernelSource, cases: Iterable[Case]) -> list[Case]:
-    """Each of `cases` once, but for those whose partial sums take more than VAST_PARTIALS."""
+    """Each of `cases` once, without those whose partial sums take more than VAST_PARTIALS."""
     return [case for case in dict.fromkeys(cases) if source.launch.workspace(case).partials <= VAST_PARTIALS]
 
 
 def _without_depth(problem: Problem) -> list[Situation]:
+    """K = 0 and alpha = NaN."""
     if problem.k is not None or problem.types.scalar.is_integer:
         return []
-    if problem.epilogue.sums and not problem.types.c.has_nan:  # of zero points a NaN alpha makes NaN, K = 0 or not
+    if problem.epilogue.sums and not problem.types.c.has_nan:  # zero points times a NaN alpha are NaN, even with K = 0
         return []
     case = _free_case(problem, {**NO_DEPTH, "batch": FAR_BATCH})
     return [Situation(replace(case, alpha=NAN, beta=2.0), "exact", seed=2)]
 
 
 def without_scale(problem: Problem) -> list[Situation]:
-    """alpha = 0 and beta = 1, where a kernel may be tempted to do nothing: NaN and Inf of A and B still count."""
+    """alpha = 0 and beta = 1: a kernel that then skips the products is wrong, because NaN and Inf of A and B count."""
     if not {"alpha", "beta"} <= {*problem.epilogue.scalars} or problem.types.scalar.is_integer:
         return []
     if kind_for(problem.types, "special") != "special" or not problem.types.c.has_nan:
@@ -214,7 +214,7 @@ def without_scale(problem: Problem) -> list[Situation]:
 
 
 def _with_large_factors(problem: Problem) -> list[Situation]:
-    """Factors whose product overflows, and an alpha so small that the epilogue's own products, in its order, do not."""
+    """Factors whose product overflows, with an alpha so small that products in the epilogue's own order do not."""
     factors = [operand.name for operand in problem.epilogue.operands if operand.name in FACTORS]
     if len(factors) < 2 or "alpha" not in problem.epilogue.scalars or problem.types.scalar.is_integer:
         return []
@@ -223,7 +223,7 @@ def _with_large_factors(problem: Problem) -> list[Situation]:
 
 
 def balances(case: Case) -> bool:
-    """Whether its alpha makes up for two large factors: no draw has that alpha."""
+    """Whether `case` has the alpha that compensates two large factors. No random draw has it."""
     return case.alpha == _balancing(case.problem)
 
 
@@ -232,16 +232,18 @@ def _balancing(problem: Problem) -> float:
 
 
 def shows_limits(case: Case) -> bool:
-    """Whether its alpha brings sums of products of the largest integers to where C, which has less range, shows them.
+    """Whether alpha brings sums of products of the largest integers into the range of a narrower C.
 
-    Their data is near the largest integers. Factors of an epilogue do as much without an alpha of that size.
+    The data of such a situation is near the largest integers. An epilogue's factors do the same without such an alpha.
     """
     return limit_scale(case) <= abs(case.alpha) < 2 * limit_scale(case)
 
 
 def limit_scale(case: Case) -> float:
-    """The power of two by which sums as long as that of the largest integers come into the upper half of the range of
-    a C that does not hold them; Inf where C holds all, or nothing scales them so."""
+    """The power of two that brings the largest sum of integers into the upper half of C's range.
+
+    Inf if C holds all sums, or if alpha is not what scales them.
+    """
     problem, largest = case.problem, case.c.dtype.largest
     a, b = problem.types.operands[:2]
     scaled = "alpha" in problem.epilogue.scalars and not any(one.name in FACTORS for one in problem.epilogue.operands)
@@ -256,9 +258,9 @@ def _shape(m: int, n: int, k: int, batch: int = 1) -> dict[str, int]:
 
 
 def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
-    """What takes about a second each, of sizes left to run time and small enough: K of DEEP, MANY_TILES, MANY_BATCH.
+    """Situations of about a second each, for sizes left to run time: `depths` of K, MANY_BATCH, MANY_TILES.
 
-    None where `largest` is less than FAR_SIZES.
+    None of them if `largest` is smaller than FAR_SIZES.
     """
     problem, grid = source.problem, dict(source.launch.grid)
     if largest < FAR_SIZES[-1]:
@@ -270,23 +272,20 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
     for name, tiles in zip(sorted(free, key=lambda name: grid[name]), MANY_TILES, strict=False):
         shapes.append({**_shape(1, 1, 1), name.lower(): tiles * grid[name]})
     cases = [_free_case(problem, shape, VAST_FLOPS) for shape in shapes]
-    kind: DataKind = (
-        "random" if problem.types.accumulator.is_integer else "exact"
-    )  # integers are exact at their largest
+    kind: DataKind = "random" if problem.types.accumulator.is_integer else "exact"  # large integers are exact, too
     return [
-        Situation(case, kind, seed=1)  # not watched for races, which takes longer
+        Situation(case, kind, seed=1)  # a seed that is not watched for races, which takes longer
         for case in _with_room(source, cases)
         if case.flops <= VAST_FLOPS and sum(matrix.elements for matrix in case.matrices) <= VAST_ELEMENTS
     ]
 
 
 def products_beyond_16_bits(problem: Problem) -> list[Situation]:
-    """A batch whose last blocks have products behind 65,535 alone.
+    """A batch of more than 65,536 products; the last block has only products beyond 16 bits.
 
-    None where the number of products is fixed, or all of them take MOST_PRODUCTS_BYTES.
-
-    For executors that run no launch's end by itself, and for pointers, which have none: see tails.py. Few matrices A
-    and B serve all products of these, and the last one's are not the first one's.
+    Needed where the end of a launch cannot run alone (see tails.py): on a GPU, and for batches by pointers. The latter
+    name few matrices A and B in turn, and the last product has others than the first.
+    None if the batch is fixed, or if the matrices take more than MOST_PRODUCTS_BYTES.
     """
     if problem.batch is not None:
         return []
@@ -298,14 +297,14 @@ def products_beyond_16_bits(problem: Problem) -> list[Situation]:
 
 
 def with_room(source: KernelSource, situations: Iterable[Situation]) -> list[Situation]:
-    """Those of `situations` whose partial sums take VAST_PARTIALS at most: an emulator remembers who wrote each."""
+    """The `situations` whose partial sums fit VAST_PARTIALS: the emulator records who wrote each sum."""
     return [one for one in situations if source.launch.workspace(one.case).partials <= VAST_PARTIALS]
 
 
 def depths(source: KernelSource) -> list[int]:
-    """K beyond 16 bits, and with more k tiles than 8 and 16 bits count, as far as a tile of C takes no longer.
+    """Long K: beyond 16 bits, and with more k tiles than 8 and 16 bits count, within TILE_FLOPS per tile of C.
 
-    Of tiles that take longer over all of these it is the largest K that they have time for.
+    If all of them exceed TILE_FLOPS: about the longest K that does not.
     """
     if source.problem.k is not None:
         return []
@@ -317,7 +316,7 @@ def depths(source: KernelSource) -> list[int]:
 
 
 def _free_case(problem: Problem, sizes: dict[str, int], most_flops: float = BATCH_FLOPS) -> Case:
-    """The case of `sizes`, as far as they are left to run time; a batch as large as `most_flops` allow."""
+    """The case with those of `sizes` that are left to run time, and a batch within `most_flops`."""
     free = {name: size for name, size in sizes.items() if problem.sizes.get(name.upper(), 0) is None}
     if problem.batch is not None:
         return problem.case(**free)
@@ -335,7 +334,7 @@ EDGES = (
 
 
 def edges(case: Case) -> frozenset[str]:
-    """The classes of EDGES that `case` falls into: what coverage counts."""
+    """The classes of EDGES that `case` belongs to; a verdict's domain counts them."""
     m, n, k = case.m, case.n, case.k
     sizes = (m, n, k)
     dense = all(matrix.ld == matrix.line_length for matrix in case.matrices)
@@ -350,7 +349,10 @@ def edges(case: Case) -> frozenset[str]:
 
 
 def padded_case(problem: Problem, sizes: dict[str, int], distances: dict[str, int], alpha: float, beta: float) -> Case:
-    """`sizes`, with the `distances` that `_distances` drew added to dense leading dimensions and strides."""
+    """The case with `sizes`, and with `distances` added to the dense leading dimensions and strides.
+
+    A batch in `distances` is limited by BATCH_FLOPS.
+    """
     if "batch" in distances:
         one = problem.case(**sizes, batch=1)
         sizes = {**sizes, "batch": _affordable(one, distances["batch"], BATCH_FLOPS)}
@@ -373,12 +375,12 @@ def least_size(name: str) -> int:
 
 
 def free_sizes(case: Case) -> dict[str, int]:
-    """M, N, K and the batch, as far as they are left to run time."""
+    """Those of M, N, K and the batch that are left to run time."""
     return {name.lower(): int(case.values[name]) for name in case.problem.open_sizes}
 
 
 def distances_of(case: Case) -> dict[str, int]:
-    """As `padded_case` takes them: how much longer lines and strides are than they have to be."""
+    """The padding of lines and strides that are left to run time, in the form that `padded_case` takes."""
     problem = case.problem
     sizes = free_sizes(case)
     dense = problem.case(**sizes)
@@ -395,7 +397,7 @@ def distances_of(case: Case) -> dict[str, int]:
 
 
 def resized(case: Case, sizes: dict[str, int], distances: dict[str, int]) -> Case:
-    """`case` with these `free_sizes` and `distances_of` it."""
+    """`case` with other `free_sizes` and other `distances_of` it."""
     batch = {"batch": sizes["batch"]} if "batch" in sizes else {}
     named = {name: size for name, size in sizes.items() if name not in batch}
     return padded_case(case.problem, named, {**distances, **batch}, case.alpha, case.beta)

@@ -1,4 +1,4 @@
-"""Hypothesis' strategies for situations. Imported by what draws: hypothesis takes 0.2 s, and a known verdict none."""
+"""Hypothesis strategies for situations. Imported late, because importing hypothesis takes 0.2 s."""
 
 from __future__ import annotations
 
@@ -54,15 +54,16 @@ from gemmgen.verification.situation import (
 )
 
 ANY_FORM = st.sampled_from(tuple(FORMS))
-PLAIN_KINDS: tuple[DataKind, ...] = ("exact", "onehot", "random")  # others have random data's plain scalars
+PLAIN_KINDS: tuple[DataKind, ...] = ("exact", "onehot", "random")  # other kinds share random data's plain scalars
 ANY_SEED = st.integers(0, SEEDS)
 
 
 @st.composite
 def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Stratum], Situation]:
-    """Hypothesis' strategy for `problem`: run-time sizes up to `largest`, padded leading dimensions, scalars, data.
+    """Draws run-time sizes up to `largest`, paddings, scalars and a seed for `problem`.
 
-    What is drawn becomes a situation by its stratum, where `problem` and `largest` leave that a choice.
+    The result is a function that makes a situation of these and of a stratum, which chooses the data and the kinds of
+    sizes and scalars as far as `problem` and `largest` allow.
     """
     runtime = [name for name in "MNK" if problem.sizes[name] is None]
     scalars: dict[DataKind, Scalars] = {kind: draw(_scalars(kind, problem.types)) for kind in PLAIN_KINDS}
@@ -96,20 +97,20 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
 def _scalars_of(
     stratum: Stratum, problem: Problem, plain: Mapping[DataKind, Scalars], numbers: Sequence[int]
 ) -> Scalars:
-    """alpha and beta of the stratum: the `plain` ones where its data leaves no choice."""
+    """alpha and beta for the stratum: the `plain` ones if its data allows no others."""
     data, types = stratum.data, problem.types
     if stratum.scalars == "plain" or data in ("onehot", "huge") or (data == "exact" and stratum.scalars == "full"):
         return plain.get(data, plain["random"])
     alpha, beta = (full_mantissa(number, types.scalar) for number in numbers)
     if stratum.scalars == "full" or data == "denormal":
         if stratum.scalars == "extreme" and any(operand.name in FACTORS for operand in problem.epilogue.operands):
-            alpha *= HUGE_SCALARS[types.scalar]  # it overflows times a factor, and not times a denormal sum
+            alpha *= HUGE_SCALARS[types.scalar]  # its product with a factor overflows, with a denormal sum it does not
         return alpha, beta if stratum.turn % 2 else 0.0
     return extreme_scalars(types, data == "exact", stratum.turn // len(SCALAR_KINDS), alpha, beta)
 
 
 def _on_side(situation: Situation, stratum: Stratum) -> Situation:
-    """`situation`, with a seed by which rare data singles out the operand that `stratum` says."""
+    """`situation` with a seed for which rare data singles out the stratum's operand."""
     if situation.data in DATA_KINDS or side_of(data_seed(situation)) == stratum.side:
         return situation
     return replace(situation, seed=situation.seed ^ 1)
@@ -117,9 +118,9 @@ def _on_side(situation: Situation, stratum: Stratum) -> Situation:
 
 @st.composite
 def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
-    """What `gemmgen fuzz` draws: every kind of data, NaN and huge scalars, K = 0, and shapes of every form.
+    """Draws for `gemmgen fuzz`: every kind of data, NaN and huge scalars, K = 0, and shapes of every form.
 
-    Tall, flat and deep shapes reach beyond `largest`, up to LONG times.
+    The long side of tall, flat and deep shapes is up to LONG times `largest`.
     """
     data = draw(_any_data(problem.types))
     alpha, beta = (draw(scalar) for scalar in _wide_scalars(data, problem.types))
@@ -135,14 +136,14 @@ def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situatio
     return Situation(case, data, draw(ANY_SEED))
 
 
-# Each strategy is made once: hypothesis takes longer to make one than to draw from it.
+# Strategies are cached: hypothesis takes longer to make one than to draw from it.
 
 
 @functools.cache
 def _distances(runtime_names: tuple[str, ...], ld_align: int, pointers: bool) -> st.SearchStrategy[dict[str, int]]:
-    """What is left to run time of: padding of lines and between matrices (SHARED: one for all products), the batch.
+    """Paddings of the run-time leading dimensions and strides (SHARED: one matrix for all products), and the batch.
 
-    And how many different matrices pointers to A and to B name.
+    For pointers also the number of distinct matrices A and B.
     """
     paddings = tuple(ld_align * padding for padding in PADDINGS)
     strategies: dict[str, st.SearchStrategy[int]] = {}
@@ -192,7 +193,7 @@ def _known_scalars(data: DataKind, types: Types) -> tuple[float, ...]:
 
 @functools.cache
 def _scalars(data: DataKind, types: Types) -> st.SearchStrategy[tuple[float, float]]:
-    """alpha and beta. One-hot data is nothing without alpha."""
+    """alpha and beta. With one-hot data alpha is not 0, which would hide the products."""
     scalars = _known_scalars(data, types)
     alphas = [scalar for scalar in scalars if scalar != 0 or data != "onehot"]
     return st.tuples(st.sampled_from(alphas), st.sampled_from(scalars))
@@ -200,7 +201,7 @@ def _scalars(data: DataKind, types: Types) -> st.SearchStrategy[tuple[float, flo
 
 @functools.cache
 def _wide_scalars(data: DataKind, types: Types) -> tuple[st.SearchStrategy[float], st.SearchStrategy[float]]:
-    """As `_scalars`; huge and of full mantissa where the data allows, and NaN for beta where C has one."""
+    """As `_scalars`, plus huge ones and full mantissas if the data allows them, and beta = NaN if C's type has NaN."""
     scalars = _known_scalars(data, types)
     if data not in EXACT_KINDS and data != "huge" and not types.accumulator.is_integer:
         scalars = (*scalars, HUGE_SCALARS[types.scalar])

@@ -1,9 +1,9 @@
-"""The last rows, or products, of a launch so long that their offsets pass 32 bits, where distances are fixed.
+"""Tails: the last rows, or products, of a launch so large that their offsets exceed 32 bits with fixed distances.
 
-And the last products of batches whose numbers pass 15 and 16 bits.
+There are also tails of batches whose product numbers exceed 15 and 16 bits.
 
-What is before them has no memory: the kernel gets pointers far below the first element that has. Which blocks compute
-them is asked of a launch of a few tiles, whose last blocks have to write its end and nothing else.
+Operands have memory only for the tail: the kernel gets pointers far below the first element that exists. A launch of a
+few tiles shows beforehand that the last blocks of a grid write the end of C and nothing else.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from gemmgen.verification.extent import MOST_FLOPS
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.window import Window
 
-FAR = 2**32 + 2**28  # elements before the end of each matrix that is so long, unless
-MOST_BYTES = 2**43  # one spans more,
-FAR_TILES = 2**24 + 2**20  # and before as many tiles of C: a float counts fewer
-MOST_BLOCKS = MOST_SIZE = 2**30  # of a grid, and of its rows or products: kernels count both in an int
-TILES = 2  # of a launch of which all has memory, before its last one
-STEP = 2**10  # so many tiles are a whole number of groups of them, and keep the alignment of operands
-ROWS = 3  # of the last tile
-MOST_ELEMENTS = 2**25  # that have memory
-COUNTS = 2**15, 2**16  # products at which a number of fewer bits ends
-ALIGNMENT = 128  # bytes, of whatever a kernel has a pointer to
-MOST_APART = 2**7  # tiles more that run for its sake
+FAR = 2**32 + 2**28  # elements of each matrix before the tail, unless a matrix then exceeds MOST_BYTES
+MOST_BYTES = 2**43
+FAR_TILES = 2**24 + 2**20  # tiles of C before the tail, at least: more than f32 counts exactly
+MOST_BLOCKS = MOST_SIZE = 2**30  # limit of a grid, and of its rows or products: kernels count both in an int
+TILES = 2  # whole tiles of the small launch, before its last one
+STEP = 2**10  # tails start at a multiple of so many tiles: whole raster groups, and aligned operands
+ROWS = 3  # rows of the last tile
+MOST_ELEMENTS = 2**25  # limit of what has memory
+COUNTS = 2**15, 2**16  # product numbers that do not fit a short, or an unsigned short
+ALIGNMENT = 128  # of each pointer, in bytes
+MOST_APART = 2**7  # tiles that a tail may be longer for the sake of ALIGNMENT
 BETA = 1.0  # C is read, too
 
 Size = Literal["M", "batch"]
@@ -48,9 +48,9 @@ Size = Literal["M", "batch"]
 class Tail:
     """The end of a launch along one size.
 
-    near       a whole launch of few tiles along it
-    situation  its last rows, or products, by themselves
-    far        the launch that they end for the kernel
+    near       a small launch of few tiles along that size
+    situation  the last rows, or products, alone
+    far        the large launch that ends with them, as the kernel sees it
     """
 
     size: Size
@@ -60,7 +60,7 @@ class Tail:
 
 
 def tails(source: KernelSource, dense: bool = False) -> Iterator[Tail]:
-    """Those of a kernel's run-time sizes along which operands have distances that are fixed, or may be `dense`."""
+    """The tails along run-time sizes whose distances between rows or matrices are fixed, or may be `dense`."""
     problem = source.problem
     if problem.pointers or source.launch.stream is not None:
         return
@@ -92,7 +92,7 @@ def _products_around(source: KernelSource, count: int) -> Tail | None:
 
 
 def _case(source: KernelSource, size: Size, count: int) -> Case:
-    """Of so many rows or products, and of one tile and product where else it is left to run time."""
+    """A case of `count` rows or products, and of one tile along other run-time sizes."""
     problem, tile = source.problem, dict(source.launch.grid).get(size, 1)
     others = {"m": tile, "n": tile, "k": 2 * tile}
     free = {name: one for name, one in others.items() if problem.sizes[name.upper()] is None}
@@ -122,7 +122,7 @@ def _tail(source: KernelSource, size: Size) -> Tail | None:
 
 
 def _rows_before(source: KernelSource, last: Case, near: Case) -> int:
-    """By which offsets into each matrix that is longer in `near` than in `last` are FAR, or as many as may be."""
+    """The rows or products before the tail: enough for offsets of FAR, within the limits above; 0 if there are none."""
     more = {name: near.tensors[name].elements - one.elements for name, one in last.tensors.items()}
     matrices = [more[one.name] for one in source.problem.matrices if more[one.name] > 0]
     longer = near.m - last.m + near.batch - last.batch  # one of them is
@@ -143,9 +143,9 @@ def _distances(matrix: Matrix) -> tuple[int, int]:
 
 
 def check_tail(kernel: LoadedKernel, tail: Tail, tally: DomainTally) -> float:
-    """Run the last blocks of `tail`; see `checks.check`. What cannot be judged stands in `tally`."""
+    """Run the last blocks of `tail`; see `checks.check`. If they cannot be judged, `tally` says why."""
     if not all(one.is_end(tail.situation.case, tail.far) for one in kernel.source.launch.prepares):
-        tally.no_extent = f"copies of several matrices have no common end along {tail.size}"
+        tally.no_extent = f"the last blocks that copy several matrices do not copy their ends along {tail.size}"
         return 0.0
     window = _window(kernel, tail) if tally.numbered else None
     if window is None:
@@ -158,7 +158,7 @@ def check_tail(kernel: LoadedKernel, tail: Tail, tally: DomainTally) -> float:
 
 
 def _last_blocks(kernel: LoadedKernel, tail: Tail, case: Case) -> list[int]:
-    """Those of the last tile; along the batch of all tiles of its last products."""
+    """The blocks of the last tile; along the batch, of all tiles of the last products."""
     launch = kernel.source.launch
     tiles = launch.tiles(case)
     count = launch.tiles(tail.situation.case) if tail.size == "batch" else 1

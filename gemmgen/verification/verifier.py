@@ -1,4 +1,4 @@
-"""Is the kernel right? A property test: random situations, and the smallest one that fails."""
+"""Property test of a kernel: random situations, and the smallest one that fails."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ from gemmgen.verification.tails import Tail, check_tail, tails
 from gemmgen.verification.whole_grid import check_grid, grid_situations, right_at_small_k
 
 DEFAULT_EXAMPLES = 100  # situations of `gemmgen verify` and of a certificate
-THOROUGH = 20  # from so many examples on, sizes that take long are among them
-EXHAUSTIVE = 100  # and from so many on those that take a second
-SOUGHT_PART = 4  # of so many situations drawn, one gives way, towards the end, to one for what has not run
-FAR_ELEMENTS = 2**27  # of situations of many rows or columns: these take some 3 GB
-SHRINK_SECONDS = 60.0  # where each run crashes, shrinking would take hours; one that hangs does not shrink
+THOROUGH = 20  # from so many examples on, there are expensive situations
+EXHAUSTIVE = 100  # from so many examples on, there are situations that take a second
+SOUGHT_PART = 4  # the last quarter of the drawn situations aims at branches that have not run
+FAR_ELEMENTS = 2**27  # limit of situations with many rows or columns: they take about 3 GB
+SHRINK_SECONDS = 60.0  # if each run crashes, a full reduction would take hours
 
 
 @shown_as("verdict.html")
@@ -67,20 +67,20 @@ class Verdict:
 
     executor     "gpu" or "emulator"
     examples     situations that were run
-    worst        largest error over its bound, over all random data (at most 1 where the kernel passes)
-    failure      None where every situation passed
-    situation    the smallest one found that fails
-    mismatch     its first wrong element, where it ran to the end
-    sampled      of these, situations whose grid did not run whole: the blocks of SAMPLE_TILES random tiles did
-    found_after  situations up to the first one that failed; None where none failed. Shrinking counts nowhere
-    depends      the smallest one passes alone, in a process of its own: it fails after earlier launches only
-    sanitizers   what compute-sanitizer's tools made of the kernel, where they were asked; see with_sanitizers.py
-    determinism  whether runs of one launch gave the same bits; None where they were not compared
-    domain       what was run; None where something failed
-    errors       how far off random data was; None where something failed, or none was drawn
-    coverage     what ran of the kernel's text; None where something failed, or the executor does not count that
-    assumes      what the kernel needs and CUDA does not promise; see LoadedKernel.assumed
-    replayed     how many elements of C were as the kernel's plan says; None where it says nothing of them
+    worst        largest ratio of an error to its bound, over all random data (at most 1 if the kernel passes)
+    failure      None if every situation passed
+    situation    the smallest failing situation that was found
+    mismatch     its first wrong element, if it ran to its end
+    sampled      situations in which only the blocks of SAMPLE_TILES random tiles ran
+    found_after  situations up to the first failure, without those of the reduction; None if none failed
+    depends      the reported situation passes in a new process: it fails only after earlier launches
+    sanitizers   results of compute-sanitizer's tools, if they were asked for; see with_sanitizers.py
+    determinism  whether runs of one launch gave the same bits; None if they were not compared
+    domain       what was run; None if something failed
+    errors       how far off random data was; None if something failed, or if none was drawn
+    coverage     what ran of the kernel's text; None if something failed, or if the executor does not count it
+    assumes      what the kernel needs although CUDA does not promise it; see LoadedKernel.assumed
+    replayed     how many elements of C were as planned; None if the plan does not predict them
     """
 
     executor: str
@@ -107,12 +107,12 @@ class Verdict:
 
     @property
     def deterministic(self) -> bool | None:
-        """Whether all runs of one launch gave the same bits; None where they were not compared."""
+        """Whether all runs of one launch gave the same bits; None if they were not compared."""
         return None if self.determinism is None else self.determinism.difference is None
 
 
 def verdict_from(fields: Mapping[str, Any]) -> Verdict:
-    """The Verdict of a kernel that passed, of what `asdict` and JSON made of it.
+    """The Verdict of a kernel that passed, from its JSON form (`asdict`).
 
     Raises TypeError, KeyError or ValueError for anything else.
     """
@@ -123,8 +123,8 @@ def verdict_from(fields: Mapping[str, Any]) -> Verdict:
             "domain": None if domain is None else domain_from(domain),
             "errors": None if errors is None else errors_from(errors),
             "determinism": None if determinism is None else Determinism(**determinism),
-            "sanitizers": (),  # a search asks none
-            "coverage": None,  # and keeps none
+            "sanitizers": (),  # a search does not run them
+            "coverage": None,  # nor keep this
             "assumes": tuple(fields["assumes"]),
             "replayed": None if fields.get("replayed") is None else Replayed(**fields["replayed"]),
         }
@@ -144,15 +144,16 @@ def verify(
     bits: bool = False,
     on_example: Callable[[], None] = lambda: None,
 ) -> Verdict:
-    """Property-test `source` on `executor`: at most `examples` situations, then shrinking if one fails.
+    """Property-test `source` on `executor` in at most `examples` situations.
 
-    If none fails, one launch runs `runs` times (1: that is left out) in schedules and placements of their own. Bits
-    that differ are a failure.
+    If none fails, one launch runs `runs` times with different schedules and placements (1: not at all); different bits
+    are a failure.
 
-    Without `shrink` the first situation that fails stands; with it the smallest one found within `shrink_seconds`.
-    Elements of C that are not as the kernel's plan says fail a text that gemmgen renders, and with `bits` any text.
+    The verdict reports the first situation that fails or, with `shrink`, the smallest one found within
+    `shrink_seconds`. Bits of C that differ from the kernel's plan fail a text as gemmgen renders it, and with `bits`
+    any text.
 
-    `largest` bounds run-time sizes. A kernel that does not compile or load is a Verdict with that failure and no
+    `largest` bounds run-time sizes. If the kernel does not compile or load, the verdict has that failure and no
     examples.
     """
     try:
@@ -170,7 +171,7 @@ def verify(
         far = _beyond_draws(source, largest, examples, by_their_end, whole=not kernel.runs_parts)
         drawn = examples - len(far) - len(apart) - len(ends)
         stratified_test(tested, source.problem, largest, drawn, seed, instead=tested.seeker.next)
-        for situation in far:  # last: what fails before has smaller sizes
+        for situation in far:  # after the draws, whose failures have smaller sizes
             tested(situation)
         for situation, extent in apart:
             tested.run_apart(situation, extent, partial(check_apart, apart=extent))
@@ -204,7 +205,7 @@ def verify(
 
 
 def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong, seen: Seen) -> bool:
-    """Whether what failed passes as the first launch of a process, beside what samples before it have `seen`."""
+    """Whether the failing situation passes as the first launch of a new process; `seen` is that of earlier samples."""
     if wrong.failure.kind in ("timeout", "nondeterministic"):
         return False
     kernel = executor.load(source)
@@ -217,10 +218,10 @@ def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong, seen: 
 def _beyond_draws(
     source: KernelSource, largest: int, examples: int, by_their_end: bool, whole: bool
 ) -> list[Situation]:
-    """The situations that a run of so many `examples` ends with, in the place of as many draws.
+    """The fixed situations that replace the last draws of `examples`.
 
-    by_their_end  whether rows beyond 16 bits run at the end of a launch besides: then none that take so many elements
-    whole         whether all blocks of a launch run, and no end by itself
+    by_their_end  rows beyond 16 bits run as a tail, so situations with so many elements are not needed here
+    whole         the executor always runs all blocks, so it has no tails
     """
     far = far_situations(source, largest) if examples >= THOROUGH else []
     most = FAR_ELEMENTS // 4 if by_their_end else FAR_ELEMENTS
@@ -237,7 +238,7 @@ def _elements(case: Case) -> int:
 
 
 def make_data(problem: Problem, examples: int, seed: int) -> None:
-    """Make, and keep, the operands that `verify` of a kernel of `problem` will ask for, where all sizes are fixed."""
+    """Make and cache the operands that `verify` will need for `problem`, if all sizes are fixed."""
     if None in (problem.m, problem.n, problem.k, problem.batch):
         return
 
@@ -251,13 +252,13 @@ def make_data(problem: Problem, examples: int, seed: int) -> None:
 
 
 class CheckFar(Protocol):
-    """Runs a situation whose offsets pass 32 bits; returns the largest error over its bound."""
+    """Runs a situation whose offsets exceed 32 bits; returns the largest ratio of an error to its bound."""
 
     def __call__(self, kernel: LoadedKernel, situation: Situation, *, tally: DomainTally) -> float: ...
 
 
 class _Property:
-    """The property that is tested: this kernel computes every situation right."""
+    """The property under test: the kernel is right in each situation."""
 
     def __init__(
         self,
@@ -273,7 +274,7 @@ class _Property:
         self.worst = 0.0
         self.sampled = 0
         self.found: Wrong | None = None
-        self.drawn = True  # rather than one of gemmgen.verification.extent, or of many runs
+        self.drawn = True  # the current situation comes from `check`: it is not a far, grid, ring or repeated run
         self.found_after: int | None = None
         self.seen: Seen = {}
         self.tally = DomainTally()
@@ -295,11 +296,11 @@ class _Property:
 
     @property
     def after_launches(self) -> bool:
-        """Whether what was found may hang on the launches before it."""
+        """Whether the failure may depend on earlier launches."""
         return self.drawn and self.found_after != 1
 
     def reduce(self, seconds: float) -> None:
-        """Make the situation that was found smaller, as far as one launch of it shows the failure."""
+        """Reduce the failing situation to a smaller one that fails by itself."""
         if self.found is not None and self.drawn:
             self.found = smallest(self.found, self._failing, seconds)
 
@@ -310,9 +311,9 @@ class _Property:
         return failing(self.kernel, situation, tally=tally)
 
     def run_apart(self, situation: Situation, apart: Case, check_far: CheckFar) -> None:
-        """A situation of gemmgen.verification.extent, or a tail, which the kernel meets as `apart`.
+        """Run a situation of gemmgen.verification.extent, or a tail, which the kernel sees as `apart`.
 
-        Where the system has no room for it the tally says so.
+        If the system has no memory for it, `tally.no_extent` says so.
         """
         self.drawn = False
         self.examples += 1
@@ -330,7 +331,7 @@ class _Property:
             raise self._keep(Wrong(situation, _with_words(error.failure, distances), error.mismatch)) from error
 
     def run_grid(self, executor: Executor, seed: int) -> None:
-        """Every block of a large grid, or some of odd ones: see gemmgen.verification.whole_grid."""
+        """Run every block of a large grid, or tiles of rasters: see gemmgen.verification.whole_grid."""
         self.drawn = False
         for situation in grid_situations(self.kernel.source, seed):
             self._run_grid(executor, situation)
@@ -345,7 +346,7 @@ class _Property:
             raise
 
     def run_ring(self) -> None:
-        """The kernel on integers in the place of floats: see gemmgen.verification.ring."""
+        """Run the kernel on integers in place of floats: see gemmgen.verification.ring."""
         self.drawn = False
         try:
             check_ring(self.kernel, self.tally)
@@ -354,9 +355,9 @@ class _Property:
             raise
 
     def repeat(self, runs: int) -> Determinism | None:
-        """Compare `runs` runs of the largest launch tried that takes little time, with random data.
+        """Compare `runs` runs, with random data, of the largest affordable launch among those that were tried.
 
-        Raises Wrong where they differ, or where one fails.
+        Raises Wrong if they differ, or if one fails.
         """
         cases, self.drawn = self.tally.cases, False
         if not cases:
@@ -388,7 +389,7 @@ def _check_tail(kernel: LoadedKernel, situation: Situation, tally: DomainTally, 
 
 
 def _distances_of(case: Case) -> list[str]:
-    """What makes offsets large: distances, or the sizes of a launch without such."""
+    """The names of what makes offsets large: run-time distances, or else sizes."""
     distances = [name for name in case.problem.runtime_names if name.startswith(("ld", "stride_"))]
     return distances or [name for name in ("M", "batch") if name in case.problem.runtime_names]
 
@@ -406,11 +407,11 @@ def stratified_test(
     *,
     instead: Callable[[], Situation | None] = lambda: None,
 ) -> None:
-    """`for_each` situation of `problem`, each of the next stratum.
+    """Call `tested` with drawn situations of `problem`, each of the next stratum.
 
-    The last of SOUGHT_PART parts are those that `instead` gives, while it does.
+    In the last quarter (SOUGHT_PART), `instead` replaces draws as long as it returns situations.
     """
-    from gemmgen.verification.seeding import for_each  # late, as hypothesis takes 0.2 s, and a known verdict none
+    from gemmgen.verification.seeding import for_each  # late: importing hypothesis takes 0.2 s
     from gemmgen.verification.strategies import situations
 
     numbers = itertools.count()

@@ -1,15 +1,15 @@
-"""Every block of a grid that is too large to run whole: at a smaller K, and what that shows again at the kernel's own.
+"""Runs every block of a large grid: at a smaller K, with errors confirmed at the kernel's own K.
 
-Of 4096 x 4096 x 4096 an emulator runs a few tiles in a second, and all of them for a K of 32. Which tile of C a block
-computes, from which rows of A and columns of B, whether it ends where C does and what it adds to: all of that is in the
-short run. C is read (beta = 1), so that an element which two blocks store is wrong, too, and one that none stores keeps
-its old value. `shortened` says for which texts this is the same kernel.
+In a second the emulator runs a few tiles of 4096 x 4096 x 4096, or all of them with K = 32. The short run shows which
+tile of C each block computes, from which rows of A and columns of B, and whether it respects the edges of C. It reads C
+(beta = 1), so that an element which two blocks store is wrong, and one that none stores keeps its old value.
+`shortened` says for which texts this is the same kernel.
 
-What is wrong there is looked for by halves, down to two tiles, and these run at the kernel's own K: only what is wrong
-there fails. An edit may count on K in ways that no constant says, and be right.
+Bisection narrows an error of the short run down to one or two tiles, which then run at the kernel's own K. The kernel
+fails only if they are wrong there: an edited text may depend on its K in other ways, and be right.
 
-The tiles at the ends of the grid's numbering (the first, the last, and where its rows of tiles, or those of a
-raster's groups, would end) run at the kernel's own K besides, the first of them watched.
+The tiles at the ends of the numbering (the first, the last, and the ends of rows of tiles) also run at the kernel's own
+K.
 """
 
 from __future__ import annotations
@@ -33,24 +33,21 @@ from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.shortened import shortened
 from gemmgen.verification.situation import SHALLOW, VAST_ELEMENTS, Situation, with_room
 
-OWN_FLOPS = 2e9  # of a run at the kernel's own K: some seconds on CUDA cores
-SHORT_FLOPS = 2e10  # of a short run at most: some seconds on tensor cores, where K is a step or two
-MOST_ELEMENTS = 2**26  # of C
-BEYOND = 3  # rows and columns beyond two tiles, where M or N is left to run time
-# Of tile rows or columns: of these n the product of n and 1 / n is less than 1 in f32.
-UNEVEN = (41, 47, 55, 61)
-RASTER_ELEMENTS = 2**22  # of the second one's matrices: half a second for both
-GROUP_ROWS = 8  # of tiles in a group of a raster, if its kernel does not say
-DEPTH, PRODUCTS = 64, 2  # K, and products, where they are
+OWN_FLOPS = 2e9  # limit of a run at the kernel's own K, if K can be smaller: some seconds on CUDA cores
+SHORT_FLOPS = 2e10  # limit of a short run: some seconds on tensor cores, with one or two steps of K
+MOST_ELEMENTS = 2**26  # limit of C
+BEYOND = 3  # rows and columns beyond two tiles, if M or N is left to run time
+UNEVEN = (41, 47, 55, 61)  # numbers of tile rows or columns; in f32, n * (1 / n) < 1 for these n
+RASTER_ELEMENTS = 2**22  # limit of all matrices of the second raster situation: half a second for both
+GROUP_ROWS = 8  # tile rows per group of a raster, if the config has no GROUP
+DEPTH, PRODUCTS = 64, 2  # K and batch, if they are left to run time
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What of a grid ran.
+    """A grid of `blocks` blocks that all ran with K = `k`.
 
-    blocks  of the grid, which all ran
-    k       for this K
-    ends    tiles that ran at the kernel's own K besides, where that is another
+    ends  tiles that also ran at the kernel's own K, if that is larger
     """
 
     blocks: int
@@ -58,17 +55,19 @@ class Grid:
     ends: int = 0
 
     def __str__(self) -> str:
-        besides = f", {self.ends} tiles of it whole" if self.ends else ""
+        besides = f", and {self.ends} of its tiles at the kernel's own K" if self.ends else ""
         return f"all {self.blocks:,} blocks of one grid at K = {self.k}{besides}"
 
 
 class Unjudged(Exception):
-    """Why a grid cannot run at a smaller K, in words."""
+    """The reason why a grid cannot run at a smaller K."""
 
 
 def grid_situations(source: KernelSource, seed: int = 0) -> list[Situation]:
-    """A launch of the fixed sizes of C, with two tiles and a bit along others; where both are left to run time, those
-    of odd rasters."""
+    """The launch of the fixed sizes of C, with a little more than two tiles along a size that is left to run time.
+
+    If both M and N are left to run time, launches of rasters with UNEVEN tile columns or rows.
+    """
     problem, tile = source.problem, dict(source.launch.grid)
     if problem.m is None and problem.n is None:
         return _raster_situations(source, seed)
@@ -78,10 +77,10 @@ def grid_situations(source: KernelSource, seed: int = 0) -> list[Situation]:
 
 
 def _raster_situations(source: KernelSource, seed: int) -> list[Situation]:
-    """More tile rows than a group of the raster has beside UNEVEN tile columns, and the other way round.
+    """Two launches: UNEVEN tile columns by more tile rows than a raster's group has, and the other way round.
 
-    Of large tiles one of the two, by the seed, or none. Tiles divide M and N, where a count of them shows that is
-    rounded wrongly.
+    If tiles are large there is only one of the two, chosen by the seed, or none. Tiles divide M and N, because a tile
+    count that is rounded wrongly shows there.
     """
     problem, tile = source.problem, dict(source.launch.grid)
     few, many = max(GROUP_ROWS, source.config.get("GROUP", 0)) + 1, UNEVEN[seed // 2 % len(UNEVEN)]
@@ -96,7 +95,7 @@ def _raster_situations(source: KernelSource, seed: int) -> list[Situation]:
 
 
 def check_grid(executor: Executor, kernel: LoadedKernel, situation: Situation, tally: DomainTally) -> None:
-    """Run every block of the grid of `situation`, and say in `tally` how; of sizes that are all left to run time a few.
+    """Run every block of the grid of `situation` and record it in `tally`; a few tiles if M and N are run-time sizes.
 
     Raises Wrong and CandidateFailed.
     """
@@ -118,7 +117,7 @@ def check_grid(executor: Executor, kernel: LoadedKernel, situation: Situation, t
 
 
 def _is_brief(source: KernelSource, case: Case) -> bool:
-    """Whether all blocks run at the kernel's own K: where that is soon done, or its text is none for a smaller one."""
+    """Whether all blocks run at the kernel's own K: the grid is cheap, or not expensive and its text cannot change."""
     cost = launch_cost(case, source.launch)
     return cost <= OWN_FLOPS or (cost <= SHORT_FLOPS and shortened(source, case.k) is None)
 
@@ -127,7 +126,7 @@ def _require_room(case: Case) -> None:
     if case.c.elements > MOST_ELEMENTS:
         raise Unjudged(f"C has more than {MOST_ELEMENTS:,} elements")
     if case.problem.k is None and case.flops > SHORT_FLOPS:
-        raise Unjudged(f"it takes {case.flops:.2g} FLOPs")
+        raise Unjudged(f"it takes {case.flops:.2g} FLOPs, more than {SHORT_FLOPS:.2g}")
 
 
 def _check_short(executor: Executor, kernel: LoadedKernel, whole: Situation) -> Grid:
@@ -137,15 +136,15 @@ def _check_short(executor: Executor, kernel: LoadedKernel, whole: Situation) -> 
         suspects = _suspects(shorter, situation)
     finally:
         shorter.close()
-    own, seen = make_operands(whole), DomainTally()
+    operands, tally = make_operands(whole), DomainTally()
     if suspects is not None:
-        check_tiles(kernel, whole, own, suspects, {}, seen)
-        if launch.persistent:  # the tile before it in its block may be what counts
+        check_tiles(kernel, whole, operands, suspects, {}, tally)
+        if launch.persistent:  # the error may depend on the tile that the block computed before
             in_turns = tiles_in_turns(launch, case, suspects[:1], grid_of(launch, case, min(TURNS)))
-            check_tiles(kernel, whole, own, in_turns, {}, seen)
-        raise Unjudged(f"with K = {situation.case.k} in its text it is wrong, and on the same tiles at its own K right")
+            check_tiles(kernel, whole, operands, in_turns, {}, tally)
+        raise Unjudged(f"with K = {situation.case.k} in its text it is wrong; the same tiles are right at its own K")
     ends = _ends(launch, case)
-    check_tiles(kernel, whole, own, ends, {}, seen)
+    check_tiles(kernel, whole, operands, ends, {}, tally)
     return Grid(launch.blocks(case), situation.case.k, len(ends))
 
 
@@ -153,7 +152,7 @@ def _load_short(executor: Executor, source: KernelSource, case: Case) -> tuple[L
     """The kernel for a smaller K, and a situation with the other sizes of `case`. Raises Unjudged."""
     short = shortened(source, int(SHORT_FLOPS * case.k / max(case.flops, 1)))
     if short is None:
-        raise Unjudged("its text is no kernel for a smaller K")
+        raise Unjudged("its text cannot be changed to a smaller K")
     sizes = {
         name: getattr(case, name) for name in ("m", "n", "batch") if source.problem.sizes.get(name.upper()) is None
     }
@@ -161,11 +160,11 @@ def _load_short(executor: Executor, source: KernelSource, case: Case) -> tuple[L
     try:
         return executor.load(short), situation
     except CandidateFailed as error:
-        raise Unjudged(f"with K = {short.problem.k} in its text it is none: {error.failure.reason}") from error
+        raise Unjudged(f"with K = {short.problem.k} in its text it does not load: {error.failure.reason}") from error
 
 
 def right_at_small_k(executor: Executor, source: KernelSource, situation: Situation) -> bool:
-    """Whether all blocks are right together at a smaller K."""
+    """Whether all blocks together are right at a smaller K. False if the text cannot be shortened."""
     try:
         _require_room(situation.case)
         kernel, short = _load_short(executor, source, situation.case)
@@ -187,10 +186,10 @@ def _ends(launch: Launch, case: Case) -> Numbers:
 
 
 def _starts(launch: Launch, case: Case) -> Numbers:
-    """The tiles that whole rows of tiles precede, or whole columns where these are longer, and the last one.
+    """The first tile of each row of tiles (of each column, if columns are longer) and the last tile.
 
-    Of the numbers of tiles the first ones of rows fall short where a reciprocal in floats divides them. All of them
-    run, as what falls short computes the tile of another one.
+    A tile number divided by a float reciprocal falls short at the start of a row. Such a block then computes another
+    tile, so all of these run together.
     """
     tiles = launch.tiles(case)
     longest = max(-(-int(case.values[name]) // tile) for name, tile in launch.grid if name in ("M", "N"))
@@ -198,7 +197,7 @@ def _starts(launch: Launch, case: Case) -> Numbers:
 
 
 def _suspects(kernel: LoadedKernel, situation: Situation) -> Numbers | None:
-    """A few tiles, by the grid's numbers, that are wrong where the whole grid runs; None where it is right."""
+    """The numbers of a few tiles that are wrong when the whole grid runs; None if it is right."""
     case, launch = situation.case, kernel.source.launch
     tiles, operands, mismatch = np.arange(launch.tiles(case)), make_operands(situation), None
     try:
@@ -219,7 +218,7 @@ Place = tuple[int, ...]  # an element of C
 
 
 def _near(case: Case, launch: Launch, place: Place, written: Mask) -> Place | None:
-    """`place`, or another element of its tile, where somebody writes; None where nobody writes any of the tile."""
+    """`place`, or an element of its tile that some block writes; None if no block writes any of the tile."""
     if written[place]:
         return place
     tile = tiles_of(case, launch, np.array([place]))[0].index
@@ -228,7 +227,7 @@ def _near(case: Case, launch: Launch, place: Place, written: Mask) -> Place | No
 
 
 def _idle(case: Case, launch: Launch, written: Callable[[Numbers], Mask], tiles: Numbers) -> Numbers:
-    """One of `tiles` whose blocks write none, or two that write the same."""
+    """One of `tiles` whose blocks write none, or two whose blocks write the same."""
 
     def too_few(some: Numbers) -> bool:
         return len(tiles_of(case, launch, np.argwhere(written(some)))) < len(some)
@@ -242,7 +241,7 @@ def _idle(case: Case, launch: Launch, written: Callable[[Numbers], Mask], tiles:
 
 
 def _first_that(wrong: Callable[[Numbers], bool], tiles: Numbers) -> Numbers:
-    """By halves, the fewest of `tiles` found of which `wrong` still holds."""
+    """The smallest part of `tiles`, found by bisection, for which `wrong` holds."""
     while len(tiles) > 1:
         half = next((half for half in np.array_split(tiles, 2) if wrong(half)), None)
         if half is None:

@@ -168,7 +168,7 @@ def test_lines_that_another_compiler_sees_otherwise_do_not_stand(run: Run, certi
     code, out = run(*CHECK, str(certificate))
     line = edited[: edited.index("#ifndef __CUDACC_RTC__")].count("\n") + 1
     assert code == 3 and "STANDS" not in out
-    assert f"NOT JUDGED  lines {line} to {line + 2}: another compiler than NVRTC may read them otherwise" in out
+    assert f"NOT JUDGED  lines {line} to {line + 2}: compilers other than NVRTC may read them differently" in out
     document = json.loads(run(*CHECK, str(certificate), "--json")[1])
     assert not document["stands"] and document["not_judged"]
 

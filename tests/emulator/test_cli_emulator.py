@@ -191,7 +191,7 @@ def test_verify_says_which_lines_another_compiler_may_read_otherwise(
     kernel.write_text("\n".join(lines) + "\n")
     assert main(["verify", str(kernel), "--device", "emulator", "--examples", "2"]) == 3
     shown = capsys.readouterr().out
-    assert f"NOT JUDGED  lines {at + 2} to {at + 4}: another compiler than NVRTC may read them otherwise" in shown
+    assert f"NOT JUDGED  lines {at + 2} to {at + 4}: compilers other than NVRTC may read them differently" in shown
     assert "PASS" in shown
     assert main(["export", str(kernel), "--to", "out", "--examples", "0"]) == 3 and not (environment / "out").exists()
     assert f"not judged: unjudged (text): lines {at + 2} to {at + 4} of " in capsys.readouterr().err

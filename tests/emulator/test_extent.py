@@ -246,7 +246,7 @@ def test_the_end_of_rows_in_pieces_is_not_judged(emulator: EmulatorExecutor) -> 
     (tail,) = tails(source, dense=True)
     kernel, tally = emulator.load(source), DomainTally()
     assert check_tail(kernel, tail, tally) == 0
-    assert tally.no_extent == "copies of several matrices have no common end along M"
+    assert tally.no_extent == "the last blocks that copy several matrices do not copy their ends along M"
     kernel.close()
 
 

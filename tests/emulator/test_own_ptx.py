@@ -57,8 +57,8 @@ def test_the_verdict_is_of_what_the_users_compiler_made(kernel: Path, capsys: py
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (".target", ".aim", "it is no PTX"),
-        (".target sm_90", ".target sm_80", "is for sm_80, and the kernel for sm_90"),
+        (".target", ".aim", "is not PTX"),
+        (".target sm_90", ".target sm_80", "is for sm_80, but the kernel is for sm_90"),
         (".entry gemm", ".entry other", "has no kernel gemm_f32_rr_48x32xK"),
     ],
 )

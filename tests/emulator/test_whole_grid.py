@@ -105,7 +105,8 @@ def test_rasters_of_run_time_sizes_are_such_that_reciprocals_fall_short() -> Non
 
 
 def test_every_block_of_a_right_kernel_runs(emulator: EmulatorExecutor) -> None:
-    assert tried(emulator, SOURCE).grid == "all 1,024 blocks of one grid at K = 16, 4 tiles of it whole"
+    ends = "and 4 of its tiles at the kernel's own K"
+    assert tried(emulator, SOURCE).grid == f"all 1,024 blocks of one grid at K = 16, {ends}"
     small = Problem(70, 64, 64)
     assert tried(emulator, render(small, NAIVE, NAIVE.default(small))).grid == "all 20 blocks of one grid at K = 64"
 
@@ -141,7 +142,7 @@ def test_a_grid_that_takes_little_runs_whole_where_its_text_is_none_for_a_smalle
 def test_who_counts_on_k_may_be_right(emulator: EmulatorExecutor) -> None:
     tally = tried(emulator, edited("k < s.K", "k < 1024"))
     assert tally.grid is None
-    assert tally.no_grid == "with K = 16 in its text it is wrong, and on the same tiles at its own K right"
+    assert tally.no_grid == "with K = 16 in its text it is wrong; the same tiles are right at its own K"
 
 
 def test_a_kernel_may_number_its_tiles_itself(emulator: EmulatorExecutor) -> None:

@@ -1,4 +1,4 @@
-"""Which lines of a kernel another compiler than NVRTC may read otherwise."""
+"""Lines of a kernel that compilers other than NVRTC may read differently."""
 
 from __future__ import annotations
 

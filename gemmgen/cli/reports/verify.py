@@ -1,4 +1,4 @@
-"""A verdict for people: how much was tried, or how to see the failure."""
+"""Prints a verdict: how much was tried, or how to reproduce the failure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.verifier import Verdict
 from gemmgen.verification.with_nvrtc import CudaCheck
 
-FINDINGS = 5  # of a tool that are shown; --json has all
-NEVER_RAN = 3  # likewise
+FINDINGS = 5  # findings per tool that are shown; --json has all
+NEVER_RAN = 3  # likewise for lines and branches that never ran
 
 
 def show_verdict(
@@ -34,9 +34,10 @@ def show_verdict(
     hidden: Sequence[Conditional] = (),
     in_part: bool = False,
 ) -> None:
-    """PASS, FAIL or NOT JUDGED, and what is behind it. The emulator does not see the lines that are `hidden`.
+    """Print PASS, FAIL or NOT JUDGED with the reasons.
 
-    in_part  it passed, and some of the text never ran: no PASS
+    hidden   lines that are not judged, because compilers may read them differently
+    in_part  an edited text passed, but some of it never ran
     """
     origin = "rendered from its name" if kernel.path is None else f"{kernel.path}"
     edited = ", edited by hand since its JSON was written" if kernel.edited else ""
@@ -56,21 +57,21 @@ def show_verdict(
 
 
 def show_expected(console: Console, it: Explanation) -> None:
-    """The predicted time of an edited kernel, beside that of what gemmgen renders for the constants of its text."""
+    """Print the predicted time of an edited kernel, and that of gemmgen's own kernel with the same constants."""
     rendered = f"{figure(it.prediction.time_us)} us as gemmgen would render it"
     ours = rendered if it.edited is None else f"{figure(it.edited.time_us)} us; {rendered}"
     console.print(f"      predicted on {it.device.name}: {ours}", soft_wrap=True)
 
 
 def show_ptx(console: Console, given: GivenPtx | None) -> None:
-    """Whose PTX was judged, where it is not NVRTC's, and what of it was not."""
+    """Print whose PTX was judged instead of NVRTC's."""
     if given is not None:
-        words = f"{given.file}, for {given.arch} by {given.compiler}; not its registers and shared memory"
+        words = f"{given.file}, for {given.arch} by {given.compiler}; registers and shared memory were not checked"
         console.print(f"      judged: {words}", soft_wrap=True, markup=False)
 
 
 def show_promised(console: Console, promised: Sequence[str]) -> None:
-    """Under what a kernel was judged that neither its header nor its name says."""
+    """Print the promises that come only from the kernel's JSON, not from its header or name."""
     if promised:
         console.print(
             f"      judged under {', '.join(promised)}, which only its JSON promises", soft_wrap=True, markup=False
@@ -78,14 +79,14 @@ def show_promised(console: Console, promised: Sequence[str]) -> None:
 
 
 def show_hidden(console: Console, hidden: Sequence[Conditional]) -> None:
-    """The lines that a verdict says nothing of, if any: the program that NVRTC makes of a text ran."""
+    """Print the lines that the verdict does not cover, if any."""
     if hidden:
         lines = ", ".join(map(str, hidden))
         console.print(bold("NOT JUDGED"), f"{lines}: {OTHERWISE}", sep="  ")
 
 
 def show_pass(console: Console, verdict: Verdict, in_part: bool = False) -> None:
-    """How much was tried, and how far off it was."""
+    """Print what was tried, and the largest error."""
     console.print(
         bold("PASSED IN PART") if in_part else good("PASS"), f"{_tried(verdict)}, seed {verdict.seed}", sep="  "
     )
@@ -108,13 +109,13 @@ def show_pass(console: Console, verdict: Verdict, in_part: bool = False) -> None
 
 
 def _replay_words(replayed: Replayed) -> str:
-    """How many elements are as the plan says, and the first that is not: of an edited text, which --bits would fail."""
+    """How many elements are as planned, and the first that is not."""
     others = "" if replayed.first is None else f": {replayed.first}; --bits makes that a failure"
     return f"as planned: {replayed.equal:,} of {replayed.elements:,} elements, by {replayed.order}{others}"
 
 
 def _reach_words(domain: Domain) -> Iterator[str]:
-    """Whether every block of a large grid ran, and how far apart matrices lay, where that is beyond 32 bits."""
+    """Lines about the special runs: every block of a large grid, ring mode, and offsets beyond 32 bits."""
     if domain.grid is not None:
         yield domain.grid
     if domain.no_grid is not None:
@@ -124,18 +125,18 @@ def _reach_words(domain: Domain) -> Iterator[str]:
     if domain.no_ring is not None:
         yield f"not judged in the ring of integers: {domain.no_ring}"
     if not domain.numbered:
-        yield "not judged: that each tile of a sampled grid is computed (the kernel numbers its tiles itself)"
+        yield "not judged: whether each tile of a sampled grid is computed (the kernel numbers its tiles itself)"
     if domain.extent:
         reached = ", ".join(f"{offset:.2g} in {name}" for name, offset in domain.extent.items())
-        yield f"offsets up to {reached}: lines and matrices gigabytes apart"
+        yield f"offsets up to {reached}: rows and matrices gigabytes apart"
     if domain.no_extent is not None:
         yield f"not judged: offsets beyond 2^31 ({domain.no_extent})"
 
 
 def coverage_words(coverage: Coverage | None) -> str:
-    """How many of a kernel's branches ran, and the first that did not."""
+    """How many of the kernel's branch outcomes ran, and the first that did not."""
     if coverage is None:
-        return "not counted: which lines and branches ran (the PTX has none, or no lines of the text: nvcc -lineinfo)"
+        return "not counted: which lines and branches ran (the PTX has no branches, or no lines: use nvcc -lineinfo)"
     if coverage.complete:
         all_ran = f"all {coverage.branches:,} branches taken" if coverage.branches else "no branches; every line ran"
         return "; ".join([all_ran, *map(str, coverage.unreachable)])
@@ -154,18 +155,18 @@ def _show_unjudged(console: Console, failure: Failure) -> None:
 
 
 def unjudged_words(failure: Failure) -> str:
-    """What keeps a kernel from being judged, whose reason follows."""
+    """Why a kernel cannot be judged; the failure's reason has the details."""
     words = {
         "emulator": "the emulator lacks what this kernel uses",
         MEMORY: "this machine lacks memory for a launch",
-        OWN_TILES: "a few of its blocks do the work of all",
+        OWN_TILES: "the kernel numbers its tiles itself, and a few of its blocks do the work of all",
     }
     return words.get(failure.source, "its text was not compiled")
 
 
 def _show_cuda(console: Console, cuda: CudaCheck) -> None:
     if cuda.compiler is None:
-        console.print(f"      not checked: whether the CUDA compiler takes the text for {cuda.arch}: {cuda.missing}")
+        console.print(f"      not checked: whether the CUDA compiler accepts the text for {cuda.arch}: {cuda.missing}")
         return
     console.print(
         f"      {cuda.compiler} compiles it for {cuda.arch}: {cuda.registers} registers a thread, {cuda.shared_bytes} "
@@ -174,7 +175,7 @@ def _show_cuda(console: Console, cuda: CudaCheck) -> None:
 
 
 def show_unconfined(console: Console, unconfined: Sequence[str]) -> None:
-    """What was not kept from a text that may be a stranger's; nothing where all was."""
+    """Print the guards that this system lacks; the text may be a stranger's."""
     if unconfined:
         console.print(f"      not confined: {'; '.join(unconfined)}", soft_wrap=True)
 
@@ -190,13 +191,13 @@ def _show_failure(console: Console, kernel: KernelFile, verdict: Verdict, again:
     if verdict.situation is not None:
         made.add_row("smallest case", str(verdict.situation))
         if verdict.depends:
-            made.add_row("", "it passes alone, and fails only after earlier launches")
+            made.add_row("", "it passes alone; it fails only after earlier launches")
     if verdict.mismatch is not None:
         wrong = verdict.mismatch
         made.add_row("first wrong", f"{wrong.place} of {plural(wrong.count, 'wrong element')}")
         made.add_row("computed", f"{wrong.got:.9g}, expected {wrong.expected:.9g}")
         made.add_row("error", f"{wrong.error:.3g}, its bound {wrong.bound:.3g}")
-        besides = verdict.failure.reason.removeprefix(str(wrong)).removeprefix("; ")  # the launch whose end it is
+        besides = verdict.failure.reason.removeprefix(str(wrong)).removeprefix("; ")  # for a tail: the large launch
         if besides:
             made.add_row("", besides)
     else:
@@ -206,7 +207,7 @@ def _show_failure(console: Console, kernel: KernelFile, verdict: Verdict, again:
 
 
 def _show_sanitizer(console: Console, result: SanitizerResult) -> None:
-    """A line a tool, and one for each of its first findings."""
+    """Print one line per tool, and one for each of its first findings."""
     part = ", their first blocks" if result.sampled else ""
     end = ", then the time was up" if result.stopped else ""
     watched = f"{plural(result.situations, 'situation')}{part}{end}, compute-sanitizer {result.version}"

@@ -23,7 +23,7 @@ native/, in the order in which a kernel goes through it:
     matrices, matrix_*, tile_*, products mma, wmma and ldmatrix, to the bit
     mbarriers, tma, warpgroups, hopper   what sm_90 does beside its threads
     watch, *_watch, shared_proxies       data races, and memory that nobody has written, by clocks, plane and cell_scans
-    ring, ring_numbers                   floating-point numbers as integers, for gemmgen.verification.ring
+    ring, ring_numbers                   ring mode: floating-point numbers are integers
     coverage                             outcomes of conditions, and the operands closest to one that lacks
 """
 

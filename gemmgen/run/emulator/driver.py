@@ -23,7 +23,7 @@ from gemmgen.support.lifeline import Lifelines
 
 
 class EmulatorExecutor:
-    """Runs kernels on the CPU: the PTX that NVRTC makes of them. A context manager: leaving it ends their processes.
+    """Runs kernels on the CPU, by their PTX. A context manager: leaving it ends all processes.
 
     Each block's threads run on one core, one at a time, each until it has to wait; blocks spread over the
     cores. The seed selects what a GPU is free to do:
@@ -36,12 +36,12 @@ class EmulatorExecutor:
         seed % 8    blocks of a large launch are watched for races (0) or none (others)
         seed % 3    a persistent kernel's blocks each do one more tile than that, where all of them run
 
-    GPUs start blocks in their natural order, though CUDA does not promise it. A kernel that hangs in any other, as a
-    serial split-K does whose blocks wait for those before, gets that one from there on: see `LoadedKernel.assumed`.
-    It has to hang twice, and to end in between.
+    GPUs start blocks in their natural order, although CUDA does not promise it. A serial split-K, whose blocks wait for
+    earlier ones, hangs in any other order. If a kernel hangs in another order, ends in the natural one and hangs again,
+    its blocks run in natural order from then on: see `LoadedKernel.assumed`.
 
-    A launch hangs that takes `timeout` seconds of processor time more than its size explains.
-    Raises CandidateFailed (unavailable) where the machine has no C++ compiler, no NVRTC, or no room to build the
+    A launch counts as hanging if it takes `timeout` seconds of processor time more than its size explains.
+    Raises CandidateFailed (unavailable) if the machine has no C++ compiler, no NVRTC, or no disk space to build the
     interpreter.
     """
 
@@ -60,18 +60,18 @@ class EmulatorExecutor:
 
     @property
     def environment(self) -> str:
-        """A key for what results depend on beside the kernel: NVRTC, its flags, and the interpreter."""
+        """A key of what results depend on besides the kernel: NVRTC, its flags and the interpreter."""
         return content_key(self.description, *self.flags, program_key(self._compiler))
 
     @property
     def unconfined(self) -> tuple[str, ...]:
-        """The guards that this system lacks, in words: what a kernel's program could then read or call."""
+        """The guards that this system lacks, and what a kernel's program could therefore read or call."""
         return missing_guards(interpreter(self._compiler, self.store))
 
     def prepare(self) -> None:
-        """Begin to compile the interpreter, which takes a while the first time on a machine.
+        """Start to compile the interpreter, without waiting: the first time on a machine this takes a while.
 
-        It does not wait. What fails fails again in `load`.
+        Errors are reported by `load`.
         """
 
         def compile_interpreter() -> None:
@@ -80,21 +80,21 @@ class EmulatorExecutor:
 
         Thread(target=compile_interpreter, daemon=True).start()
 
-    def take(self, given: GivenPtx) -> None:
-        """From now on load what a user's compiler has made of a kernel, and nothing that NVRTC would."""
+    def use_ptx(self, given: GivenPtx) -> None:
+        """From now on load `given` instead of NVRTC's PTX."""
         self._given, self.description = given, given.compiler
 
     def load(self, source: KernelSource) -> EmulatedKernel:
-        """Compile, or fetch from the store, and load the PTX; or what was given.
+        """Compile the PTX, take it from the store or from `use_ptx`, and load it.
 
-        Raises CandidateFailed: compile, or unjudged, where the interpreter lacks what the kernel uses, or what was
-        given is of another text.
+        Raises CandidateFailed: compile; or unjudged, if the interpreter lacks what the kernel uses, or if the given PTX
+        belongs to another kernel.
         """
         if self._given is None:
             arch, ptx = parse_arch(source.arch), self._ptx.ptx(source, self.store)
         else:
             if self._given.digest != source.digest:
-                raise failed("unjudged", f"{self._given.file} is of another text")
+                raise failed("unjudged", f"{self._given.file} is the PTX of another kernel")
             arch, ptx = parse_arch(self._given.arch), self._given.text
         program = Program(source.name, ptx, instruction_table(arch), arch)
         executable = interpreter(self._compiler, self.store)
@@ -108,7 +108,7 @@ class EmulatorExecutor:
         return kernel
 
     def close(self) -> None:
-        """End its kernels' processes, and compilers that threads still wait for."""
+        """End the processes of all kernels, and compilers that threads still wait for."""
         self._compiler.running.close()
         self._compiler = replace(self._compiler, running=Lifelines())
         self._ptx.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 
-EMULATOR = "emulator"  # the source of its failures
+EMULATOR = "emulator"  # source of a Failure
 
 
 def failed(kind: FailureKind, reason: str, source: str = EMULATOR) -> CandidateFailed:

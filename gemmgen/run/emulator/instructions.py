@@ -1,13 +1,13 @@
-"""The matrix instructions of an architecture as text: what the interpreter reads when it starts.
+"""The table of an architecture's matrix instructions, which the interpreter reads when it starts.
 
-One line per instruction, its words apart by single spaces:
+One line per instruction, with words separated by single spaces:
 
     opcode m n k a b accumulator products fraction kept
 
-A line RING before them has floating-point numbers be integers: see ring_numbers.hpp.
+The last three are those of `gemmgen.problem.mma.Sums`, 0 if sums are exact. A wmma has the line of the mma.sync that
+computes half of its columns in the same way. An opcode that has no line is not emulated.
 
-The last three are those of `gemmgen.problem.mma.Sums`, 0 where sums are exact. A wmma has the line of the mma.sync that
-computes half of its columns alike. An opcode that has no line is not emulated.
+A first line RING selects ring mode, in which floating-point numbers are integers: see native/ring_numbers.hpp.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RING = "ring"
 
 
 def instruction_table(arch: Arch) -> str:
-    """The lines of all that is native on `arch`."""
+    """The lines of all instructions that `arch` has."""
     return "".join(f"{opcode} {_numbers(one, arch)}\n" for opcode, one in instructions(arch).items())
 
 
@@ -34,7 +34,7 @@ def instructions(arch: Arch) -> dict[str, Mma | Wgmma]:
 
 
 def why_lacking(ptx: str, arch: Arch) -> str | None:
-    """Which matrix instruction of `ptx` it is that `arch` has not, and why; None where there is none that is known."""
+    """Which matrix instruction of `ptx` is missing on `arch`, and why; None if none of the known ones is."""
     for opcode, one in _all():
         why = one.why_not(arch)
         if why is not None and re.search(rf"{re.escape(opcode)}(?![.\w])", ptx):

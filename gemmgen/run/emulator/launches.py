@@ -28,30 +28,31 @@ from gemmgen.support.errors import CandidateFailed, InvalidInput, require
 from gemmgen.support.threads import cores
 
 MAX_ARGUMENT_BYTES = 4096  # CUDA's own limit before 12.1
-STILL_RUNS = " still runs"  # behind block and thread in what launch.hpp says of one that hangs
-WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases
-WHOLE_THREADS = 2**21  # and of those with more threads: a row of 16 x 16 threads for 2^16 columns stays below
-WATCHED_FLOPS = 2e6  # a launch is watched for races as far as this goes,
-WATCHED_WORK = 2e8  # this, with what its tiles compute beyond the edges of C,
-WATCHED_THREADS = 2**16  # and this, where K is small: a second at most
-WATCHED_COPY = 2**26  # bytes: what is remembered of the accesses to them takes 36 times as much
-MOST_TILES = 3  # of a persistent kernel's block
-WATCHED_SEEDS = 8  # of so many seeds, one watches blocks of a larger launch
+STILL_RUNS = " still runs"  # follows block and thread in launch.hpp's message about a hang
+WHOLE_FLOPS = 5e8  # a fraction of a second; verification samples the tiles of larger cases,
+WHOLE_THREADS = 2**21  # and of cases with more threads; 2^16 columns of one row of 16 x 16 blocks stay below
+WATCHED_FLOPS = 2e6  # limits of what is watched for races, a second at most: FLOPs in C,
+WATCHED_WORK = 2e8  # FLOPs of whole tiles,
+WATCHED_THREADS = 2**16  # and threads
+WATCHED_COPY = 2**26  # limit of a watched copy, in bytes: the record of its accesses is 36 times as large
+MOST_TILES = 3  # tiles per block of a persistent kernel, if the whole grid runs
+WATCHED_SEEDS = 8  # one seed in 8 watches some blocks of a larger launch
 
-VARIABLE = re.compile(r"^(?:\.\w+ )*\.global\b", re.MULTILINE)  # of PTX: memory that outlasts a launch
+VARIABLE = re.compile(r"^(?:\.\w+ )*\.global\b", re.MULTILINE)  # a PTX variable that outlives a launch
 
-HANG_SECONDS = 4.0  # of processor time: most launches take a tenth of it
-THREAD_SECONDS = 2e-5  # that a launch may take beside for each of its threads,
-FLOP_SECONDS = 4e-9  # for each FLOP of its tiles, with those beyond the edges of C,
-COPY_SECONDS = 1e-7  # and for each byte that is prepared,
-SUM_SECONDS = 1e-5  # line that is summed,
-STRIDE_SECONDS = 5e-7  # and thread that comes to a tile of these, whether it has work there or not,
-WATCHED_FLOP_SECONDS = 3e-8  # and where it is watched: on a slow machine it takes a quarter of these
+# The time limit of a launch, in processor seconds: HANG_SECONDS plus these. A slow machine takes a quarter of them.
+HANG_SECONDS = 4.0  # most launches take a tenth of it
+THREAD_SECONDS = 2e-5  # per thread
+FLOP_SECONDS = 4e-9  # per FLOP of whole tiles
+WATCHED_FLOP_SECONDS = 3e-8  # the same in a watched launch
+COPY_SECONDS = 1e-7  # per byte that is copied before the launch
+SUM_SECONDS = 1e-5  # per row or column that is summed before the launch
+STRIDE_SECONDS = 5e-7  # per thread and tile of these launches, idle or not
 
 
 @dataclass(frozen=True)
 class _Run:
-    """The launch that was asked for (case, seed and blocks), and its outputs."""
+    """A launch as it was requested (case, apart, seed and blocks), and its outputs."""
 
     asked: tuple[Case, Case | None, int, tuple[int, ...] | None]
     operands: Operands
@@ -61,7 +62,7 @@ class _Run:
 class EmulatedKernel:
     """A kernel's PTX and the process that interprets it. See `EmulatorExecutor` for what a seed selects.
 
-    What a `quiet` one prints goes nowhere.
+    quiet  the kernel's own output is discarded
     """
 
     runs_parts = runs_apart = True
@@ -76,7 +77,7 @@ class EmulatedKernel:
         self._server = Server(program, executable, self._arena.file, self._counters.file)
         self._has_variables = VARIABLE.search(program.ptx) is not None
         self._last: _Run | None = None
-        self._waits: str | None = None  # what waits for blocks of lower numbers
+        self._waits: str | None = None  # the block and thread that wait for blocks of lower numbers, if any do
         self.closed = False
 
     def start(self) -> None:
@@ -107,15 +108,15 @@ class EmulatedKernel:
         output: str = "C",
         apart: Case | None = None,
     ) -> Floats:
-        """One launch, or its `blocks` only; returns C's storage afterwards, or `output`'s, its padding as it was.
+        """Run one launch, or only its `blocks`. Returns the storage of `output` afterwards, with unchanged padding.
 
-        With `apart` the kernel sees lines, or matrices, as far from each other as that case has them. Those of `case`
-        whose distance differs have whole pages, and the rest of what the kernel sees has no memory. None is watched.
+        With `apart` the kernel sees rows, or matrices, as far from each other as in that case. Those of `case` whose
+        distance differs have whole pages; the rest of what the kernel sees has no memory. No block is watched.
 
-        Who asks for another output of the launch before, by the same arguments, gets that of the same run.
+        A request for another output with the same arguments as the last launch does not run it again.
 
-        A small launch is watched for races as a whole. A larger one is not, but by some seeds a few of its
-        blocks run twice: watched, and then with all others. Without `watch` none is watched.
+        All blocks of a small launch are watched for races. In a larger one, for some seeds, a few blocks run twice:
+        watched, and then with all others. Without `watch` no block is watched.
 
         Raises CandidateFailed: launch, crash or race (with block, thread, place and line of the .cu), or timeout.
         """
@@ -133,11 +134,11 @@ class EmulatedKernel:
         """See LoadedKernel: likewise."""
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
-        """How many blocks of such a run are watched."""
+        """The number of blocks that such a run watches."""
         return len(self._blocks(case, seed, blocks)[1])
 
     def coverage(self) -> Coverage | None:
-        """The lines and conditions that its launches have run; None where nothing is counted."""
+        """The lines and conditions that all launches so far have run; None if nothing is counted."""
         return self._counters.coverage()
 
     def assumed(self) -> tuple[str, ...]:
@@ -172,7 +173,7 @@ class EmulatedKernel:
             waits, _, _ = error.failure.reason.partition(STILL_RUNS)
         results = run(waits)
         try:
-            return run(None)  # once more: a busy machine may have been slow
+            return run(None)  # again: the machine may have been busy
         except CandidateFailed as error:
             if error.failure.kind != "timeout":
                 raise
@@ -193,20 +194,20 @@ class EmulatedKernel:
         whole = len(watched) == len(order)
         if watch and apart is None and len(watched) and not whole:
             self._launch(case, operands, watched, grid, seed, watch=True, quiet=True)
-            self._forget()
+            self._reset_variables()
         watches = watch and apart is None and whole
         results = self._launch(case, operands, order, grid, seed, watch=watches, quiet=self._quiet, apart=apart)
         if len(order) < grid:
-            self._forget()
+            self._reset_variables()
         return results
 
-    def _forget(self) -> None:
-        """Some blocks of a grid have run: no later launch finds what they left in variables of the kernel's own."""
+    def _reset_variables(self) -> None:
+        """After a run of some blocks: let the next launch find the kernel's global variables as they were loaded."""
         if self._has_variables:
             self._server.end()
 
     def _blocks(self, case: Case, seed: int, blocks: Sequence[int] | None) -> tuple[Blocks, Blocks, int]:
-        """(the blocks of a run in their order, those of them that are watched, how many the grid has)."""
+        """(the blocks of a run in order, those that are watched, the number of blocks in the grid)."""
         launch = self.source.launch
         clusters = launch.blocks(case) // launch.cluster
         if launch.persistent and blocks is None:
@@ -242,7 +243,7 @@ class EmulatedKernel:
         self._arena.fill(layout, case, operands, blocks)
         self._prepare(layout, case, before, seed, watch, quiet, apart)
         self._arena.list_blocks(layout, blocks)
-        tiles = len(blocks) * -(-launch.blocks(case) // max(grid, 1))  # of one block each
+        tiles = len(blocks) * -(-launch.blocks(case) // max(grid, 1))  # one block per tile
         timeout = self._timeout + long_work(launch, case, tiles, watch)
         self._send(
             self.source,
@@ -253,7 +254,7 @@ class EmulatedKernel:
             grid=grid,
             block_count=len(blocks),
             seed=seed,
-            # Blocks that share C are watched by one worker, which also finds the same race first each time.
+            # One worker watches all blocks that share C, and so finds the same race first each time.
             workers=1 if watch else cores(),
             timeout=timeout,
             quiet=quiet,
@@ -262,7 +263,7 @@ class EmulatedKernel:
         return self._results(layout, case, operands, blocks)
 
     def _results(self, layout: ArenaLayout, case: Case, operands: Operands, blocks: Blocks) -> dict[str, Floats]:
-        """All that the launch wrote. Raises CandidateFailed: crash, where that is more than it may."""
+        """The outputs of the launch. Raises CandidateFailed: crash, if it wrote outside them."""
         results = {name: self._arena.result(layout, case, name, operands.by_name[name]) for name in case.written}
         for name in results:
             outside = self._arena.write_outside(layout, case, name)
@@ -281,10 +282,10 @@ class EmulatedKernel:
     def _blocks_before(
         self, step: KernelSource, prepare: Step, case: Case, seed: int, apart: Case | None
     ) -> tuple[Blocks, int]:
-        """(the blocks of a launch before the kernel's own, how many its grid has).
+        """(the blocks of a launch before the kernel's own, the number of blocks in its grid).
 
-        They are few: any number computes the same. Of the end of a larger launch they are those of its last tiles,
-        where each tile has a block.
+        Any number of blocks computes the same, so there are few. If only the end of a larger launch runs, the grid has
+        one block per tile, and the blocks of the last tiles run.
         """
         if apart is not None and prepare.bytes(apart) != prepare.bytes(case):
             end = prepare.blocks_of_end(case, apart)
@@ -302,7 +303,7 @@ class EmulatedKernel:
         quiet: bool,
         apart: Case | None,
     ) -> None:
-        """The launches before the kernel's own, by the blocks of each."""
+        """Run the launches before the kernel's own; `before` has the blocks of each."""
         timeout = self._timeout + long_preparation(self.source, case)
         for (step, prepare), (blocks, grid) in zip(self._steps, before, strict=True):
             if grid == 0:  # with K = 0 there is nothing to copy
@@ -324,7 +325,7 @@ class EmulatedKernel:
             )
 
     def _send(self, step: KernelSource, layout: ArenaLayout, case: Case, **how: Any) -> None:
-        """Run one launch of `step` to its end; `how` are the other fields of a Request. Raises CandidateFailed."""
+        """Run one launch of `step` to its end; `how` has the other fields of its Request. Raises CandidateFailed."""
         launch = step.launch
         request = Request(
             layout,
@@ -340,7 +341,7 @@ class EmulatedKernel:
 
 
 def _arguments(source: KernelSource, case: Case, layout: ArenaLayout) -> tuple[Argument, ...]:
-    """What a launch of `case` passes; a pointer is the number of its operand."""
+    """The arguments of a launch of `case`; a pointer is the number of its operand."""
     numbers = {placed.name: number for number, placed in enumerate(layout.placements)}
     try:
         arguments = arguments_of(source, case, numbers, TiledTensor.pack)
@@ -353,12 +354,12 @@ def _arguments(source: KernelSource, case: Case, layout: ArenaLayout) -> tuple[A
 
 
 def _tile_work(launch: Launch, case: Case) -> float:
-    """FLOPs of a tile, with those beyond the edges of C."""
+    """FLOPs of a whole tile, those beyond the edges of C included."""
     return max(case.flops / launch.tiles(case), 2.0 * launch.partial_elements * case.k)
 
 
 def long_work(launch: Launch, case: Case, blocks: int, watched: bool) -> float:
-    """Seconds of processor time, in tenths, that a launch of so many `blocks` may take because of its size."""
+    """The part of the time limit that depends on a launch's size, in processor seconds, rounded to tenths."""
     pieces = case.problem.types.compute.pieces
     products = 1 if pieces is None else len(pieces.pairs)
     flops = products * _tile_work(launch, case) * launch.tiles(case) * blocks / launch.blocks(case)
@@ -367,7 +368,7 @@ def long_work(launch: Launch, case: Case, blocks: int, watched: bool) -> float:
 
 
 def long_preparation(source: KernelSource, case: Case) -> float:
-    """The same of what `source` launches before: of each launch as much as of all."""
+    """As `long_work`, for the launches before the kernel's own: each may take as long as all together."""
     *steps, kernel = source.program
     seconds = COPY_SECONDS * sum(length for _, length in kernel.launch.workspace(case).prepared)
     seconds += SUM_SECONDS * sum(one.elements(case) for one in kernel.launch.sums)
@@ -380,7 +381,7 @@ def _block_order(grid: int, seed: int) -> Blocks:
 
 
 def _clusters_of(blocks: Sequence[int], size: int) -> Blocks:
-    """The clusters that `blocks` are, which run at once: in the order of their first ones."""
+    """The clusters that `blocks` make up, in the order of their first blocks. Raises InvalidInput for part of one."""
     clusters = np.fromiter(dict.fromkeys(block // size for block in blocks), np.int64)
     require(len(clusters) * size == len(blocks), f"blocks {list(blocks)} are no whole clusters of {size}")
     return clusters
@@ -391,9 +392,9 @@ def _blocks_of_clusters(clusters: Blocks, size: int) -> Blocks:
 
 
 def _watched_blocks(launch: Launch, case: Case, order: Blocks, affordable: int, seed: int) -> Blocks:
-    """All blocks of as many tiles as are affordable, those of some of more tiles for every eighth seed, else none.
+    """The blocks to watch: all if there are `affordable` tiles; else those of some, for one seed in WATCHED_SEEDS.
 
-    The last tile is among the latter, or the first, or neither, by turns: they are where grids end.
+    Some tiles include the last one, the first one or neither, in turn, because the ends of grids are special.
     """
     tiles = launch.tiles_of(case, order)
     if affordable >= len(tiles):

@@ -1,4 +1,4 @@
-"""The interpreter's own program: C++ that is compiled once for a machine, and for no kernel."""
+"""Builds the interpreter: C++ that is compiled once per machine and depends on no kernel."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from gemmgen.support.threads import in_threads
 
 NATIVE = Path(__file__).parent / "native"
 KIND = "emulator"  # of the store's entries
-COMMON = "common.hpp"  # what most sources include: compiled before they are, which saves a sixth of the time
-# A product and a sum stay two roundings where PTX has two. Signals tell no exception of floating point.
+COMMON = "common.hpp"  # precompiled headers that most sources include, which saves a sixth of the time
+# A product and a sum are rounded separately where PTX does so. Floating-point exceptions are not observed.
 FLAGS = (
     *("-std=c++20", "-O3", "-march=native", "-fno-pie", "-pthread", "-g0"),
     *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing"),
 )
 LINK = ("-no-pie", "-pthread", "-Wl,--as-needed")
-# Half the time to link, and a process starts sooner. Some systems lack these libraries.
+# Optional, because some systems lack these libraries. They halve the link time, and a process starts faster.
 STATIC = ("-static-libstdc++", "-static-libgcc")
 MIB = 2**20
-BUILD_ROOM, STORE_ROOM = 256 * MIB, 16 * MIB  # to build the interpreter, most of it for headers, and to keep it
+BUILD_ROOM, STORE_ROOM = 256 * MIB, 16 * MIB  # free space to build the interpreter, mostly for headers, and to store it
 
 
 def interpreter(compiler: HostCompiler, store: Store, folder: Path = NATIVE) -> bytes:
-    """The program made of the sources in `folder`, from `store` where it has it.
+    """The program built from the sources in `folder`, or taken from `store`.
 
-    Processes that ask together make it once. Raises CandidateFailed: unavailable, where the compiler refuses it.
+    Only one of several processes builds it. Raises CandidateFailed: unavailable, if the compiler fails.
     """
     return store.made(KIND, program_key(compiler, folder), lambda: _build(compiler, folder))
 
 
 def require_room(compiler: HostCompiler, store: Store) -> None:
-    """Raise CandidateFailed, unavailable, where `store` lacks the interpreter and a disk is too full to build it."""
+    """Raise CandidateFailed, unavailable, if `store` lacks the interpreter and a disk is too full to build it."""
     if store.get(KIND, program_key(compiler)) is not None:
         return
     disks = (Path(tempfile.gettempdir()), BUILD_ROOM, "TMPDIR"), (store.root, STORE_ROOM, "XDG_CACHE_HOME")
@@ -46,12 +46,12 @@ def require_room(compiler: HostCompiler, store: Store) -> None:
         existing = next(one for one in (folder, *folder.parents) if one.exists())
         free = shutil.disk_usage(existing).free
         if free < room:
-            said = f"{folder} has {free / MIB:.1f} MiB free, and to build the emulator takes {room // MIB} MiB there"
-            raise failed("unavailable", f"{said}: free some, or name another folder in ${variable}")
+            said = f"{folder} has {free / MIB:.1f} MiB free, and building the emulator needs {room // MIB} MiB there"
+            raise failed("unavailable", f"{said}: free some space, or set {variable} to another folder")
 
 
 def program_key(compiler: HostCompiler, folder: Path = NATIVE) -> str:
-    """A key for all that the program depends on: sources, compiler, flags and machine."""
+    """A key of everything that the program depends on: sources, compiler, flags and machine."""
     files = (*_sources(folder, "*.hpp"), *_sources(folder, "*.cpp"))
     texts = (part for path in files for part in (path.name, path.read_text()))
     return content_key(*texts, *FLAGS, *LINK, *STATIC, "--", *compiler.identity)
@@ -76,7 +76,7 @@ def _build(compiler: HostCompiler, folder: Path) -> bytes:
 
 
 def _precompiled(compiler: HostCompiler, common: Path, made: Path) -> tuple[str, ...]:
-    """Flags by which sources take what is made of `common` here; none where it does not exist."""
+    """Precompile the header `common` and return the flags that include it; none if it does not exist."""
     if not common.exists():
         return ()
     _compile(compiler, made, common, f"{COMMON}.gch", "-x", "c++-header")

@@ -1,7 +1,4 @@
-"""A kernel's text -> the PTX that NVRTC makes of it, in processes whose time and memory are bounded.
-
-Or the PTX that a user's own compiler has made of it, from a file.
-"""
+"""The PTX that the emulator executes: NVRTC's, made in confined processes, or a file by the user's own compiler."""
 
 from __future__ import annotations
 
@@ -26,12 +23,12 @@ KERNEL = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)?\.entry\s+([\w$]+)", re.MUL
 
 @dataclass(frozen=True)
 class GivenPtx:
-    """What a user's compiler has made of a kernel's text.
+    """The PTX that the user's own compiler made of a kernel's text.
 
     text      the PTX in `file`
-    digest    of the kernel's own text
-    compiler  "nvcc 13.0, V13.0.88"; "an unknown compiler" where the PTX does not say
-    arch      that it was made for: "sm_90a"
+    digest    digest of the kernel's text
+    compiler  "nvcc 13.0, V13.0.88"; "an unknown compiler" if the PTX does not name it
+    arch      the PTX's target: "sm_90a"
     """
 
     file: Path
@@ -42,25 +39,25 @@ class GivenPtx:
 
 
 def read_ptx(file: Path, source: KernelSource) -> GivenPtx:
-    """The PTX in `file`, which has the kernels of `source`, for its architecture. Raises InvalidInput."""
+    """The PTX in `file`. Raises InvalidInput unless it has the kernels of `source`, for its architecture."""
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{file} cannot be read as PTX: {error}") from error
     target, there, release = TARGET.search(text), KERNEL.findall(text), RELEASE.search(text)
-    require(target is not None, f"{file} has no line .target: it is no PTX")
+    require(target is not None, f"{file} is not PTX: it has no .target")
     assert target is not None
     wanted, made = arch_for(source, source.arch), target[1]
     same = wanted.rstrip("af") == made.rstrip("af") and (not wanted.endswith("a") or made.endswith("a"))
-    require(same, f"{file} is for {made}, and the kernel for {wanted}")
+    require(same, f"{file} is for {made}, but the kernel is for {wanted}")
     for step in source.program:
-        require(step.name in there, f"{file} has no kernel {step.name}, but {', '.join(there) or 'none'}")
+        require(step.name in there, f"{file} has no kernel {step.name}; it has {', '.join(there) or 'none'}")
     compiler = "an unknown compiler" if release is None else f"nvcc {release[1]}, {release[2]}"
     return GivenPtx(file, text, source.digest, compiler, made)
 
 
 class PtxCompilers:
-    """Processes that make PTX, one for each thread that asks at a time. They stay for the next text."""
+    """A pool of NVRTC processes, one for each thread that compiles. Idle processes wait for the next text."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -68,10 +65,10 @@ class PtxCompilers:
         self._working: set[Child] = set()
 
     def ptx(self, source: KernelSource, store: Store) -> str:
-        """The PTX of `source` for what it was rendered for, from the store where it is known.
+        """The PTX of `source` for its own architecture, from the store if it is there.
 
-        Raises CandidateFailed: compile (with NVRTC's first error), unavailable (no NVRTC), or unjudged where the text
-        needs more time or memory than a stranger's may.
+        Raises CandidateFailed: compile (with NVRTC's first error), unavailable (no NVRTC), or unjudged (the compilation
+        exceeds its time or memory).
         """
         arch = arch_for(source, source.arch)
         key = content_key(source.text, compiler_version(), *flags_for_ptx(arch))
@@ -83,7 +80,7 @@ class PtxCompilers:
         return made
 
     def close(self) -> None:
-        """End all of them; a thread that waits for one meets a failure."""
+        """End all processes. A thread that waits for one gets a failure."""
         with self._lock:
             for child in self._working:
                 child.kill()

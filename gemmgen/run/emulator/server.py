@@ -1,4 +1,4 @@
-"""The interpreter as a process that holds one program and answers launches, and may die doing so."""
+"""The interpreter as a process: it loads one program and runs launches, which may kill it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from gemmgen.run.emulator.instructions import why_lacking
 from gemmgen.support.errors import MEMORY, CandidateFailed, FailureKind
 from gemmgen.support.lifeline import Handle, Lifeline
 
-PATIENCE = 6  # times the limit of processor time that a launch may take, on a busy machine
+PATIENCE = 6  # wall time of a launch on a busy machine, as a multiple of its limit of processor time
 GRACE = 2.0  # seconds that a process has to report its own time-out
-ROOM = "room"  # the machine has no memory, or no addresses, for what was asked
+ROOM = "room"  # kind of failure: the machine lacks memory or addresses for the launch
 KINDS: dict[str, FailureKind] = {  # all others are a crash
     "launch": "launch",
     "timeout": "timeout",
@@ -44,8 +44,8 @@ class Program:
 
     name   of the .cu, for messages
     ptx    what NVRTC made of its text
-    table  how its architecture's tensor-core instructions compute: a line each
-    arch   which says why it lacks others; None where nobody asks
+    table  the architecture's tensor-core instructions: see instructions.py
+    arch   used to explain why an instruction is missing; None: no explanation
     """
 
     name: str
@@ -67,7 +67,7 @@ class Request:
     cluster     blocks of a cluster, which are beside each other in the list
     workers     threads that may share the blocks
     timeout     seconds of processor time, of all threads together
-    quiet       what the kernel prints goes nowhere
+    quiet       the kernel's own output is discarded
     dependent   it may start before the kernel ahead of it has ended
     watch       whether races are judged
     placements  what it may have a pointer to, by number
@@ -172,7 +172,7 @@ class Server:
             sys.stderr.flush()
 
     def end(self) -> None:
-        """End the process: the next launch begins with variables as the program has them."""
+        """End the process: the next launch starts a new one, whose global variables have their initial values."""
         self._kill()
 
     def close(self) -> None:

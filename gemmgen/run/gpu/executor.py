@@ -84,7 +84,7 @@ class GpuKernel:
         return self._executor.run(self, case, operands, seed, output)
 
     def in_ring(self) -> None:
-        """See LoadedKernel: machine code computes with floats."""
+        """None: machine code has no ring mode. See LoadedKernel."""
 
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
         return self._executor.multiply(case, operands, seed=seed, sizes=sizes)

@@ -1,4 +1,4 @@
-"""Bugs of one product among very many: a narrow C hides it, and integers in the place of floats show it."""
+"""Bugs in one product of a very long sum: a narrow C hides them, ring mode shows them."""
 
 from __future__ import annotations
 
