@@ -1,4 +1,4 @@
-// cvt. A register may be wider than the type: its lower bits are the operand, and a result is extended.
+// cvt. If a register is wider than the type, its lower bits are the operand, and a result is extended.
 #include <string_view>
 #include <type_traits>
 
@@ -12,7 +12,7 @@ namespace {
 
 namespace n = numbers;
 
-// Registers have 16 bits at least.
+// The type in a register, which has at least 16 bits.
 template <typename T>
 using Held = std::conditional_t<sizeof(T) == 1, std::conditional_t<std::is_signed_v<T>, int16_t, uint16_t>, T>;
 
@@ -48,7 +48,7 @@ Handler one_of(unsigned how, Use use) {
   return found;
 }
 
-// Each handler costs compile time: what few kernels use takes two of them, through f32 or a wider integer.
+// Each handler costs compile time, so rare conversions take two steps, through f32 or a wider integer.
 
 // Between integers, without .sat.
 Handler resizing(Type result, Type source) {
@@ -58,7 +58,7 @@ Handler resizing(Type result, Type source) {
   });
 }
 
-// From 64 bits to what of them an integer has.
+// From a 64-bit integer to a narrower one, with .sat.
 Handler clamping(Type result, bool with_sign) {
   return with_any_integer(result, [&]<typename To>(Tag<To>) {
     return with_sign ? conversion<To, int64_t, n::SAT>() : conversion<To, uint64_t, n::SAT>();
@@ -67,7 +67,7 @@ Handler clamping(Type result, bool with_sign) {
 
 constexpr unsigned RNI = n::INTEGRAL | n::RN, RZI = n::INTEGRAL | n::RZ, RMI = n::INTEGRAL | n::RM, RPI = n::INTEGRAL | n::RP;
 
-// From f32 or f64: always saturated.
+// From f32 or f64. The ISA always saturates these.
 template <typename From>
 Handler to_integer(Type result, unsigned how) {
   return with_any_integer(result, [&]<typename To>(Tag<To>) {
@@ -77,7 +77,7 @@ Handler to_integer(Type result, unsigned how) {
   });
 }
 
-// From f32, f64 or an integer of 32 or 64 bits.
+// From f32, f64, or an integer of 32 or 64 bits.
 template <typename To, typename From>
 Handler to_float(unsigned how) {
   const auto made = [](auto of) { return conversion<To, From, decltype(of)::value>(); };
@@ -113,7 +113,7 @@ Handler converting(Type result, Type source, unsigned how) {
   }
 }
 
-// The lower bits of a register in one of `to_bits`, or a value extended to as many.
+// Copies a register to a narrower one (its lower bits), or to a wider one (extended).
 void resize(Decoder& to, Unit d, unsigned d_bits, Unit a, unsigned a_bits, bool with_sign) {
   Handler handler = nullptr;
   with_bits(a_bits, [&]<typename A>(Tag<A>) {
@@ -175,7 +175,7 @@ void convert(Decoder& to, const Statement& from) {
   if (made != d) resize(to, d, d_bits, made, d_held, is_signed(result));
 }
 
-// Two f32 to a pair, and pairs to pairs.
+// Conversions of two f32 to a pair, and of pairs to pairs.
 template <typename D, D OF(float, float)>
 const Instruction* join(Warp& warp, const Instruction* i) {
   const float *const a = warp.reg<float>(i->a), *const b = warp.reg<float>(i->b);

@@ -1,4 +1,4 @@
-// The headers that most sources include, to be compiled once for all of them. Each source still names its own.
+// Precompiled: the headers that most sources include. Each source still includes what it needs.
 #pragma once
 
 #include "decoder.hpp"

@@ -278,7 +278,7 @@ Unit Decoder::source(const Operand& operand, Type type) {
   return constant(value, type == Type::pred ? 1 : bits(operand, type));
 }
 
-// A whole number, as ring mode has it.
+// A constant in ring mode: a whole number that float holds exactly.
 Unit Decoder::ring_constant(const Operand& operand, unsigned bits) {
   constexpr double MOST = 1 << 24;
   const double value = operand.literal == Type::f32   ? double(std::bit_cast<float>(uint32_t(operand.bits)))

@@ -29,7 +29,7 @@ void add_matrices(Decoders&);
 void add_copies(Decoders&);
 void add_hopper(Decoders&);
 void add_calls(Decoders&);
-void add_ring(Decoders&);  // in the place of others
+void add_ring(Decoders&);  // replaces decoders of floating-point instructions
 const Decoders& decoders_of_floats();
 
 // Of a type that is no floating-point number.

@@ -10,7 +10,7 @@
 
 namespace gemmgen {
 
-// kind    "launch", "crash", "race", "timeout", "unjudged", or "room": the machine has no memory or addresses for it
+// kind    "launch", "crash", "race", "timeout", "unjudged", or "room": the machine lacks memory or addresses
 // reason  one sentence for a person
 struct Failure : std::exception {
   std::string kind;

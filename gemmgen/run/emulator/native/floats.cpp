@@ -58,7 +58,7 @@ constexpr Handler handler() {
   else return nullptr;
 }
 
-// Calls `use` with the integral_constant of `how`, which has a rounding and, of f32, .ftz.
+// Calls `use` with the integral_constant of `how`: a rounding and, for f32, .ftz.
 template <unsigned HOW, typename Use>
 Handler with_how(unsigned how, Use use) {
   if constexpr (HOW > (n::RP | n::FTZ)) return nullptr;
@@ -96,7 +96,7 @@ Handler of_floats(Type type, Choose choose) {
   }
 }
 
-// What .sat asks for, of a result: an instruction of its own, as each handler costs compile time.
+// .sat, as a separate instruction on the result, because each handler costs compile time.
 void saturate(Decoder& to, const Statement& from) {
   Instruction& i = to.emit(of_floats(from.type(), []<typename T>(Tag<T>) { return handler<Saturate, T>(); }));
   i.d = i.a = to.destination(0);

@@ -46,7 +46,7 @@ struct MatrixInstruction {
   unsigned products = 0;
   int fraction = 0, kept = 0;
   bool saturates = false;  // .satfinite of integers
-  bool ring = false;       // of floating-point numbers as integers
+  bool ring = false;       // ring mode: floating-point numbers are integers
 };
 
 class InstructionTable {

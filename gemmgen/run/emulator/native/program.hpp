@@ -20,7 +20,7 @@ class Program {
 
   const Module& module() const { return *module_; }
   const InstructionTable& instructions() const { return instructions_; }
-  // Whether floating-point numbers are integers: see ring_numbers.hpp.
+  // Ring mode: floating-point numbers are integers. See ring_numbers.hpp.
   bool in_ring() const { return instructions_.in_ring(); }
   Coverage& coverage() { return coverage_; }
 

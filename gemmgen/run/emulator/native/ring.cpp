@@ -1,4 +1,4 @@
-// Ring mode: decoders of floating-point instructions that compute with integers, and refuse what has no meaning there.
+// Ring mode: decoders that compute floating-point instructions on integers, and refuse those without an integer meaning.
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,7 +37,7 @@ void usual(Decoder& to, const Statement& from) { decoders_of_floats().at(from.op
 
 [[noreturn]] void refuse(Decoder& to) { to.refuse("ring mode does not judge it"); }
 
-// Of integers as ever.
+// Instructions that ring mode changes nothing of, as long as no operand is a float.
 void usual_integers(Decoder& to, const Statement& from) {
   for (const unsigned before : {0, 1})
     if (is_floating(from.type(before))) refuse(to);
@@ -73,11 +73,11 @@ void arithmetic(Decoder& to, const Statement& from) {
   i.d = d, i.a = a, i.b = b, i.c = c;
 }
 
-// Whether numbers are equal is whether their bits are.
+// Only equality has a meaning: numbers are equal if their bits are.
 void compare(Decoder& to, const Statement& from) {
   Statement changed = from;
   const bool floating = is_floating(from.type());
-  if (floating && from.type(1) != Type::none) refuse(to);  // a set to a number
+  if (floating && from.type(1) != Type::none) refuse(to);  // set.f32 gives 1.0 or 0.0
   for (std::string_view& word : changed.words) {
     const Type type = type_named(word);
     if (!floating && is_floating(type)) refuse(to);
@@ -93,7 +93,7 @@ void compare(Decoder& to, const Statement& from) {
 
 // ---- Conversions --------------------------------------------------------------------------------------------------
 
-// From a word to the integer that it holds, and back.
+// The integer that a register's word stands for, and the reverse.
 template <Type OF> struct Held;
 template <> struct Held<Type::bf16> {
   using Word = uint16_t;
@@ -121,7 +121,7 @@ struct Convert {
   static auto of(typename Held<FROM>::Word word) { return Held<TO>::word(Held<FROM>::integer(word)); }
 };
 
-// Two f32 to a pair.
+// Two f32 to a pair of narrower numbers: each keeps the lower bits of its integer.
 struct ToBf16x2 {
   static uint32_t of(uint32_t upper, uint32_t lower) { return (upper & 0xFFFF0000) | lower >> 16; }
 };

@@ -1,8 +1,8 @@
-// Ring mode: floating-point numbers as integers modulo 2^16, 2^32 or 2^64, whose sums are the same in any order.
+// Ring mode: floating-point numbers are integers modulo 2^16, 2^32 or 2^64, whose sums do not depend on their order.
 //
-// An f32 holds its integer with the halves swapped, and an f16 with the bytes swapped. So bf16, which is the upper half of
-// an f32, and e5m2, the upper byte of an f16, have theirs in the lower part, however kernels convert them, by cvt or by
-// shifts: widening extends an integer with zeros, whatever the types, and narrowing is a reduction.
+// Widening extends an integer with zeros, and narrowing keeps its lower bits, whatever the types. But a bf16 is the upper
+// half of an f32, and an e5m2 the upper byte of an f16; kernels may convert these by shifts instead of cvt. Hence an f32
+// stores its integer with swapped halves, and an f16 with swapped bytes.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace gemmgen::ring {
 
-// From an f32's bits to its integer, and back.
+// An f32's bits to its integer, or the reverse.
 constexpr uint32_t swapped(uint32_t word) { return word << 16 | word >> 16; }
-// The same of two f16.
+// The same for two f16.
 constexpr uint32_t bytes_swapped(uint32_t pair) { return (pair & 0x00FF00FF) << 8 | (pair >> 8 & 0x00FF00FF); }
 
-// How registers hold numbers: `apply` is `f` of the integers of some of them, put back.
+// The formats of numbers in registers. `apply` computes `f` of the integers of `words`, in the same format.
 struct Bf16 {
   using Word = uint16_t;
   template <typename F, typename... Words>
@@ -50,7 +50,7 @@ struct F64 {
   static Word apply(F f, Words... words) { return f(words...); }
 };
 
-// An f32 in memory that atomics add to.
+// An f32 in memory, for atomic additions.
 struct Number {
   uint32_t bits;
   friend Number operator+(Number a, Number b) { return {swapped(swapped(a.bits) + swapped(b.bits))}; }
@@ -58,7 +58,7 @@ struct Number {
 
 constexpr unsigned MOST_K = 64, LANES = 32;
 
-// Calls `put` with the place of each element of a fragment, by mma.sync's layout, and its integer.
+// Calls `put` with the place, by mma.sync's layout, and the integer of each element of a fragment.
 template <typename PlaceOf, typename Put>
 void each_element(const uint32_t* const* registers, unsigned count, Element element, PlaceOf place_of, Put put) {
   const unsigned bits = bits_of(element), shared = 32 / bits;
@@ -70,7 +70,7 @@ void each_element(const uint32_t* const* registers, unsigned count, Element elem
       }
 }
 
-// A of a warp.
+// A warp's fragment of A, as integers.
 struct Left {
   uint32_t numbers[16][MOST_K];
 
@@ -81,7 +81,7 @@ struct Left {
   }
 };
 
-// B of eight columns.
+// Eight columns of B, as integers.
 struct Right {
   uint32_t numbers[MOST_K][MATRIX_LINES];
 
@@ -91,7 +91,7 @@ struct Right {
   }
 };
 
-// Adds the product of `rows` x `k` and `k` x 8 to sums that are f32's.
+// Adds the product of A (`rows` x `k`) and B (`k` x 8) to sums in the format of f32.
 inline void add_product(unsigned rows, unsigned k, const Left& a, const Right& b, uint32_t (*sums)[LANES]) {
   uint32_t made[16][MATRIX_LINES] = {};
   for (unsigned row = 0; row < rows; ++row)
@@ -104,7 +104,7 @@ inline void add_product(unsigned rows, unsigned k, const Left& a, const Right& b
     }
 }
 
-// Two sums in f16 share a register: as f32's, and back.
+// Pairs of f16 sums in registers to sums in the format of f32, and the reverse.
 inline void widen_halves(const uint32_t* packed, uint32_t* even, uint32_t* odd) {
   for (unsigned lane = 0; lane < LANES; ++lane) {
     const uint32_t word = bytes_swapped(packed[lane]);
@@ -135,7 +135,7 @@ inline void mma(const MatrixInstruction& of, uint32_t* const* d, const uint32_t*
   }
 }
 
-// The same of f64.
+// mma.sync of f64.
 inline void mma(const MatrixInstruction& of, uint64_t* const* d, const uint64_t* const* a, const uint64_t* const* b,
                 const uint64_t* const* c) {
   const unsigned halves = of.m / 8;
