@@ -15,7 +15,9 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import platform
 import shutil
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -42,6 +44,18 @@ from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 
 TESTS = Path(__file__).parent
+# System calls that a confined process never makes, by their numbers on x86_64 and aarch64.
+FORBIDDEN_CALLS = """
+fork 57 -, vfork 58 -, clone3 435 435, execve 59 221, execveat 322 281, kill 62 129, tkill 200 130, ptrace 101 117,
+process_vm_readv 310 270, process_vm_writev 311 271, pidfd_open 434 434, pidfd_getfd 438 438, pidfd_send_signal 424 424,
+socket 41 198, socketpair 53 199, connect 42 203, bind 49 200, sendmsg 46 211, sendto 44 206, memfd_create 319 279,
+io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427, openat2 437 437, open_by_handle_at 304 265,
+creat 85 -, unlink 87 -, unlinkat 263 35, rename 82 -, renameat2 316 276, mkdirat 258 34, mknodat 259 33, linkat 265 37,
+symlinkat 266 36, chmod 90 -, fchmod 91 52, fchmodat 268 53, fchownat 260 54, truncate 76 45, ftruncate 77 46,
+ioctl 16 29, prctl 157 167, seccomp 317 277, setrlimit 160 164, bpf 321 280, perf_event_open 298 241, keyctl 250 219,
+userfaultfd 323 282, mount 165 40, chroot 161 51, unshare 272 97, setns 308 268, shmget 29 194, setuid 105 146,
+capset 126 91, personality 135 92, init_module 175 105, finit_module 313 273, setsid 112 157, timer_create 222 107
+"""
 GOLDEN = TESTS / "golden"
 UPDATE = "to accept the change: pytest --update-golden"
 
@@ -142,6 +156,19 @@ def jax() -> Any:
 def browser() -> str:
     """A command that starts Chromium or its like."""
     return next(filter(None, map(shutil.which, BROWSERS)))
+
+
+@pytest.fixture(scope="session")
+def forbidden_calls() -> dict[str, tuple[int, int]]:
+    """The number of each of FORBIDDEN_CALLS here, and its first argument. All others are -1: none of them does harm."""
+    column = {"x86_64": 1, "aarch64": 2}.get(platform.machine())
+    if column is None:
+        pytest.skip(f"system calls are not filtered on {platform.machine()}")
+    entries = [entry.split() for entry in FORBIDDEN_CALLS.split(",")]
+    calls = {entry[0]: (int(entry[column]), -1) for entry in entries if entry[column] != "-"}
+    clone, tgkill, prlimit = {1: (56, 234, 302), 2: (220, 131, 261)}[column]
+    parent = os.getpid()
+    return calls | {"clone": (clone, signal.SIGCHLD), "tgkill": (tgkill, parent), "prlimit64": (prlimit, parent)}
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import socket
 import sys
@@ -70,6 +71,60 @@ def test_what_is_left_to_it(tmp_path: Path) -> None:
         assert said.pop("flood") == MOST_BYTES, "of a file that it has open, so much and no more"
         assert all(str(one).startswith("refused: ") for one in said.values()), said
     assert [*tmp_path.iterdir()] == [tmp_path / "file"]
+
+
+def calling(allowed: str) -> Callable[[tuple[int, int]], str]:
+    """The factory of a child that makes system calls."""
+    confine([Path(allowed)], MOST_BYTES)
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def answer(call: tuple[int, int]) -> str:
+        number, first = call
+        made = libc.syscall(number, *(ctypes.c_long(value) for value in (first, -1, -1, -1, -1, -1)))
+        return "made" if made >= 0 else errno.errorcode[ctypes.get_errno()]
+
+    return answer
+
+
+def test_calls_that_it_does_not_need_are_refused(tmp_path: Path, forbidden_calls: dict[str, tuple[int, int]]) -> None:
+    with crew([Child(f"{__name__}:calling", str(tmp_path), answers=())]) as (child,):
+        said = {name: child.request(call, 60) for name, call in forbidden_calls.items()}
+    assert {name: one for name, one in said.items() if one != "ENOSYS"} == {}
+
+
+def unfiltered(allowed: str) -> Callable[[tuple[str, int]], object]:
+    """The factory of a child that Landlock alone confines: what it lets pass the filter would refuse."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(f"{confine.__module__}._filter_calls", lambda _: None)
+        confine([Path(allowed)], MOST_BYTES)
+    tries = {
+        "connect": lambda port: socket.socket().connect((b"127.0.0.1", port)),
+        "kill": lambda process: os.kill(process, 0),
+        "create": lambda _: Path(allowed, "new").touch(),
+        "change": lambda _: os.open(Path(allowed, "file"), os.O_RDWR),
+        "execute": lambda _: os.execv(sys.executable, [sys.executable, "-c", ""]),
+    }
+
+    def answer(request: tuple[str, int]) -> object:
+        try:
+            return str(tries[request[0]](request[1]))
+        except PermissionError:
+            return "refused"
+
+    return answer
+
+
+def test_without_a_filter_it_makes_no_connection_and_changes_no_file(tmp_path: Path) -> None:
+    if ctypes.CDLL(None).syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1) < 6:
+        pytest.skip("this system has no Landlock, or one that knows no connections and signals")
+    (tmp_path / "file").touch()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        crew([Child(f"{__name__}:unfiltered", str(tmp_path), answers=())]) as (child,),
+    ):
+        numbers = {"connect": server.getsockname()[1], "kill": os.getpid(), "create": 0, "change": 0, "execute": 0}
+        said = {name: child.request((name, number), 60) for name, number in numbers.items()}
+    assert said == dict.fromkeys(numbers, "refused")
 
 
 def test_an_answer_of_another_class_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
