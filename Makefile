@@ -59,9 +59,10 @@ ifeq ($(BROWSER),)
 	    || { echo "no browser: install Chromium or Chrome so that it is on the PATH (as root, apt-get does it)"; exit 1; }
 endif
 
-soak: $(DEV) $(EXECUTORS) ## what takes long: all seeded bugs, 500 correct kernels, mutants, ten minutes of fuzzing
+soak: $(VENV)/.installed-soak $(EXECUTORS) ## what takes long: all seeded bugs, 500 correct kernels, mutants of them and of gemmgen, ten minutes of fuzzing
 	@$(BIN)/gemmgen selfcheck
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist worksteal -m soak
+	@$(BIN)/python tests/mutants.py --mutants 150 --minutes 20
 	@$(BIN)/gemmgen fuzz --minutes 10
 
 lint: $(DEV) ## style, types, and which module may import which
@@ -103,6 +104,10 @@ $(BASE): pyproject.toml | $(BIN)/python
 
 $(DEV): $(BASE)
 	@$(INSTALL) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.installed-soak: $(DEV)
+	@$(INSTALL) --editable '.[soak]'
 	@touch $@
 
 # By pip, which may find a CPU build of torch where its configuration says so: uv does not read that.
