@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import compileall
 import difflib
+import json
 import os
 import queue
 import random
@@ -22,6 +23,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from cosmic_ray.ast import ast_nodes, get_ast
@@ -44,7 +46,6 @@ TEST_SECONDS, MUTANT_SECONDS = (
 IMPORT = re.compile(r"^\s*from (gemmgen[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 LATE = 124
 PASSED = {0: "survived", LATE: f"survived the tests of {MUTANT_SECONDS} s"}
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 OPERATORS = {name: get_operator(name)() for name in operator_names() if not get_operator(name).arguments()}
 
 
@@ -113,6 +114,7 @@ def cycle(modules: list[Path], count: int) -> list[Path]:
     return [modules[i % len(modules)] for i in range(count)]
 
 
+@cache
 def imported(file: Path) -> set[str]:
     """Names that `file` imports: modules, and what may be one."""
     names: set[str] = set()
@@ -123,24 +125,28 @@ def imported(file: Path) -> set[str]:
 
 def tests_of(module: Path) -> list[str]:
     """Test files that import `module`, else those that import what does; the likeliest and fastest first."""
-    name = ".".join(module.with_suffix("").parts).removesuffix(".__init__")
-    tests = {file: imported(file) for room in TESTS for file in (ROOT / "tests" / room).glob("test_*.py")}
-    direct = [file for file, names in tests.items() if name in names]
-    if not direct:
-        files = (ROOT / "gemmgen").rglob("*.py")
-        users = {".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files if name in imported(file)}
-        direct = [file for file, names in tests.items() if names & users]
-    direct.sort(
-        key=lambda file: (TESTS.index(file.parent.name), module.stem not in file.stem, file.stat().st_size, file)
-    )
-    return [str(file.relative_to(ROOT)) for file in direct]
+    names, found = {dotted(module)}, list[Path]()
+    while not found and names:
+        found = [file for file in files("tests") if file.parent.name in TESTS and names & imported(file)]
+        names = {dotted(file.relative_to(ROOT)) for file in files("gemmgen") if names & imported(file)}
+    found.sort(key=lambda file: (TESTS.index(file.parent.name), module.stem not in file.stem, file.stat().st_size))
+    return [str(file.relative_to(ROOT)) for file in found]
+
+
+@cache
+def files(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def dotted(module: Path) -> str:
+    return ".".join(module.with_suffix("").parts).removesuffix(".__init__")
 
 
 class Copy:
     """A copy of the tree with a cache of its own, in which mutants are made and tested one after another."""
 
     def __init__(self, folder: Path) -> None:
-        self._tree, self._left_out = folder / "tree", list[str]()
+        self._tree, self._cache, self._left_out = folder / "tree", folder / "pytest", list[str]()
         listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
         for name in filter(None, listed.stdout.split("\0")):
             if (ROOT / name).is_file():
@@ -159,11 +165,9 @@ class Copy:
         }
 
     def outcome(self, mutant: Mutant) -> str:
-        """ "survived", or what killed it."""
-        file, tests = self._tree / mutant.module, tests_of(mutant.module)
-        if not tests:
-            return "survived: no test imports the module"
-        while True:
+        """ "survived", or what killed it. Tests that fail without it, too, are left out from then on."""
+        file = self._tree / mutant.module
+        while tests := [test for test in tests_of(mutant.module) if test not in self._left_out]:
             file.write_text(mutant.code())
             code, failed = self._run(*tests, *(f"--deselect={name}" for name in self._left_out))
             shutil.copy2(ROOT / mutant.module, file)
@@ -175,27 +179,24 @@ class Copy:
                 return f"killed by {failed}"
             print(f"left out, as it fails here without any mutant: {failed}", flush=True)
             self._left_out.append(failed)
+        return "survived: no test imports the module"
 
     def _run(self, *arguments: str) -> tuple[int, str]:
         """pytest's exit code, or LATE, and the test that failed."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", "-x", "-o", f"cache_dir={self._cache}"]
         command += ["-o", f"faulthandler_timeout={TEST_SECONDS}", "-o", "faulthandler_exit_on_timeout=true"]
+        shutil.rmtree(self._cache, ignore_errors=True)
+        quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         with subprocess.Popen(
-            [*command, *arguments],
-            cwd=self._tree,
-            env=self._environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
+            [*command, *arguments], cwd=self._tree, env=self._environment, start_new_session=True, **quiet
         ) as process:
             try:
-                said, _ = process.communicate(timeout=MUTANT_SECONDS)
+                process.wait(MUTANT_SECONDS)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 return LATE, ""
-        failed = FAILED.search(said)
-        return process.returncode, failed[1] if failed and process.returncode == 1 else ""
+        failed = self._cache / "v" / "cache" / "lastfailed"
+        return process.returncode, next(iter(json.loads(failed.read_text())), "") if failed.exists() else ""
 
 
 def main() -> None:
