@@ -13,6 +13,7 @@ import pytest
 from gemmgen.kernel.families import NAIVE
 from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.sass import disassemble
@@ -55,6 +56,13 @@ def test_a_right_kernel_is_launchable(shared_store: Store) -> None:
 def test_what_no_gpu_would_run_fails(source: KernelSource, words: str, shared_store: Store) -> None:
     failure = checked(source, shared_store).failure
     assert failure is not None and failure.source == "nvrtc" and words in failure.reason
+
+
+def test_a_block_may_have_all_the_shared_memory_that_there_is(shared_store: Store) -> None:
+    most = parse_arch("sm_90").limits.shared_bytes - compile_kernel(SOURCE, "sm_90", shared_store).shared_bytes
+    for dynamic, launchable in ((most, True), (most + 1, False)):
+        source = replace(SOURCE, launch=replace(SOURCE.launch, shared_bytes=dynamic))
+        assert (checked(source, shared_store).failure is None) == launchable
 
 
 def test_a_program_is_launchable_and_copies_by_16_bytes(

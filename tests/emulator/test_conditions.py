@@ -244,3 +244,8 @@ def test_a_condition_that_has_a_name() -> None:
     assert [one and (one.line, one.text, one.inverted) for one in whole] == [(3, "inside", False), (3, "inside", True)]
     vague = statements.words(Asked("lt"), 0, [(4, 3)])
     assert vague is not None and vague.text == "setp.ge of outside"
+
+
+def test_a_condition_guards_a_statement_or_what_stands_in_braces():
+    statements = Statements("int a;\nif (x)\n  y();\nif (z) {\n  w();\n  v();\n}\nint b;")
+    assert statements.body(2) == range(2, 4) and statements.body(4) == range(4, 8)

@@ -168,6 +168,12 @@ def test_the_command_fails_what_never_ran(tmp_path, shared_cache, monkeypatch, c
     assert found["taken"] == found["branches"] - 1 and found["lines"] == []
 
 
+def test_conditions_inside_of_lines_that_never_ran_are_not_named_again():
+    untaken = tuple(Untaken(line, "k < K", None) for line in (2, 3, 4, 5, 6))
+    words = [one.partition(":")[0] for one in Coverage(20, untaken, lines=((3, 5), (8, 8))).never()]
+    assert words == ["line 2", "line 3", "lines 3 to 5", "line 6", "line 8"]
+
+
 def test_only_an_edited_text_passes_in_part():
     missing = Coverage(branches=2, untaken=(Untaken(1, "k < K", True),), lines=())
     verdict = Verdict("emulator", examples=1, seed=0, worst=0.0, coverage=missing)

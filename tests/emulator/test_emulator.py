@@ -589,3 +589,10 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_canary_is_a_nan() -> None:
     assert np.isnan(np.array([CANARY, CANARY], np.uint32).view(np.float32)).all()
     assert np.isnan(np.array([CANARY, CANARY], np.uint32).view(np.float64)).all()
+
+
+def test_an_executor_ends_all_kernels_that_it_has_loaded(shared_store: Store) -> None:
+    with EmulatorExecutor(shared_store) as executor:
+        kernels = [executor.load(kernel(NAIVE)) for _ in range(2)]
+        assert not any(loaded.closed for loaded in kernels)
+    assert all(loaded.closed for loaded in kernels)

@@ -12,7 +12,7 @@ from gemmgen.support.errors import InvalidInput
 from gemmgen.support.paths import TEMPLATES
 from gemmgen.verification.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug
 from gemmgen.verification.edits import EDITS
-from gemmgen.verification.mutation import LAUNCH, OPERATORS
+from gemmgen.verification.mutation import LAUNCH, OPERATORS, Code
 from gemmgen.verification.selfcheck import chosen, draw_mutants, plant, rendered
 
 LIMITS = ARCHS["sm_90"].limits
@@ -61,6 +61,13 @@ def test_a_stale_edit_is_an_error_not_a_survivor():
         plant(stale, LIMITS)
     with pytest.raises(InvalidInput, match="no bug or edit of the catalogue"):
         chosen("no such bug")
+
+
+def test_factors_of_a_product_do_not_change_places():
+    code = Code("  acc = fmaf(a, b, acc);\n  store(row, column, value);\n")
+    edits = [edit.apply(code.text) for edit in OPERATORS["arguments"](code)]
+    assert any("store(column, row, value)" in text for text in edits)
+    assert not any("fmaf(b, a, acc)" in text for text in edits)
 
 
 def test_mutants_are_small_edits_of_code():

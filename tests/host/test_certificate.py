@@ -92,6 +92,13 @@ def test_a_missing_file_voids_the_certificate(run: Run, exported: Path, suffix: 
     assert code == 1 and f"{NAME}{suffix}" in out and "no such file" in out
 
 
+def test_a_folder_in_the_place_of_a_file_cannot_be_read(run: Run, exported: Path) -> None:
+    (exported / f"{NAME}.h").unlink()
+    (exported / f"{NAME}.h").mkdir()
+    code, _, error = run("verify", "--certificate", f"out/{CERTIFICATE}")
+    assert code == 2 and f"cannot read out/{NAME}.h: Is a directory" in error
+
+
 def test_an_empty_file_is_no_missing_one(run: Run, exported: Path) -> None:
     (exported / f"{NAME}.h").write_bytes(b"")
     code, out, _ = run("verify", "--certificate", f"out/{CERTIFICATE}")

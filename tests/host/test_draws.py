@@ -28,7 +28,7 @@ from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.checks import sampled
 from gemmgen.verification.data import data_seed, make_operands
 from gemmgen.verification.random_kernels import draw_points
-from gemmgen.verification.scalars import SCALAR_KINDS, full_mantissa
+from gemmgen.verification.scalars import ENDS, SCALAR_KINDS, extreme_scalars, full_mantissa
 from gemmgen.verification.situation import (
     DATA_KINDS,
     FAR_SIZES,
@@ -253,6 +253,13 @@ def test_no_depth_meets_an_alpha_that_is_no_number() -> None:
         assert all(one.case.k for one in far_situations(render(problem, NAIVE, NAIVE.default(problem)), FAR_SIZES[-1]))
 
 
+@pytest.mark.parametrize(("epilogue", "met"), [("acc", True), ("zero_a", False)])
+def test_zero_points_of_a_c_without_nan_meet_no_alpha_that_is_no_number(epilogue: str, met: bool) -> None:
+    problem = Problem(None, None, None, types="u8,s8,s8", epilogue=epilogue)
+    far = far_situations(render(problem, NAIVE, NAIVE.default(problem)), FAR_SIZES[-1])
+    assert any(math.isnan(one.case.alpha) for one in far) == met
+
+
 @pytest.mark.parametrize(("dtype", "near"), [(DType.F32, 2.0**-10), (DType.F32, 2.0**-16), (DType.F64, 2.0**-10)])
 def test_some_scalars_are_nearly_one_and_minus_one(dtype: DType, near: float) -> None:
     """With a mantissa as full as the others'."""
@@ -261,6 +268,16 @@ def test_some_scalars_are_nearly_one_and_minus_one(dtype: DType, near: float) ->
     assert all((x * 2 ** (dtype.precision - 1)) % 2 == 1 for x in off)
     few = [scalar for scalar, x in zip(scalars, off, strict=True) if x < near]
     assert len(few) > 50 and len(few) < 500 and (min(few) < 0 or near < 2.0**-10)
+
+
+def test_scalars_are_extreme_each_by_itself_and_together() -> None:
+    def sizes(scalar: float) -> str:
+        return "0" if scalar == 0 else "tiny" if abs(scalar) < 2.0**-60 else "huge" if abs(scalar) > 2.0**60 else "1"
+
+    drawn = [extreme_scalars(Types.parse("f32"), False, turn, 1.5, 1.25) for turn in range(len(ENDS))]
+    assert {(sizes(alpha), sizes(beta)) for alpha, beta in drawn} == {
+        *(("tiny", "0"), ("huge", "0"), ("0", "tiny"), ("1", "0"), ("tiny", "tiny"), ("0", "huge"), ("huge", "huge"))
+    }
 
 
 def test_kernels_of_tensor_cores_are_drawn_with_other_computes() -> None:

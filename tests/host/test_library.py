@@ -755,7 +755,7 @@ def test_without_a_gpu_regret_is_cross_validated(tmp_path: Path) -> None:
     assert found.worst.us / found.worst.best_us == pytest.approx(1 + found.regret.worst)
 
 
-def test_sizes_that_kernels_are_built_for_are_decided_among_these() -> None:
+def test_sizes_that_kernels_are_built_for_are_decided_among_these(monkeypatch: pytest.MonkeyPatch) -> None:
     product = product_of(N=[256, 512], K=[128])
     members = [member(product, one) for one in (product.general, product.aligned(64, 256, 128))]
     members += [
@@ -764,13 +764,21 @@ def test_sizes_that_kernels_are_built_for_are_decided_among_these() -> None:
     ]
     choice = choose(product, "sm_90", members, Played())
     (built,) = (number for number, one in enumerate(choice.members) if one.fixed)
+    decide, splits = regret._decided, []
+    monkeypatch.setattr(regret, "_decided", lambda *taken: splits.append(taken[2:]) or decide(*taken))
     decided = [*cross_validated(choice)]
+    assert splits and not any(point in known for known, asked in splits for point in asked)
     assert [one.sizes for one in decided if one.sizes[1] == 256] and len(decided) == len(choice.times)
     times = {point.sizes: point.times_us for point in choice.times if point.given}
     for one in decided:
         assert one.us >= one.best_us
     mine = [one for one in decided if one.sizes[1] == 256 and one.given and times[one.sizes].get(built) == one.us]
     assert mine
+
+
+@pytest.mark.parametrize(("types", "bits"), [("f32", 32), ("bf16", 32), ("f64", 64)])
+def test_cublaslt_sums_in_the_type_of_the_product(types: str, bits: int) -> None:
+    assert CublasLt(product_of(types=types)).compute == f"CUBLAS_COMPUTE_{bits}F"
 
 
 def test_sizes_are_not_drawn_without_a_gpu(tmp_path: Path) -> None:

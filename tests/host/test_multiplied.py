@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.verification import reference
 from gemmgen.verification.checks import check
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.multiplied import differs, on_host, products_by
+from gemmgen.verification.multiplied import allowed, differs, on_host, products_by
 from gemmgen.verification.products import products
 from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
 from gemmgen.verification.window import Window
@@ -62,6 +63,13 @@ def test_numpy_notices_a_product_that_is_missing(types: str) -> None:
         last = np.multiply.outer(a[:, -1].astype(np.float64), b[-1].astype(np.float64))
         assert not differs(what, product)
         assert differs(what, product - last) and differs(what, product + last)
+
+
+@pytest.mark.parametrize("sums", [DType.F32, DType.F64])
+def test_products_of_larger_operands_may_be_further_apart(sums: DType) -> None:
+    size = np.array([1.0, 2.0**20])
+    small, large = allowed(sums, 33, size, np.zeros(2))
+    assert large == pytest.approx(2.0**20 * small)
 
 
 def test_numpy_counts_where_the_other_product_is_wrong() -> None:
@@ -142,4 +150,8 @@ def test_parts_of_a_window_are_all_of_it_once(window: Window, most: int) -> None
         counts[part.index] += 1
         assert np.array_equal(counts[part.index], counts[window.index][part.within(window)])
     assert counts[window.index].all() and counts.max() == 1 and counts.sum() == window.elements
-    assert all(part.elements <= max(most, window.right - window.left) for part in parts)
+    width = window.right - window.left
+    assert all(part.elements <= max(most, width) for part in parts)
+    area = width * (window.bottom - window.top)
+    of_rows = [part for part in parts if part.elements < area and part.bottom < window.bottom]
+    assert all(part.elements + width > most for part in of_rows)  # one more row would not do

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gemmgen.artifacts.interface import Interface
 from gemmgen.artifacts.kernelfile import source_from_record
 from gemmgen.artifacts.records import kernel_document
 from gemmgen.kernel.families import NAIVE, WGMMA
@@ -171,6 +172,9 @@ def test_wgmma_has_those_lines_summed_that_zero_points_take(
     lengths = source.launch.workspace(case).lengths
     assert [lengths[part] for part in sums] == [{"sums_a": 4 * 5, "sums_b": 4 * 72}[part] for part in sums]
     assert [one.name for one in source.parameters if one.name.startswith("sums_")] == sums
+    said = " and ".join(Interface(source, "sm_90").made_of.values())
+    lines = {"sums_a": "sums A's rows", "sums_b": "sums B's columns"}
+    assert [words in said for words in lines.values()] == [part in sums for part in lines]
 
 
 def test_sums_of_floats_are_no_zero_points_of_wgmma() -> None:

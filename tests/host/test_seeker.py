@@ -10,6 +10,7 @@ from gemmgen.kernel.families import SIMT
 from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.coverage import Near
+from gemmgen.run.executor import tells
 from gemmgen.verification.checks import sampled
 from gemmgen.verification.seeker import AGAIN, MOST_TRIES, SOUGHT_FLOPS, Seeker, sampling
 from gemmgen.verification.situation import FAR_SIZES, Situation
@@ -181,3 +182,18 @@ def test_elements_of_another_kind_are_sought_for_a_comparison_of_elements():
     assert kinds[0] == "denormal" and {"huge", "special", "sparse"} <= {*kinds}
     names_a_scalar = Kernel("beta != 0.0f", lambda case: (case.beta, 0), LESS)
     assert {one.data for one in tries(names_a_scalar)} <= {"exact", "random"}
+
+
+@pytest.mark.parametrize(
+    ("case", "shows"),
+    [
+        (CASE, True),
+        (replace(CASE, alpha=-2.0), True),
+        (replace(CASE, alpha=0.0), False),
+        (replace(CASE, alpha=float("inf")), False),
+        (replace(CASE, beta=float("nan")), False),
+        (FREE.case(50, 60, 0), False),
+    ],
+)
+def test_products_show_in_c_by_finite_scalars_and_an_alpha_that_is_not_zero(case, shows):
+    assert tells(case) == shows

@@ -13,6 +13,7 @@ from gemmgen.problem.types import PROMOTION, Compute, Types
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
+from gemmgen.verification.linear import denormal_field
 from gemmgen.verification.situation import DataKind, Situation, data_kinds
 from gemmgen.verification.tensor_bound import tensor_bound
 from gemmgen.verification.tensor_core import Codes, dot
@@ -112,6 +113,13 @@ def test_products_of_denormals_are_aligned_by_the_exponents_of_normal_numbers(te
         what = Situation(case, "denormal", seed)
         comparison = compare(what, computed(what, instruction, "sm_90"))
         assert comparison.mismatch is None, f"{what}: {comparison.mismatch}"
+
+
+@pytest.mark.parametrize(("types", "largest"), [("e4m3,e5m2,f32", DType.E4M3), ("e5m2,e4m3,f32", DType.E4M3)])
+def test_the_largest_denormal_product_is_of_either_operand(types: str, largest: DType) -> None:
+    case = Problem(4, 4, 4, types=types).case()
+    assert denormal_field(Situation(case, "denormal", 0)) == 2.0**largest.min_exponent
+    assert denormal_field(Situation(case, "random", 0)) == 0.0
 
 
 def test_sums_of_one_sign_that_are_cut_at_each_step_are_right() -> None:
