@@ -39,10 +39,8 @@ ROOMS = ("verification", "run", "artifacts")
 # Mistakes that are planted in kernels, and right edits: data of the self-check. tests/gpu take a GPU.
 LEFT_OUT = {"bugs", "edits", "gpu"}
 TESTS = ("host", "compile", "emulator")
-TEST_SECONDS, MUTANT_SECONDS = (
-    60,
-    100,
-)  # a test that takes as long hangs; a mutant that lives so long has survived
+TEST_SECONDS = 60  # a test that takes as long hangs
+MUTANT_SECONDS = 100  # a mutant that lives so long has survived
 IMPORT = re.compile(r"^\s*from (gemmgen[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 LATE = 124
 PASSED = {0: "survived", LATE: f"survived the tests of {MUTANT_SECONDS} s"}
@@ -51,7 +49,7 @@ OPERATORS = {name: get_operator(name)() for name in operator_names() if not get_
 
 @dataclass(frozen=True)
 class Mutant:
-    """Of a module, the `occurrence` of a place for cosmic-ray's `operator`."""
+    """A mutant of `module`: cosmic-ray's `operator` applied at the `occurrence`-th place where it can be."""
 
     module: Path
     line: int
@@ -72,7 +70,7 @@ class Mutant:
 
 
 def mutants(module: Path) -> list[list[Mutant]]:
-    """What can be made of `module`, by place."""
+    """All mutants of `module`, by the place that they change."""
     nodes = list(ast_nodes(get_ast((ROOT / module).read_text())))
     places: dict[tuple[int, int], list[Mutant]] = {}
     for name, operator in OPERATORS.items():

@@ -321,9 +321,8 @@ def _same_machine_code(before: KernelSource, now: KernelSource, arch: str, store
 
 
 def _code(text: str) -> list[str]:
-    """The lines that tell the compiler something: no comments, no blank lines, no guards that it always passes."""
-    kept = (re.sub(r"(^|  )//.*", "", each).rstrip() for each in text.splitlines())
-    return [each for each in kept if each and each not in ("#ifdef __CUDACC__", "#endif")]
+    """The lines that tell the compiler something: no comments, no blank lines."""
+    return list(filter(None, (re.sub(r"(^|  )//.*", "", each).rstrip() for each in text.splitlines())))
 
 
 def _record(kernel: KernelFile) -> dict[str, Any]:

@@ -11,6 +11,7 @@ columns, which zero points take, are made before.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -33,6 +34,11 @@ SUM_LINES = THREADS // SUM_LANES  # of a block's tile
 COPY_LINES, COPY_CHUNKS = 8, 32  # of a block's tile: a line a warp, a chunk of 16 bytes a lane
 COPY_ALIGNS = UNIT, L2_LINE  # bytes of which a copy's lines may begin at multiples
 TRANSPOSE_TILE = 64  # lines, and elements of each, of a block's tile that is transposed through shared memory
+
+
+def tiles_of_sizes(grid: Iterable[tuple[str, int]], sizes: Mapping[str, float]) -> int:
+    """The number of tiles of a `grid` of (size, tile) pairs, by the `sizes` of a case."""
+    return math.prod([-(-int(sizes[size]) // tile) for size, tile in grid])
 
 
 @dataclass(frozen=True)
@@ -128,11 +134,9 @@ class Prepare(_Before):
 
     def blocks_of_end(self, case: Case, far: Case) -> range:
         """The blocks that copy `case`, the end of `far`: the last ones of `far`'s grid with one block per tile."""
-        tiles = [
-            math.prod([-(-int(one.values[size]) // tile) for size, tile in self.grid(case.problem)])
-            for one in (case, far)
-        ]
-        return range(tiles[1] - tiles[0], tiles[1])
+        grid = self.grid(case.problem)
+        last = tiles_of_sizes(grid, far.values)
+        return range(last - tiles_of_sizes(grid, case.values), last)
 
     def is_end(self, case: Case, far: Case) -> bool:
         """Whether the copy of `case` is the end of that of `far`: not if there are several matrices that get longer."""

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.conditionals import code_and_others
-from gemmgen.kernel.prepare import PREPARED, SUFFIX, LineSums, Prepare, Step, dtype_of_part
+from gemmgen.kernel.prepare import PREPARED, SUFFIX, LineSums, Prepare, Step, dtype_of_part, tiles_of_sizes
 from gemmgen.kernel.streamk import Numbers, Schedule, Stream
 from gemmgen.kernel.tensor_map import UNIT, TensorMap, parameter_of
 from gemmgen.problem import operands
@@ -197,7 +197,7 @@ class Launch:
 
     def tiles_of_sizes(self, sizes: Mapping[str, float]) -> int:
         """The same by M, N, K and, in a batch, the batch."""
-        return math.prod([-(-int(sizes[size]) // tile) for size, tile in self.grid])
+        return tiles_of_sizes(self.grid, sizes)
 
     def blocks(self, case: Case) -> int:
         """Blocks of the grid for `case`, at most."""

@@ -290,7 +290,7 @@ class Problem:
 
     @property
     def open_sizes(self) -> tuple[str, ...]:
-        """Those of M, N, K and the batch that are left to run time."""
+        """The sizes among M, N, K and batch that are left to run time."""
         return tuple(name for name in self.runtime_names if name in TYPICAL)
 
     def dtype_of(self, operand: str) -> DType:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any, TypeVar
 
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
@@ -18,6 +19,7 @@ from gemmgen.search.trial import Progress, Trial, by_time
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
 from gemmgen.support.files import Store, code_digest, content_key
 
+Kept = TypeVar("Kept")
 FINALISTS = 8  # the fastest: re-timed together, on a card that is as warm as it gets, where their order may be another
 
 
@@ -124,7 +126,7 @@ class Measurements:
             return self._timed(gpu, trials, protocol)
         codes = [trial.machine_code for trial in trials]
         key = self._content_key(protocol, *sorted(codes))
-        kept = self._read(key)
+        kept = self._read("comparison", key, lambda entries: {one: timing_from(at) for one, at in entries.items()})
         if kept is None or not kept.keys() >= set(codes):
             fresh = self._timed(gpu, trials, protocol)
             kept = {code: one for code, one in zip(codes, fresh, strict=True) if isinstance(one, Timing)}
@@ -134,12 +136,12 @@ class Measurements:
             self.store.put("comparison", key, json.dumps(entries).encode())
         return tuple(kept[code] for code in codes)
 
-    def _read(self, key: str) -> dict[str, Timing] | None:
-        payload = self.store.get("comparison", key)
+    def _read(self, kind: str, key: str, parse: Callable[[Any], Kept]) -> Kept | None:
+        """What the store has; None if it has nothing, or what another version wrote."""
+        payload = self.store.get(kind, key)
         try:
-            entries = None if payload is None else json.loads(payload)
-            return None if entries is None else {code: timing_from(one) for code, one in entries.items()}
-        except (AttributeError, TypeError, ValueError, KeyError):  # written by another version
+            return None if payload is None else parse(json.loads(payload))
+        except (AttributeError, TypeError, ValueError, KeyError):
             return None
 
     def _timed(
@@ -156,11 +158,7 @@ class Measurements:
                 kernel.close()
 
     def _known(self, trial: Trial) -> Timing | None:
-        payload = self.store.get("timing", self._key(trial))
-        try:
-            return None if payload is None else timing_from(json.loads(payload))
-        except (TypeError, ValueError, KeyError):  # written by another version
-            return None
+        return self._read("timing", self._key(trial), timing_from)
 
     def _key(self, trial: Trial) -> str:
         return self._content_key(RANK, trial.machine_code)

@@ -126,6 +126,12 @@ class DomainTally:
         # Whether all blocks together are right at a smaller K; False if that cannot be tried.
         self.right_at_small_k: Callable[[Situation], bool] = lambda _: False
 
+    def empty(self) -> DomainTally:
+        """A tally that has counted nothing, for runs of the same kernel that the verdict does not count."""
+        made = DomainTally()
+        made.replayer, made.numbered, made.right_at_small_k = self.replayer, self.numbered, self.right_at_small_k
+        return made
+
     def replayed(self, situation: Situation, result: Floats, window: Window) -> str | None:
         """C has been computed inside `window`. Returns what of it is not as planned, where that is wrong."""
         at, c = self.planned_places(situation, window), situation.case.c

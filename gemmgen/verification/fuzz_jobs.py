@@ -108,7 +108,8 @@ class SmallerJob:
             known = _first(loaded, _adapted(source, found.situation))
             if known is not None and known.failure.kind == found.failure.kind:
                 return known
-            return _try(loaded, SHRINK_EXAMPLES, found.situation.seed, Tried())
+            tried = _try(loaded, SHRINK_EXAMPLES, found.situation.seed, Tried())
+            return tried if tried is not None and tried.failure.kind == found.failure.kind else None
         finally:
             loaded.close()
 

@@ -137,8 +137,7 @@ def _case(source: KernelSource) -> Case:
     """The case to run: fixed sizes as they are, otherwise one tile of C and a long K; random scalars."""
     problem, tile = source.problem, dict(source.launch.grid)
     wanted = {"m": tile.get("M", 1), "n": tile.get("N", 1), "k": _depth(source), "batch": 1}
-    free = {name: size for name, size in wanted.items() if problem.sizes.get(name.upper(), 0) is None}
-    free |= {"batch": 1} if problem.batched and problem.batch is None else {}
+    free = {name.lower(): wanted[name.lower()] for name in problem.open_sizes}
     rng = np.random.default_rng(SEED)
     alpha, beta = _scalar(problem, rng), _scalar(problem, rng)
     return problem.case(**free, alpha=alpha, beta=beta if problem.epilogue.reads_c else 0.0)

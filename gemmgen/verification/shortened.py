@@ -20,7 +20,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 
 MOST_TRIES = 8
-FACTORS = ("BK", "SPLIT", "SLICES", "STAGES", "DEPTH")  # config entries by whose multiples kernels divide K
+K_FACTORS = ("BK", "SPLIT", "SLICES", "STAGES", "DEPTH")  # config entries by whose multiples kernels divide K
 
 
 def shortened(source: KernelSource, most: int) -> KernelSource | None:
@@ -41,9 +41,9 @@ def shortened(source: KernelSource, most: int) -> KernelSource | None:
 
 
 def _candidates(source: KernelSource, most: int) -> Iterator[int]:
-    """Smaller K, from the smallest on, with the same remainder: modulo all FACTORS, then modulo the k tile alone."""
+    """Smaller K, from the smallest on, with the same remainder: modulo all K_FACTORS, then modulo the k tile alone."""
     k = source.problem.k or 0
-    factors = [max(1, source.config.get(name, 1)) for name in FACTORS]
+    factors = [max(1, source.config.get(name, 1)) for name in K_FACTORS]
     for step in dict.fromkeys((lcm(16, *factors), lcm(16, factors[0]))):
         for times in range(1, MOST_TRIES + 1):
             candidate = k % step + times * step

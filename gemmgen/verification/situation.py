@@ -375,7 +375,7 @@ def least_size(name: str) -> int:
 
 
 def free_sizes(case: Case) -> dict[str, int]:
-    """Those of M, N, K and the batch that are left to run time."""
+    """The values in `case` of the sizes that are left to run time: m, n, k and batch."""
     return {name.lower(): int(case.values[name]) for name in case.problem.open_sizes}
 
 

@@ -306,9 +306,7 @@ class _Property:
 
     def _failing(self, situation: Situation) -> Wrong | None:
         self.on_example()
-        tally = DomainTally()
-        tally.replayer = self.tally.replayer
-        return failing(self.kernel, situation, tally=tally)
+        return failing(self.kernel, situation, tally=self.tally.empty())
 
     def run_apart(self, situation: Situation, apart: Case, check_far: CheckFar) -> None:
         """Run a situation of gemmgen.verification.extent, or a tail, which the kernel sees as `apart`.

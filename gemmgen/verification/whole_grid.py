@@ -31,7 +31,7 @@ from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.shortened import shortened
-from gemmgen.verification.situation import SHALLOW, VAST_ELEMENTS, Situation, with_room
+from gemmgen.verification.situation import SHALLOW, VAST_ELEMENTS, Situation, free_sizes, with_room
 
 OWN_FLOPS = 2e9  # limit of a run at the kernel's own K, if K can be smaller: some seconds on CUDA cores
 SHORT_FLOPS = 2e10  # limit of a short run: some seconds on tensor cores, with one or two steps of K
@@ -101,25 +101,26 @@ def check_grid(executor: Executor, kernel: LoadedKernel, situation: Situation, t
     """
     case, launch = situation.case, kernel.source.launch
     if case.problem.m is None and case.problem.n is None:
-        if not tally.numbered:  # which blocks compute the first tiles of rows nobody knows
-            return
-        check_tiles(kernel, situation, make_operands(situation), _starts(launch, case), {}, DomainTally())
+        if tally.numbered:  # else nobody knows which blocks compute the first tiles of rows
+            check_tiles(kernel, situation, make_operands(situation), _starts(launch, case), {}, tally.empty())
         return
+    cost = launch_cost(case, launch)
+    cheap = case.problem.k is None or kernel.can_run_whole(case) or cost <= OWN_FLOPS
     try:
         _require_room(case)
-        if case.problem.k is None or kernel.can_run_whole(case) or _is_brief(kernel.source, case):
-            check_whole(kernel, situation, make_operands(situation), DomainTally())
+        short = None if cheap else _shorter(kernel.source, case)
+        if cheap or (short is None and cost <= SHORT_FLOPS):
+            check_whole(kernel, situation, make_operands(situation), tally.empty())
             tally.grid = str(Grid(launch.blocks(case), case.k))
         else:
-            tally.grid = str(_check_short(executor, kernel, situation))
+            tally.grid = str(_check_short(executor, kernel, short, situation, tally.empty()))
     except Unjudged as why:
         tally.no_grid = str(why)
 
 
-def _is_brief(source: KernelSource, case: Case) -> bool:
-    """Whether all blocks run at the kernel's own K: the grid is cheap, or not expensive and its text cannot change."""
-    cost = launch_cost(case, source.launch)
-    return cost <= OWN_FLOPS or (cost <= SHORT_FLOPS and shortened(source, case.k) is None)
+def _shorter(source: KernelSource, case: Case) -> KernelSource | None:
+    """`source` with a K for which its grid costs at most SHORT_FLOPS; None if its text cannot be changed to one."""
+    return shortened(source, int(SHORT_FLOPS * case.k / max(case.flops, 1)))
 
 
 def _require_room(case: Case) -> None:
@@ -129,14 +130,16 @@ def _require_room(case: Case) -> None:
         raise Unjudged(f"it takes {case.flops:.2g} FLOPs, more than {SHORT_FLOPS:.2g}")
 
 
-def _check_short(executor: Executor, kernel: LoadedKernel, whole: Situation) -> Grid:
+def _check_short(
+    executor: Executor, kernel: LoadedKernel, short: KernelSource | None, whole: Situation, tally: DomainTally
+) -> Grid:
     case, launch = whole.case, kernel.source.launch
-    shorter, situation = _load_short(executor, kernel.source, case)
+    shorter, situation = _load_short(executor, short, case)
     try:
         suspects = _suspects(shorter, situation)
     finally:
         shorter.close()
-    operands, tally = make_operands(whole), DomainTally()
+    operands = make_operands(whole)
     if suspects is not None:
         check_tiles(kernel, whole, operands, suspects, {}, tally)
         if launch.persistent:  # the error may depend on the tile that the block computed before
@@ -148,15 +151,11 @@ def _check_short(executor: Executor, kernel: LoadedKernel, whole: Situation) -> 
     return Grid(launch.blocks(case), situation.case.k, len(ends))
 
 
-def _load_short(executor: Executor, source: KernelSource, case: Case) -> tuple[LoadedKernel, Situation]:
-    """The kernel for a smaller K, and a situation with the other sizes of `case`. Raises Unjudged."""
-    short = shortened(source, int(SHORT_FLOPS * case.k / max(case.flops, 1)))
+def _load_short(executor: Executor, short: KernelSource | None, case: Case) -> tuple[LoadedKernel, Situation]:
+    """The kernel with a smaller K, and a situation with the other sizes of `case`. Raises Unjudged."""
     if short is None:
         raise Unjudged("its text cannot be changed to a smaller K")
-    sizes = {
-        name: getattr(case, name) for name in ("m", "n", "batch") if source.problem.sizes.get(name.upper()) is None
-    }
-    situation = Situation(short.problem.case(**sizes, beta=1.0), "exact", seed=1)
+    situation = Situation(short.problem.case(**free_sizes(case), beta=1.0), "exact", seed=1)
     try:
         return executor.load(short), situation
     except CandidateFailed as error:
@@ -167,7 +166,7 @@ def right_at_small_k(executor: Executor, source: KernelSource, situation: Situat
     """Whether all blocks together are right at a smaller K. False if the text cannot be shortened."""
     try:
         _require_room(situation.case)
-        kernel, short = _load_short(executor, source, situation.case)
+        kernel, short = _load_short(executor, _shorter(source, situation.case), situation.case)
     except Unjudged:
         return False
     try:

@@ -21,7 +21,7 @@ MOST_BYTES = 4096
 
 
 class Unpickled:
-    """Of a class that a child may not answer with."""
+    """A class that an answer of a confined child must not contain."""
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
         return os.mkdir, ("unpickled",)

@@ -1,4 +1,4 @@
-"""What of a text asks for a file that is none of CUDA's headers."""
+"""A text may include only CUDA's headers: `foreign_file` finds other files that it names."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ Predicate = Callable[[Situation], bool]
 
 @dataclass(frozen=True)
 class Bug:
-    """What fails in a situation."""
+    """A condition on a situation under which a played kernel fails."""
 
     situation: Situation
     kind: FailureKind = "wrong"

@@ -334,7 +334,8 @@ void Warp::inherit(const Instruction* i) {
   if (!flights_.empty() && is_copy(i))
     if (const auto found = is_flying(i->a); found != flights_.end()) {
       const Instruction* const by = found->second;
-      const Unit of = origin(i->a);
+      const auto copied = flying_copies_.find(i->a);  // by the active lanes at least, as they have no value there
+      const Unit of = copied == flying_copies_.end() ? i->a : copied->second.of;
       const auto before = flying_copies_.find(i->d);
       const uint32_t lanes = before != flying_copies_.end() && before->second.of == of ? before->second.lanes : 0;
       flying_copies_[i->d] = {of, lanes | active};
