@@ -136,6 +136,10 @@ def _check_short(
     case, launch = whole.case, kernel.source.launch
     shorter, situation = _load_short(executor, short, case)
     try:
+        if not tally.numbered:  # no tile can be run at the kernel's own K: nobody knows which block computes it
+            if not _is_right(shorter, situation):
+                raise Unjudged(f"with K = {situation.case.k} in its text it is wrong; it numbers its tiles itself")
+            return Grid(launch.blocks(case), situation.case.k)
         suspects = _suspects(shorter, situation)
     finally:
         shorter.close()
@@ -170,11 +174,16 @@ def right_at_small_k(executor: Executor, source: KernelSource, situation: Situat
     except Unjudged:
         return False
     try:
-        check_whole(kernel, short, make_operands(short), DomainTally())
-    except (Wrong, CandidateFailed):
-        return False
+        return _is_right(kernel, short)
     finally:
         kernel.close()
+
+
+def _is_right(kernel: LoadedKernel, situation: Situation) -> bool:
+    try:
+        check_whole(kernel, situation, make_operands(situation), DomainTally())
+    except (Wrong, CandidateFailed):
+        return False
     return True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.verification import selfcheck, whole_grid
 from gemmgen.verification.bugs import BUGS
+from gemmgen.verification.bugs.base import Subject
 from gemmgen.verification.checks import Wrong
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.edits import EDITS
@@ -162,3 +164,15 @@ def test_a_kernel_may_number_its_tiles_itself(emulator: EmulatorExecutor) -> Non
     assert passed.failure is None and passed.domain is not None and not passed.domain.numbered
     assert failed.failure is not None and "some write the same, of this and other samples" in failed.failure.reason
     assert not failed.depends
+
+
+def test_all_tiles_of_a_large_grid_may_come_from_few_blocks(emulator: EmulatorExecutor) -> None:
+    """No tile is sampled at the kernel's own K, as nobody knows which block computes it."""
+    right = next(edit for edit in EDITS if edit.name == "blocks that take tiles while there are any")
+    large = replace(right, subject=Subject("naive, large", PROBLEM, family=NAIVE))
+    source = selfcheck.edited(large, parse_arch("sm_90").limits)
+    (situation,), tally, kernel = grid_situations(source), DomainTally(), emulator.load(source)
+    tally.numbered = False
+    with closing(kernel):
+        check_grid(emulator, kernel, situation, tally)
+    assert tally.grid == "all 1,024 blocks of one grid at K = 16" and tally.no_grid is None
