@@ -61,8 +61,7 @@ class LoadedKernel(Protocol):
     """A kernel ready to run on its executor."""
 
     source: KernelSource
-    runs_parts: bool  # whether `run` takes some blocks of a grid
-    runs_apart: bool  # whether it takes lines and matrices that lie apart
+    runs_parts: bool  # whether `run` takes some blocks of a grid, and lines and matrices that lie apart
 
     def can_run_whole(self, case: Case) -> bool:
         """Whether verification may run all blocks of `case`, or only some of them."""

@@ -164,7 +164,7 @@ def verify(
     tested = _Property(kernel, replayer, on_example, largest)
     tested.tally.right_at_small_k = partial(right_at_small_k, executor, source)
     try:
-        thorough = kernel.runs_apart and examples >= THOROUGH
+        thorough = kernel.runs_parts and examples >= THOROUGH
         apart = apart_situations(source) if thorough else []
         ends = list(tails(source, dense=examples >= EXHAUSTIVE)) if thorough else []
         by_their_end = any(tail.size == "M" for tail in ends)

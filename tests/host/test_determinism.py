@@ -49,7 +49,7 @@ class Summing:
 
     def __init__(self, order=by_rows, whole_flops=math.inf, watches=0):
         self.order, self.whole_flops, self.watches = order, whole_flops, watches
-        self.runs_parts, self.runs_apart = math.isfinite(whole_flops), False
+        self.runs_parts = math.isfinite(whole_flops)
         self.runs = []
 
     def can_run_whole(self, case):

@@ -65,7 +65,7 @@ class EmulatedKernel:
     quiet  the kernel's own output is discarded
     """
 
-    runs_parts = runs_apart = True
+    runs_parts = True
 
     def __init__(
         self, source: KernelSource, program: Program, executable: bytes, timeout: float, quiet: bool = False

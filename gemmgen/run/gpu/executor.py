@@ -54,7 +54,6 @@ class GpuKernel:
     """A kernel on the GPU; see gemmgen.run.executor.LoadedKernel."""
 
     runs_parts = False
-    runs_apart = False
 
     def __init__(self, executor: GpuExecutor, source: KernelSource, compiled: CompiledKernel) -> None:
         self.source = source
