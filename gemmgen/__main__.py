@@ -18,6 +18,7 @@ def main() -> int:
     from gemmgen.cli import main as run
 
     signal.signal(signal.SIGINT, usual)
+    sys.unraisablehook = _interrupt_again
     return run()
 
 
@@ -25,6 +26,16 @@ def _stop(number: int, frame: object) -> None:
     """Nothing has begun that an exception would have to end, and modules half imported may turn it into another."""
     os.write(2, b"gemmgen: stopped: interrupted\n")
     os._exit(130)  # gemmgen.cli.output.INTERRUPTED
+
+
+def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Python drops an interrupt that comes within a callback, such as hypothesis' at each collection of garbage."""
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    from threading import Timer
+
+    Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()  # seconds: the callback has ended
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import hypothesis
+import numpy.random  # noqa: F401 - hypothesis imports it with the first draw, where an interrupt would be lost
 
 Drawn = TypeVar("Drawn")
 

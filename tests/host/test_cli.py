@@ -119,6 +119,34 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(
     assert re.fullmatch(r"\n?gemmgen: stopped: interrupted.*\n", done.stderr), "click ends the line of ^C"
 
 
+def test_an_interrupt_within_a_callback_is_not_lost() -> None:
+    program = """
+import gc, os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import gemmgen.cli
+
+def interrupt(*_):
+    gc.callbacks.clear()
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0)
+
+def run():
+    gc.callbacks.append(interrupt)
+    try:
+        gc.collect()
+        time.sleep(60)
+    except KeyboardInterrupt:
+        return 130
+
+gemmgen.cli.main = run
+from gemmgen.__main__ import main
+sys.exit(main())
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=child_environment(), capture_output=True, text=True, check=False, timeout=50)
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 def test_a_batch_of_pointers_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(*["generate", "16x12x8", "--batch", "4096", "--pointers", "--family", "batched"])
     assert code == 0 and out.startswith("gemmgen-out/gemm_f32_rr_p4096_16x12x8_sm90_")
