@@ -121,9 +121,11 @@ class Child:
 
     def kill(self) -> None:
         """Let the process end; `close` waits for that."""
-        handle = self._handle
+        handle, process = self._handle, self._process
         if handle is not None:
             handle.kill()
+        elif process is not None:  # an interrupt came between its start and its handle
+            process.kill()
 
     def _started(self) -> subprocess.Popen[bytes]:
         if not self.running:
