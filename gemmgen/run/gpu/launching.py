@@ -50,6 +50,10 @@ def launch(
 
     Raises CandidateFailed: launch.
     """
+    absent = [one.name for one in source.parameters if one.is_pointer and one.name not in pointers]
+    if absent:
+        what = f"the kernel takes {', '.join(absent)}; its launch, as stated, allocates none"
+        raise CandidateFailed(Failure("launch", what, "gpu"))
     for function, step in zip(functions, source.program, strict=True):
         _launch_step(function, step, case, pointers, stream, blocks if step is source else None)
 
