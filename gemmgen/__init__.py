@@ -28,7 +28,6 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 if TYPE_CHECKING:
     from gemmgen.api import (
         bench,
-        check_model,
         diff,
         explain,
         export,
@@ -38,20 +37,19 @@ if TYPE_CHECKING:
         load,
         load_library,
         regret,
-        report,
-        study,
         tune,
         verify,
     )
     from gemmgen.arrays.kernel import ArrayKernel
     from gemmgen.arrays.library import ArrayLibrary
-    from gemmgen.artifacts.exporting import Exported
-    from gemmgen.artifacts.kernelfile import KernelFile
-    from gemmgen.benchmark.bench import BenchRow
-    from gemmgen.benchmark.explain import Explanation
-    from gemmgen.benchmark.study.engine import StudyResult
-    from gemmgen.benchmark.study.modelcheck import ModelCheck
+    from gemmgen.exports.exporting import Exported
+    from gemmgen.exports.kernelfile import KernelFile
+    from gemmgen.judge.bench import BenchRow
+    from gemmgen.judge.explain import Explanation
     from gemmgen.kernel.source import KernelSource
+    from gemmgen.lab.api import check_model, report, study
+    from gemmgen.lab.study.engine import StudyResult
+    from gemmgen.lab.study.modelcheck import ModelCheck
     from gemmgen.problem.case import Case
     from gemmgen.problem.dtype import DType
     from gemmgen.problem.gemm import Problem
@@ -67,12 +65,13 @@ else:
     HOMES = {
         "gemmgen.arrays.kernel": ("ArrayKernel",),
         "gemmgen.arrays.library": ("ArrayLibrary",),
-        "gemmgen.artifacts.exporting": ("Exported",),
-        "gemmgen.artifacts.kernelfile": ("KernelFile",),
-        "gemmgen.benchmark.bench": ("BenchRow",),
-        "gemmgen.benchmark.explain": ("Explanation",),
-        "gemmgen.benchmark.study.engine": ("StudyResult",),
-        "gemmgen.benchmark.study.modelcheck": ("ModelCheck",),
+        "gemmgen.exports.exporting": ("Exported",),
+        "gemmgen.exports.kernelfile": ("KernelFile",),
+        "gemmgen.judge.bench": ("BenchRow",),
+        "gemmgen.judge.explain": ("Explanation",),
+        "gemmgen.lab.api": ("check_model", "report", "study"),
+        "gemmgen.lab.study.engine": ("StudyResult",),
+        "gemmgen.lab.study.modelcheck": ("ModelCheck",),
         "gemmgen.kernel.source": ("KernelSource",),
         "gemmgen.problem.case": ("Case",),
         "gemmgen.problem.dtype": ("DType",),

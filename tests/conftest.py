@@ -30,12 +30,12 @@ import pytest
 
 from gemmgen.arrays import fastcall
 from gemmgen.kernel.prepare import Prepare
-from gemmgen.kernel.prepare_text import copy_texts
-from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, parameters
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.wgmma import wgmmas
+from gemmgen.render.kernel_text import environment
+from gemmgen.render.prepare_text import copy_texts
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.emulator.program import KIND
 from gemmgen.run.gpu import why_no_gpu

@@ -7,20 +7,19 @@
 
 kernels.py       tune, generate, verify, explain, diff: one kernel
 products.py      export, export_all, library, regret, load, load_library: what kernels become
-measurements.py  bench, report, study, check_model: many of them beside each other
+measurements.py  bench: kernels beside cuBLASLt
 
 Sizes are in elements, times in microseconds, shared memory in bytes.
 """
 
 from gemmgen.api.asked import DEFAULT_OUT
 from gemmgen.api.kernels import diff, explain, generate, tune, verify
-from gemmgen.api.measurements import bench, check_model, report, study
+from gemmgen.api.measurements import bench
 from gemmgen.api.products import export, export_all, library, load, load_library, regret
 
 __all__ = [
     "DEFAULT_OUT",
     "bench",
-    "check_model",
     "diff",
     "explain",
     "export",
@@ -30,8 +29,6 @@ __all__ = [
     "load",
     "load_library",
     "regret",
-    "report",
-    "study",
     "tune",
     "verify",
 ]

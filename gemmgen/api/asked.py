@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, find_rung
+from gemmgen.exports.kernelfile import KernelFile, find_kernel, find_rung
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem

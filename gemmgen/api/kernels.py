@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, budget_of, kernel_file, require_problem, rung_or_kernel
-from gemmgen.artifacts.kernelfile import reading, require_writable, write_kernel
-from gemmgen.artifacts.records import Origin, provenance
+from gemmgen.exports.json_records import Origin, provenance
+from gemmgen.exports.kernelfile import reading, require_writable, write_kernel
+from gemmgen.families import DEFAULT_FAMILY, SEARCHED, family_named, plan_of
+from gemmgen.families.base import Family, check, first_rejection
 from gemmgen.kernel.config import Config
-from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, family_named, plan_of
-from gemmgen.kernel.families.base import Family, check, first_rejection
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.naming import require_identifier
-from gemmgen.kernel.render import render, render_plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DeviceSpec
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render, render_plan
+from gemmgen.render.naming import require_identifier
 from gemmgen.run.target import DeviceChoice, compile_target, open_target
 from gemmgen.search.result import TuneResult
 from gemmgen.search.shown import shown
@@ -36,8 +36,8 @@ from gemmgen.verification.with_sanitizers import require_sanitizer
 from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 
 if TYPE_CHECKING:  # the functions that need the room benchmark import it themselves: `tune` does without
-    from gemmgen.benchmark.difference import Difference
-    from gemmgen.benchmark.explain import Explanation
+    from gemmgen.judge.difference import Difference
+    from gemmgen.judge.explain import Explanation
 
 
 def tune(
@@ -59,7 +59,7 @@ def tune(
     device    "gpu" (or "cuda") runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
               "auto" takes the GPU where there is one and it is of `arch`
     arch      what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
-    family    name of the one kernel family to search, of gemmgen.kernel.families.FAMILIES: "simt", "wgmma", ...;
+    family    name of the one kernel family to search, of gemmgen.families.FAMILIES: "simt", "wgmma", ...;
               None: all that suit the problem, naive and wmma apart
     budget    candidates to try, at least one (None: gemmgen.search.tuner.default_budget)
     seed      of test data, thread schedules and what the property tests draw
@@ -199,7 +199,7 @@ def explain(kernel: Kernel, *, arch: str = "auto") -> Explanation:
 
     Nothing is run. Raises InvalidInput where there is no such kernel, or its family and config are not known.
     """
-    from gemmgen.benchmark.explain import explain as explain_kernel
+    from gemmgen.judge.explain import explain as explain_kernel
 
     name, spec = compile_target(arch)
     found = kernel_file(kernel, spec)
@@ -223,7 +223,7 @@ def diff(
 
     Raises InvalidInput as `explain` does.
     """
-    from gemmgen.benchmark.difference import CONTEXT, difference
+    from gemmgen.judge.difference import CONTEXT, difference
 
     ours, theirs = (explain(rung_or_kernel(one, Path(out)), arch=arch) for one in (a, b))
     return difference(ours, theirs, CONTEXT if context is None else whole("context", context, least=0))

@@ -1,27 +1,21 @@
-"""Many kernels beside each other: against cuBLASLt, in studies, on a page, and the model against measured times."""
+"""Kernels beside cuBLASLt."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, budget_of, kernel_file
-from gemmgen.artifacts.kernelfile import require_writable
-from gemmgen.kernel.families import DEFAULT_FAMILY, SEARCHED, family_named
+from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, kernel_file
+from gemmgen.exports.kernelfile import require_writable
 from gemmgen.problem.gemm import Problem
-from gemmgen.run.target import open_card, open_target
+from gemmgen.run.target import open_target
 from gemmgen.search.shown import shown
 from gemmgen.search.trial import Progress
-from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
 from gemmgen.verification.host_memory import require_memory
 
 if TYPE_CHECKING:  # the functions that need the room benchmark import it themselves
-    from gemmgen.benchmark.bench import BenchRow
-    from gemmgen.benchmark.report.page import Page
-    from gemmgen.benchmark.study import StudyResult
-    from gemmgen.benchmark.study.modelcheck import ModelCheck
+    from gemmgen.judge.bench import BenchRow
 
 
 def bench(
@@ -41,7 +35,7 @@ def bench(
     The result is added to the JSON of a kernel that has one, unless that is of another card. Raises InvalidInput (no
     such kernel), GemmgenError (no GPU) or CandidateFailed (a kernel is wrong or does not run; there is no cuBLASLt).
     """
-    from gemmgen.benchmark.bench import measure_all, require_gpu
+    from gemmgen.judge.bench import measure_all, require_gpu
 
     require_gpu()
     require_writable(Path(out))
@@ -53,98 +47,3 @@ def bench(
         found = [one if isinstance(one, Problem) else kernel_file(one, target.spec, Path(out)) for one in wanted]
         with shown(progress) as heard:
             return measure_all(found, target, store, Path(out), command, heard, energy=energy)
-
-
-def report(*folders: Folder, to: Folder, compiled: bool = False, progress: Progress | None = None) -> Page:
-    """Write one HTML page of the kernels in `folders`, and in the folders directly in these, to the file `to`.
-
-    compiled  compile and disassemble each kernel, for its main loop
-
-    Returns what the page shows. Raises InvalidInput where one is no folder, and GemmgenError where there is no kernel
-    with its JSON, or the file cannot be written.
-    """
-    from gemmgen.benchmark.report.page import write_report
-
-    with shown(progress) as heard:
-        return write_report([Path(folder) for folder in folders], Path(to), Store() if compiled else None, heard)
-
-
-def study(
-    name: str,
-    problem: Problem,
-    *,
-    device: str = "auto",
-    budget: int | None = None,
-    progress: Progress | None = None,
-) -> StudyResult:
-    """The study `name` ("ladder", "tensor-ladder", "register-tile", "block-tile" or "loop-order") of `problem`.
-
-    device    "auto", "gpu", "emulator", or a known card ("RTX 4050 Laptop", "sm_80"): see target.open_card
-    budget    candidates of the search for a tuned winner
-
-    What cannot be compiled or launched is a row with its reason. Raises InvalidInput or GemmgenError, as `tune` does.
-    gemmgen.cli.reports.study_files.write_study writes the result as table, plot and record.
-    """
-    from gemmgen.benchmark.study import run_study, study_named
-
-    chosen = study_named(name)
-    budget = budget_of(budget)
-    require_memory(problem)
-    target = open_card(device, store := Store())
-    with target.executor, shown(progress) as heard:
-        return run_study(chosen, problem, target, store, budget=budget, progress=heard)
-
-
-def check_model(
-    data: Folder | None = None,
-    *,
-    family: str | None = None,
-    groups: Sequence[str] = (),
-    shapes: int | None = None,
-    measure: bool = False,
-    budget: int | None = None,
-    seed: int = 0,
-    command: str = "gemmgen.api.check_model(...)",
-    progress: Progress | None = None,
-) -> ModelCheck:
-    """The model's predictions against the measured times in `data`; by default those of an H200 that come with gemmgen.
-
-    family    whose times, of those that come with gemmgen, where there is no `data` (None: simt); of `groups`, whose
-              kernels (None: those of a search)
-    groups    of the suite, whose problems are timed in place of the file's
-    shapes    problems of each group, drawn (None: all)
-    measure   time the file's problems anew first, on the GPU here, and rewrite it
-    budget    configs of each problem to time
-    seed      of those that are drawn; another one than the file's holds the model against times it has not seen
-    command   what the file says that it was made by
-
-    Raises InvalidInput (no such file, a card that is not known), GemmgenError (none of its configs is accepted), and
-    CandidateFailed (unavailable) where times are to be measured and there is no GPU.
-    """
-    from gemmgen.benchmark.study import modelcheck
-    from gemmgen.benchmark.study.measuring import measure_times, unmeasured
-    from gemmgen.benchmark.study.times import TIMES, load_times, save_times
-
-    budget, seed = budget_of(budget), whole("seed", seed, least=0)
-    require(
-        not groups or (measure and data is not None),
-        "times of a group are measured, to a file of their own: it takes `measure` and `data`",
-    )
-    if shapes is not None:
-        shapes = whole("shapes", shapes, least=1)
-        require(bool(groups), f"{shapes} shapes of each group, and none is named: it takes `groups`")
-    named = family or DEFAULT_FAMILY
-    require(data is not None or named in TIMES, f"no times of {named} come with gemmgen: of {', '.join(TIMES)}")
-    path = TIMES[named] if data is None else Path(data)
-    if not groups:
-        times = load_times(path)
-    if measure:
-        target = open_target("gpu", "auto", store := Store())
-        with target.executor:
-            if groups:
-                families = SEARCHED if family is None else (family_named(family),)
-                times = unmeasured(families, groups, target.spec, shapes, seed)
-            with shown(progress) as heard:
-                times = measure_times(times, target, store, command, budget=budget, seed=seed, progress=heard)
-        save_times(times, path)
-    return modelcheck.check_model(times)

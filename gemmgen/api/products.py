@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gemmgen.api.asked import Folder, Kernel, kernel_file
-from gemmgen.artifacts.exporting import Exported, Wish, export_verified
+from gemmgen.exports.exporting import Exported, Wish, export_verified
 from gemmgen.run.target import DeviceChoice, compile_target
 from gemmgen.search.shown import shown
 from gemmgen.search.trial import Progress
@@ -19,9 +19,9 @@ from gemmgen.support.files import Store
 if TYPE_CHECKING:  # the functions that need them import these rooms themselves
     from gemmgen.arrays.kernel import ArrayKernel
     from gemmgen.arrays.library import ArrayLibrary
-    from gemmgen.artifacts.library.building import Library
-    from gemmgen.artifacts.library.regret import ProductRegret
-    from gemmgen.artifacts.library.spec import Spec
+    from gemmgen.exports.library.building import Library
+    from gemmgen.exports.library.regret import ProductRegret
+    from gemmgen.exports.library.spec import Spec
 
 
 def export(
@@ -104,7 +104,7 @@ def library(
     progress: Progress | None = None,
     lanes: Sequence[Child] = (),
 ) -> Library:
-    """Write a library of kernels with one dispatcher to the folder `to`: see gemmgen.artifacts.library.spec.
+    """Write a library of kernels with one dispatcher to the folder `to`: see gemmgen.exports.library.spec.
 
     spec      a SPEC.toml, or what one says
     device    where kernels are verified and timed, as for `tune`; of other architectures than the GPU's they are
@@ -126,9 +126,9 @@ def library(
     Raises InvalidInput (the spec; `to` holds other files of these names) or GemmgenError (a kernel is wrong; `to`
     cannot be written).
     """
-    from gemmgen.artifacts.library.building import Options, build_library, made_here
-    from gemmgen.artifacts.library.clustered import made_by
-    from gemmgen.artifacts.library.spec import Spec, read_spec
+    from gemmgen.exports.library.building import Options, build_library, made_here
+    from gemmgen.exports.library.clustered import made_by
+    from gemmgen.exports.library.spec import Spec, read_spec
 
     require(fallback in (None, "cublaslt"), f"fallback = {fallback!r}: known are 'cublaslt' and None")
     name, _ = compile_target(arch)
@@ -168,8 +168,8 @@ def regret(
     rules made without them ("cross-validated"), if its times were measured, and else predicted times are compared.
     Raises InvalidInput where the folder holds no library of this spec, and for a number of sizes where none are drawn.
     """
-    from gemmgen.artifacts.library.regret import measured_regret
-    from gemmgen.artifacts.library.spec import Spec, read_spec
+    from gemmgen.exports.library.regret import measured_regret
+    from gemmgen.exports.library.spec import Spec, read_spec
 
     name, _ = compile_target(arch)
     asked = spec if isinstance(spec, Spec) else read_spec(Path(spec), name)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gemmgen.api.asked import Folder
-from gemmgen.artifacts.kernelfile import require_writable, write_kernel
-from gemmgen.artifacts.records import Document, Origin, provenance
-from gemmgen.kernel.families import SEARCHED, family_named
+from gemmgen.exports.json_records import Document, Origin, provenance
+from gemmgen.exports.kernelfile import require_writable, write_kernel
+from gemmgen.families import SEARCHED, family_named
 from gemmgen.pool.cluster import Cluster
 from gemmgen.pool.worker import GPU
 from gemmgen.problem.gemm import Problem

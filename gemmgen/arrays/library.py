@@ -14,12 +14,12 @@ from gemmgen.arrays.checked import Checked
 from gemmgen.arrays.kernel import ArrayKernel, Plan, Shortcut
 from gemmgen.arrays.traced import LOADED, Traced, forget
 from gemmgen.arrays.view import Device
-from gemmgen.artifacts.kernelfile import read_kernel, read_record, reading
-from gemmgen.artifacts.library.choice import Rule
-from gemmgen.artifacts.library.fallback import NAME as CUBLASLT
-from gemmgen.artifacts.library.members import Needs
-from gemmgen.artifacts.library.record import RECORD, rule_from
-from gemmgen.artifacts.library.spec import CHUNK, own_name
+from gemmgen.exports.kernelfile import read_kernel, read_record, reading
+from gemmgen.exports.library.choice import Rule
+from gemmgen.exports.library.choices_json import RECORD, rule_from
+from gemmgen.exports.library.fallback import NAME as CUBLASLT
+from gemmgen.exports.library.members import Needs
+from gemmgen.exports.library.spec import CHUNK, own_name
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.support.errors import InvalidInput, require

@@ -41,6 +41,11 @@ COMMANDS = {
 }
 
 
+# Commands of two rooms that nothing of the product imports. The others are modules of this package.
+LAB = ("space", "suite", "study", "results", "import", "report", "gallery")
+MODULES = {"selfcheck": "gemmgen.proof.command", **{name: f"gemmgen.lab.commands.{name}" for name in LAB}}
+
+
 class Commands(click.Group):
     """Imports a command's module when the command is asked for."""
 
@@ -50,7 +55,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"gemmgen.cli.{cmd_name}").command
+        command = importlib.import_module(MODULES.get(cmd_name, f"gemmgen.cli.{cmd_name}")).command
         assert isinstance(command, click.Command)
         return command
 

@@ -14,7 +14,7 @@ from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.target import DeviceChoice, spec_of
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import require
-from gemmgen.verification.lanes import cluster_lanes
+from gemmgen.verification.parallel import cluster_lanes
 
 
 class Workers(NamedTuple):

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from gemmgen.api import diff
-from gemmgen.benchmark.difference import CONTEXT, Difference
 from gemmgen.cli.named import tell_others
 from gemmgen.cli.options import Whole, json_option, out_option, recorded_arch_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.reports.diff import show_difference
+from gemmgen.judge.difference import CONTEXT, Difference
 
 
 @click.command()

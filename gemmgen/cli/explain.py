@@ -9,12 +9,12 @@ from typing import Any
 import click
 
 from gemmgen.api import explain
-from gemmgen.artifacts.records import compiled_document, failure_document, kernel_document, prediction_document
-from gemmgen.benchmark.explain import Explanation, LoopUse
 from gemmgen.cli.named import named
 from gemmgen.cli.options import json_option, out_option, recorded_arch_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.reports.explain import show_explanation
+from gemmgen.exports.json_records import compiled_document, failure_document, kernel_document, prediction_document
+from gemmgen.judge.explain import Explanation, LoopUse
 from gemmgen.run.target import compile_target
 
 

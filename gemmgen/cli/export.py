@@ -10,10 +10,6 @@ import click
 from rich.console import Console
 
 from gemmgen.api import export_all
-from gemmgen.artifacts.certificate import examples_to_certify
-from gemmgen.artifacts.exporting import Exported
-from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.artifacts.records import Document, kernel_document, verdict_document
 from gemmgen.cli.named import named
 from gemmgen.cli.options import (
     Whole,
@@ -29,6 +25,10 @@ from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.verify import show_pass, show_unconfined, show_verdict
 from gemmgen.cli.reports.words import bold
 from gemmgen.cli.verify import exit_code, passed_in_part, reproduction
+from gemmgen.exports.certificate import examples_to_certify
+from gemmgen.exports.exporting import Exported
+from gemmgen.exports.json_records import Document, kernel_document, verdict_document
+from gemmgen.exports.kernelfile import KernelFile
 from gemmgen.run.target import DeviceChoice, compile_target
 
 

@@ -12,14 +12,14 @@ import click
 from rich.status import Status
 from rich.text import Text
 
-from gemmgen.artifacts.kernelfile import require_writable
 from gemmgen.cli.clustered import Workers, workers_of
 from gemmgen.cli.options import FAMILY, Amount, Whole, cluster_option, device_option, json_option, seed_option
 from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import LOG_SECONDS
 from gemmgen.cli.reports.fuzz import replay_document, report_document, show_replay, show_report
 from gemmgen.cli.reports.words import percent
-from gemmgen.kernel.families import FAMILIES, family_named
+from gemmgen.exports.kernelfile import require_writable
+from gemmgen.families import FAMILIES, family_named
 from gemmgen.problem.device import Limits
 from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.support.child import Child, crew
@@ -28,7 +28,7 @@ from gemmgen.support.words import plural
 from gemmgen.verification.fuzz import Budget, FuzzTally, Report
 from gemmgen.verification.fuzz import fuzz as run
 from gemmgen.verification.fuzz import replay as run_entry
-from gemmgen.verification.lanes import lanes_like
+from gemmgen.verification.parallel import lanes_like
 
 FAILED = 1
 DEFAULT_MINUTES = 1.0

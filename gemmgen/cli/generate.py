@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from gemmgen.api import generate as generate_kernel
-from gemmgen.artifacts.records import kernel_document
 from gemmgen.cli.options import (
     ProblemOptions,
     Shape,
@@ -22,6 +21,7 @@ from gemmgen.cli.options import (
     shape_argument,
 )
 from gemmgen.cli.output import emit
+from gemmgen.exports.json_records import kernel_document
 from gemmgen.run.target import compile_target
 
 

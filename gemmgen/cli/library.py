@@ -13,16 +13,16 @@ import click
 
 from gemmgen.api import library as make_library
 from gemmgen.api import regret as measure_regret
-from gemmgen.artifacts.library.building import Library
-from gemmgen.artifacts.library.clustered import LANE
-from gemmgen.artifacts.library.record import choice_document
-from gemmgen.artifacts.library.regret import ProductRegret
-from gemmgen.artifacts.records import Document
 from gemmgen.cli.clustered import cluster_at
 from gemmgen.cli.options import Whole, arch_option, cluster_option, device_option, json_option, seed_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.library import show_library, show_regrets
+from gemmgen.exports.json_records import Document
+from gemmgen.exports.library.building import Library
+from gemmgen.exports.library.choices_json import choice_document
+from gemmgen.exports.library.clustered import LANE
+from gemmgen.exports.library.regret import ProductRegret
 from gemmgen.pool.worker import GPU
 from gemmgen.run.target import DeviceChoice
 from gemmgen.support.child import Child, crew

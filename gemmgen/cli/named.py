@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gemmgen.artifacts.kernelfile import SHOWN, KernelFile, find_kernel, others_named
 from gemmgen.cli.output import stderr
+from gemmgen.exports.kernelfile import SHOWN, KernelFile, find_kernel, others_named
 from gemmgen.problem.device import DeviceSpec
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from gemmgen.api import DEFAULT_OUT
-from gemmgen.kernel.families import DEFAULT_FAMILY, FAMILIES
+from gemmgen.families import DEFAULT_FAMILY, FAMILIES
 from gemmgen.problem.dtype import ELEMENTS, DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import Problem

@@ -14,7 +14,6 @@ from rich.console import Console
 from gemmgen.api import DEFAULT_OUT
 from gemmgen.api import tune as tune_problem
 from gemmgen.api.remote import TuneJob, tune_on
-from gemmgen.artifacts.records import tune_document
 from gemmgen.cli.clustered import cluster_at
 from gemmgen.cli.options import (
     FAMILY,
@@ -35,6 +34,7 @@ from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter, watch
 from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.cli.reports.words import bold
+from gemmgen.exports.json_records import tune_document
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice
 from gemmgen.search.result import TuneResult

@@ -12,9 +12,16 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from gemmgen.api import DEFAULT_OUT, explain
-from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.artifacts.other_compilers import hidden_lines
-from gemmgen.artifacts.recheck import (
+from gemmgen.cli.named import named
+from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
+from gemmgen.cli.output import DONE, FAILED, IN_PART, NOT_JUDGED, emit, judging
+from gemmgen.cli.progress import counter
+from gemmgen.cli.reports.certificate import show_recheck
+from gemmgen.cli.reports.verify import coverage_words, show_expected, show_ptx, show_unconfined, show_verdict
+from gemmgen.exports.json_records import cuda_document, kernel_document, verdict_document
+from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.exports.other_compilers import hidden_lines
+from gemmgen.exports.recheck import (
     Recheck,
     open_certified,
     own_examples,
@@ -22,17 +29,10 @@ from gemmgen.artifacts.recheck import (
     recheck,
     recheck_document,
 )
-from gemmgen.artifacts.records import cuda_document, kernel_document, verdict_document
-from gemmgen.benchmark.explain import Explanation
-from gemmgen.cli.named import named
-from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
-from gemmgen.cli.output import DONE, FAILED, IN_PART, NOT_JUDGED, emit, judging
-from gemmgen.cli.progress import counter
-from gemmgen.cli.reports.certificate import show_recheck
-from gemmgen.cli.reports.verify import coverage_words, show_expected, show_ptx, show_unconfined, show_verdict
-from gemmgen.kernel.again import is_rendered
+from gemmgen.judge.explain import Explanation
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource
+from gemmgen.render.rerender import is_rendered
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.ptx import GivenPtx, read_ptx
 from gemmgen.run.target import DeviceChoice, Target, open_target

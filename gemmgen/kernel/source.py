@@ -24,8 +24,8 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEFAULT_ARCH, MAX_THREADS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import BATCH_SIZES
-from gemmgen.support.brief import brief
 from gemmgen.support.errors import require
+from gemmgen.support.short_repr import brief
 
 OPERANDS = ("A", "B", "C")
 EXTRA = tuple(operands.OPERANDS)  # that an epilogue may name

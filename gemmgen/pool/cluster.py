@@ -19,8 +19,8 @@ from gemmgen.pool.connection import Connection
 from gemmgen.pool.worker import CPU, GPU, LOOPBACK, configured, distributed, is_loopback, places_for
 from gemmgen.run.target import DeviceChoice
 from gemmgen.support.child import child_environment
+from gemmgen.support.child_lifetime import Lifeline
 from gemmgen.support.errors import InvalidInput, require
-from gemmgen.support.lifeline import Lifeline
 from gemmgen.support.words import plural, with_article
 
 LOCAL = "local"

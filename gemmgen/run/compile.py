@@ -13,14 +13,14 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from gemmgen.kernel.families import FAMILIES
+from gemmgen.families import FAMILIES
 from gemmgen.kernel.prepare import ENTRY
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.nvrtc import FLAGS, Program, compile_program, compiler_version, flags_for
-from gemmgen.support.brief import brief
 from gemmgen.support.child import Child, ChildDied, crew, spread
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
 from gemmgen.support.files import Store, content_key, sha256
+from gemmgen.support.short_repr import brief
 from gemmgen.support.threads import cores
 
 KIND = "cubin"  # in the Store

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
+from gemmgen.run.acceptance import Judged, Places, Rule
 from gemmgen.run.coverage import Coverage, Near
-from gemmgen.run.judging import Judged, Places, Rule
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.threads import thread_pool
 

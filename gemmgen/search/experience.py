@@ -11,11 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from gemmgen.families import FAMILIES, Family
 from gemmgen.kernel.config import Config
-from gemmgen.kernel.families import FAMILIES, Family
 from gemmgen.kernel.model import representative
-from gemmgen.kernel.naming import problem_name
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.naming import problem_name
 from gemmgen.support.files import Store, content_key
 
 KIND = "winners"  # in the Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gemmgen.kernel.families import FAMILIES, NAIVE, SEARCHED, Config, Family
+from gemmgen.families import FAMILIES, NAIVE, SEARCHED, Config, Family
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.search.order import Ranked, Search

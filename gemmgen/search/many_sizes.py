@@ -13,10 +13,10 @@ from functools import cached_property
 
 import numpy as np
 
-from gemmgen.kernel.families import FAMILIES
+from gemmgen.families import FAMILIES
 from gemmgen.kernel.model import predict, representative
-from gemmgen.kernel.render import render_plan
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render_plan
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
 from gemmgen.run.gpu.beside import BesideLibrary
 from gemmgen.run.gpu.executor import GpuKernel

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain, islice
 
+from gemmgen.families.base import Family, first_rejection
 from gemmgen.kernel.config import Config
-from gemmgen.kernel.families.base import Family, first_rejection
 from gemmgen.kernel.model import Prediction, least_us, predict
 from gemmgen.kernel.plan import Plan
 from gemmgen.problem.device import DeviceSpec

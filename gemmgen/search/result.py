@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gemmgen.kernel.families import Config
+from gemmgen.families import Config
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import Target
 from gemmgen.search.pick import Pick, pick_least_energy, pick_measured, pick_predicted
 from gemmgen.search.space import Space
 from gemmgen.search.trial import Trial, by_time
-from gemmgen.support.brief import brief
 from gemmgen.support.errors import GemmgenError
 from gemmgen.support.html import shown_as
+from gemmgen.support.short_repr import brief
 
 
 @shown_as("tune.html")

@@ -11,12 +11,12 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.families.base import Family, Rules, constants
 from gemmgen.kernel.config import Axis, Config, Constraint
 from gemmgen.kernel.expression import Numbers, holds_in, names_in
-from gemmgen.kernel.families.base import Family, Rules, constants
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
-from gemmgen.support.brief import brief
+from gemmgen.support.short_repr import brief
 
 MOST_CONFIGS = 1 << 14  # of which is kept what many problems share that differ in their typical sizes
 

@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from gemmgen.kernel.families import Config
+from gemmgen.families import Config
 from gemmgen.kernel.model import Prediction
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.timing import FINAL, Timing
-from gemmgen.support.brief import brief
 from gemmgen.support.errors import Failure
 from gemmgen.support.files import content_key, sha256
 from gemmgen.support.html import shown_as
+from gemmgen.support.short_repr import brief
 from gemmgen.verification.verifier import Verdict
 
 Stage = Literal["explore", "compile", "verify", "measure", "compare", "energy", "explain", "bench"]

@@ -12,21 +12,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from gemmgen.kernel.families import MMA, SEARCHED, SIMT, WGMMA, Config, Family
+from gemmgen.families import MMA, SEARCHED, SIMT, WGMMA, Config, Family
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.naming import problem_name
-from gemmgen.kernel.render import render_plan
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render_plan
+from gemmgen.render.naming import problem_name
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
 from gemmgen.run.target import Target
+from gemmgen.search.candidate_times import Measurements
+from gemmgen.search.candidate_verdicts import Verifications, examples_for
 from gemmgen.search.experience import nearest, remember, was_searched
 from gemmgen.search.explorer import search_of
-from gemmgen.search.measuring import Measurements
 from gemmgen.search.order import Ranked, Search, rounds
 from gemmgen.search.result import TuneResult
 from gemmgen.search.space import Space
 from gemmgen.search.trial import Objective, Progress, Silent, Trial
-from gemmgen.search.verifying import Verifications, examples_for
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import Failure, GemmgenError, require
 from gemmgen.support.files import Store, content_key

@@ -28,8 +28,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
+from gemmgen.support.child_lifetime import Handle
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
-from gemmgen.support.lifeline import Handle
 
 COUNT = struct.Struct("<Q")
 MOST_ANSWER_BYTES = 2**29  # limit for a child that is not trusted

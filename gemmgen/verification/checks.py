@@ -15,8 +15,8 @@ from gemmgen.run.turns import grid_of, tiles_in_turns, turns_of
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.verification.comparison import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.data import make_operands
+from gemmgen.verification.device_check import judge
 from gemmgen.verification.domain import DomainTally
-from gemmgen.verification.judged import judge
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.window import Window
 

@@ -14,8 +14,8 @@ from gemmgen.problem.operands import is_amax
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.threads import in_threads
-from gemmgen.verification.leaning import leaning, leans
-from gemmgen.verification.multiplied import Multiply, on_host
+from gemmgen.verification.device_products import Multiply, on_host
+from gemmgen.verification.error_bias import leaning, leans
 from gemmgen.verification.reference import Wanted, expected_amax, parts_of, stored_as, wanted_of
 from gemmgen.verification.roundings import doubtful
 from gemmgen.verification.situation import Situation

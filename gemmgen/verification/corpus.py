@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from gemmgen.kernel.naming import parse_name
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.naming import parse_name
 from gemmgen.support.errors import Failure, FailureKind, InvalidInput, require, whole
 from gemmgen.support.files import content_key, write_atomic
 from gemmgen.support.jsontext import json_value

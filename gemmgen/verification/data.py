@@ -17,7 +17,7 @@ from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
-from gemmgen.support.recent import Recent
+from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.threads import in_threads
 from gemmgen.verification.onehot import code_fully, codes, selection
 from gemmgen.verification.scalars import EXACT_SCALARS

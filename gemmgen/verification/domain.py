@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from gemmgen.problem.case import Case
 from gemmgen.run.executor import Floats
+from gemmgen.verification.bit_replay import Replayer
 from gemmgen.verification.comparison import Compared
 from gemmgen.verification.extent import reach
 from gemmgen.verification.reference import Index
-from gemmgen.verification.replay import Replayer
 from gemmgen.verification.scalars import SIMPLE_SCALARS
 from gemmgen.verification.situation import EDGES, EXACT_KINDS, Situation, edges
 from gemmgen.verification.tensor_core import Codes

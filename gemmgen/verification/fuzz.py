@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gemmgen.kernel.families.base import Family, first_rejection
-from gemmgen.kernel.naming import parse_name
-from gemmgen.kernel.render import render
+from gemmgen.families.base import Family, first_rejection
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import Limits
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import parse_name
 from gemmgen.support.child import Child, ChildDied, as_done, in_order
 from gemmgen.support.errors import Failure
 from gemmgen.verification.corpus import Entry, entries, read, save

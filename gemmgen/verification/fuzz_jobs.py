@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from gemmgen.kernel.naming import full_name_of
 from gemmgen.kernel.source import KernelSource
+from gemmgen.render.naming import full_name_of
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.verification.checks import Wrong, check, failing

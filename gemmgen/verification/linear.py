@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.run.acceptance import Rule
 from gemmgen.run.executor import Floats
-from gemmgen.run.judging import Rule
 from gemmgen.verification.data import SPARSE_PRODUCTS
 from gemmgen.verification.products import SLICE_RESIDUE
 from gemmgen.verification.situation import EXACT_KINDS, Situation

@@ -19,9 +19,8 @@ from hypothesis import assume, reject
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisDeprecationWarning, Unsatisfiable
 
+from gemmgen.families.base import ONE_PRODUCT, Family, broken_count, first_rejection, runs_on
 from gemmgen.kernel.config import Axis, Config
-from gemmgen.kernel.families.base import ONE_PRODUCT, Family, broken_count, first_rejection, runs_on
-from gemmgen.kernel.naming import full_name
 from gemmgen.problem.device import Limits
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
 from gemmgen.problem.forms import CHOICES, GATED
@@ -29,6 +28,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import ORDERS, Layout
 from gemmgen.problem.sizes import ALIGNS
 from gemmgen.problem.types import Types
+from gemmgen.render.naming import full_name
 from gemmgen.support.errors import InvalidInput, require
 from gemmgen.verification.seeding import for_each
 

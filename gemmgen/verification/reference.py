@@ -94,9 +94,10 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
-from gemmgen.support.recent import Recent
+from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.threads import cores, in_threads
 from gemmgen.verification.data import MEMORY, data_seed, make_operands, unscaled
+from gemmgen.verification.device_products import Multiply, on_host, products_by
 from gemmgen.verification.linear import (
     REFERENCE_ROUNDINGS,
     alpha_of,
@@ -106,7 +107,6 @@ from gemmgen.verification.linear import (
     off_beyond,
     root_of,
 )
-from gemmgen.verification.multiplied import Multiply, on_host, products_by
 from gemmgen.verification.products import SLICE_RESIDUE, Products, all_products, of_each_matrix
 from gemmgen.verification.roundings import Bounded, doubtful, results_of
 from gemmgen.verification.situation import EXACT_KINDS, Situation

@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.device import WARP, parse_arch
 from gemmgen.problem.dtype import DType
@@ -19,6 +18,7 @@ from gemmgen.problem.mma import Mma
 from gemmgen.problem.types import Types
 from gemmgen.problem.wgmma import ARCH as WGMMA_ARCH
 from gemmgen.problem.wgmma import WARPGROUP, Wgmma
+from gemmgen.render.kernel_text import environment
 from gemmgen.run.executor import Executor, Operands
 from gemmgen.verification.tensor_core import Codes, dot
 

@@ -15,9 +15,10 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.coverage import Coverage
 from gemmgen.run.executor import Executor, LoadedKernel
-from gemmgen.support.brief import brief
 from gemmgen.support.errors import MEMORY, CandidateFailed, Failure
 from gemmgen.support.html import shown_as
+from gemmgen.support.short_repr import brief
+from gemmgen.verification.bit_replay import Replayed, Replayer
 from gemmgen.verification.checks import Seen, Wrong, check, check_apart, cost_with_edges, failing, runs_whole
 from gemmgen.verification.comparison import Mismatch
 from gemmgen.verification.data import make_operands
@@ -32,11 +33,11 @@ from gemmgen.verification.determinism import (
 )
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.extent import apart_situations
+from gemmgen.verification.far_offsets import Tail, check_tail, tails
+from gemmgen.verification.guided import Seeker
 from gemmgen.verification.reduction import smallest
-from gemmgen.verification.replay import Replayed, Replayer
 from gemmgen.verification.ring import check_ring
 from gemmgen.verification.sanitizers.tool import SanitizerResult
-from gemmgen.verification.seeker import Seeker
 from gemmgen.verification.situation import (
     FAR_SIZES,
     Situation,
@@ -48,7 +49,6 @@ from gemmgen.verification.situation import (
     with_room,
     without_scale,
 )
-from gemmgen.verification.tails import Tail, check_tail, tails
 from gemmgen.verification.whole_grid import check_grid, grid_situations, right_at_small_k
 
 DEFAULT_EXAMPLES = 100  # situations of `gemmgen verify` and of a certificate

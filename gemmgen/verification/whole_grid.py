@@ -30,7 +30,7 @@ from gemmgen.verification.checks import Mask, Wrong, check_tiles, check_whole, e
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
-from gemmgen.verification.shortened import shortened
+from gemmgen.verification.shorter_k import shortened
 from gemmgen.verification.situation import SHALLOW, VAST_ELEMENTS, Situation, free_sizes, with_room
 
 OWN_FLOPS = 2e9  # limit of a run at the kernel's own K, if K can be smaller: some seconds on CUDA cores

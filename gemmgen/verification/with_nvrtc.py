@@ -10,9 +10,9 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.run.compile import arch_for, compile_apart
 from gemmgen.run.launchable import why_not_launchable
 from gemmgen.run.nvrtc import compiler_version, why_unknown
-from gemmgen.support.brief import brief
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
+from gemmgen.support.short_repr import brief
 from gemmgen.verification.verifier import Verdict
 
 

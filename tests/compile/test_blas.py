@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemmgen.artifacts.library.building import library_texts
-from gemmgen.artifacts.library.clocks import Predicted
-from gemmgen.artifacts.library.members import Member
-from gemmgen.artifacts.library.rules import choose
-from gemmgen.artifacts.library.spec import read_spec
-from gemmgen.artifacts.library.texts import LibraryText
-from gemmgen.kernel.families import FAMILIES
-from gemmgen.kernel.render import render
+from gemmgen.exports.library.building import library_texts
+from gemmgen.exports.library.clocks import Predicted
+from gemmgen.exports.library.members import Member
+from gemmgen.exports.library.rules import choose
+from gemmgen.exports.library.spec import read_spec
+from gemmgen.exports.library.texts import LibraryText
+from gemmgen.families import FAMILIES
 from gemmgen.problem.device import DEVICES
+from gemmgen.render.kernel_text import render
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "blas"
 HOST_CUDA = Path(__file__).parent / "host_cuda"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.kernel.render import environment
 from gemmgen.problem.types import Types
+from gemmgen.render.kernel_text import environment
 from gemmgen.run.compile import compile_text
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store

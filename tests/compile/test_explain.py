@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import gemmgen
-from gemmgen.benchmark.explained import facts_of
 from gemmgen.cli import main
+from gemmgen.judge.explanation_text import facts_of
 
 SIMT = "simt_outer1_64x64x32_8x8_w32x64_v4_ta0_tb0_pad4_s2_async1_unroll4_slices2_minb1_g8"
 EXPLAINED = {

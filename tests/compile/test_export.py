@@ -19,12 +19,11 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.folder import export, export_all
-from gemmgen.artifacts.interface import Interface
-from gemmgen.artifacts.together import write_together
-from gemmgen.kernel.families import FAMILIES, WGMMA
+from gemmgen.exports.atomic_files import write_together
+from gemmgen.exports.folder import export, export_all
+from gemmgen.exports.interface import Interface
+from gemmgen.families import FAMILIES, WGMMA
 from gemmgen.kernel.prepare import Prepare
-from gemmgen.kernel.render import render
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
 from gemmgen.kernel.tensor_map import PROMOTIONS, SWIZZLES
 from gemmgen.problem.case import Case
@@ -32,6 +31,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
+from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import compile_text
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, sha256
@@ -902,7 +902,7 @@ def budget_of(bits: int | None) -> Iterator[None]:
     """Exports whose self-tests compute 2^bits multiply-adds a check at most; None: as usual."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("BUDGET_BITS", "CONVERTED_BUDGET_BITS") if bits is not None else ():
-            patch.setattr(f"gemmgen.artifacts.selftest.{name}", bits)
+            patch.setattr(f"gemmgen.exports.selftest.{name}", bits)
         yield
 
 

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.folder import own_texts
-from gemmgen.artifacts.library.building import library_texts
-from gemmgen.artifacts.library.clocks import Predicted
-from gemmgen.artifacts.library.members import Member
-from gemmgen.artifacts.library.rules import choose
-from gemmgen.artifacts.library.spec import spec_from
-from gemmgen.artifacts.library.texts import FUNCTIONS, LibraryText
-from gemmgen.kernel.families import FAMILIES
-from gemmgen.kernel.render import render
+from gemmgen.exports.folder import own_texts
+from gemmgen.exports.library.building import library_texts
+from gemmgen.exports.library.clocks import Predicted
+from gemmgen.exports.library.members import Member
+from gemmgen.exports.library.rules import choose
+from gemmgen.exports.library.spec import spec_from
+from gemmgen.exports.library.texts import FUNCTIONS, LibraryText
+from gemmgen.families import FAMILIES
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 
 STRICT = ("-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only")
 # What users' code may have defined: a header that has names is one that breaks.

@@ -6,22 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.benchmark.explain import explain
-from gemmgen.kernel.families import NAIVE, SIMT, SKINNY
-from gemmgen.kernel.families.base import first_rejection
-from gemmgen.kernel.render import render
+from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.families import NAIVE, SIMT, SKINNY
+from gemmgen.families.base import first_rejection
+from gemmgen.judge.explain import explain
 from gemmgen.problem.device import ARCHS, device_named
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.proof.edits import EDITS
+from gemmgen.proof.selfcheck import edited
+from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import CompiledKernel, compile_many, compile_text
 from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
-from gemmgen.verification.edits import EDITS
-from gemmgen.verification.selfcheck import edited
 
 PROBLEM = Problem(512, 512, 512)
 RAGGED = Problem(None, None, None, layout=Layout("r", "c"))

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.families import NAIVE
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store

@@ -14,17 +14,17 @@ from typing import Any, Literal
 import pytest
 
 import gemmgen
-from gemmgen.artifacts.library.building import library_texts
-from gemmgen.artifacts.library.choice import Choice, Timed
-from gemmgen.artifacts.library.fallback import Contestant
-from gemmgen.artifacts.library.members import Member, Needs
-from gemmgen.artifacts.library.rules import choose
-from gemmgen.artifacts.library.spec import spec_from
-from gemmgen.artifacts.library.table import Sizes
-from gemmgen.artifacts.library.texts import LibraryText
-from gemmgen.kernel.families import FAMILIES
-from gemmgen.kernel.render import render
+from gemmgen.exports.library.building import library_texts
+from gemmgen.exports.library.choice import Choice, Timed
+from gemmgen.exports.library.fallback import Contestant
+from gemmgen.exports.library.members import Member, Needs
+from gemmgen.exports.library.rules import choose
+from gemmgen.exports.library.spec import spec_from
+from gemmgen.exports.library.table import Sizes
+from gemmgen.exports.library.texts import LibraryText
+from gemmgen.families import FAMILIES
 from gemmgen.problem.device import DEVICES
+from gemmgen.render.kernel_text import render
 
 HOST_KERNEL = Path(__file__).parent / "host_kernel"
 

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 import gemmgen
-from gemmgen.artifacts.folder import export, kernel_texts, require_exportable
-from gemmgen.artifacts.kernelfile import read_kernel
-from gemmgen.artifacts.library.record import choices_from
-from gemmgen.artifacts.library.spec import Spec, spec_from
+from gemmgen.exports.folder import export, kernel_texts, require_exportable
+from gemmgen.exports.kernelfile import read_kernel
+from gemmgen.exports.library.choices_json import choices_from
+from gemmgen.exports.library.spec import Spec, spec_from
+from gemmgen.families import FAMILIES, NAIVE
 from gemmgen.kernel.conditionals import code_and_others
-from gemmgen.kernel.families import FAMILIES, NAIVE
-from gemmgen.kernel.naming import require_identifier
-from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import require_identifier
 from gemmgen.support.errors import InvalidInput
 
 RECORD: dict[str, Any] = {"arch": "sm_80", "verification": None, "timing": None}

@@ -15,7 +15,7 @@ from gemmgen.run.compile import compile_kernel
 from gemmgen.run.launchable import why_not_launchable
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
-from gemmgen.verification.recordings import TRIED
+from gemmgen.verification.tensor_core_recordings import TRIED
 from gemmgen.verification.vectors import random_vectors
 
 SHOWN = {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gemmgen.kernel.families import MMA
-from gemmgen.kernel.families.base import check
-from gemmgen.kernel.render import render
+from gemmgen.families import MMA
+from gemmgen.families.base import check
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store

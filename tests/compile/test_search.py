@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gemmgen.artifacts.records import trial_document
 from gemmgen.cli.reports.tune import show_tuning
-from gemmgen.kernel.families import NAIVE
+from gemmgen.exports.json_records import trial_document
+from gemmgen.families import NAIVE
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import device_named
@@ -20,9 +20,9 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.timing import FINAL, RANK, Protocol, Timing
 from gemmgen.run.target import Target
-from gemmgen.search import verifying
+from gemmgen.search import candidate_verdicts as verifying
+from gemmgen.search.candidate_times import FINALISTS
 from gemmgen.search.experience import was_searched
-from gemmgen.search.measuring import FINALISTS
 from gemmgen.search.result import TuneResult
 from gemmgen.search.trial import Objective
 from gemmgen.search.tuner import tune

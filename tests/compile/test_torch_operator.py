@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.folder import export
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.exports.folder import export
+from gemmgen.families import NAIVE
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 
 if importlib.util.find_spec("torch"):
     import torch

@@ -8,14 +8,14 @@ from itertools import groupby
 
 import pytest
 
-from gemmgen.artifacts.records import compiled_document
-from gemmgen.kernel.families import WGMMA
-from gemmgen.kernel.families.base import check
-from gemmgen.kernel.render import render
+from gemmgen.exports.json_records import compiled_document
+from gemmgen.families import WGMMA
+from gemmgen.families.base import check
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import Wgmma
+from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.render.kernel_text import environment
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
 from gemmgen.support.errors import CandidateFailed

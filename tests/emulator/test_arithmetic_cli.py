@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gemmgen.cli import main
-from gemmgen.verification.recordings import Recording
 from gemmgen.verification.tensor_core import dot
+from gemmgen.verification.tensor_core_recordings import Recording
 
 WORDS = ["study", "arithmetic", "--device", "emulator", "--arch", "sm_90", "--only", "m16n8k8_tf32"]
 

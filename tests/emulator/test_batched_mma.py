@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED_MMA
-from gemmgen.kernel.families.base import check
-from gemmgen.kernel.render import render
+from gemmgen.families import BATCHED_MMA
+from gemmgen.families.base import check
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import verify

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.kernelfile import source_from_record
 from gemmgen.cli import main
-from gemmgen.kernel.naming import parse_name
-from gemmgen.kernel.render import render
-from gemmgen.search.verifying import EXAMPLES
+from gemmgen.exports.kernelfile import source_from_record
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import parse_name
+from gemmgen.search.candidate_verdicts import EXAMPLES
 
 FULL = "gemm_f32_rr_MxNx40_naive_8x8"
 NAME = render(*parse_name(FULL)).name

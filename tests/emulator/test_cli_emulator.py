@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 import gemmgen
-from gemmgen.artifacts.kernelfile import read_kernel
 from gemmgen.cli import main
+from gemmgen.exports.kernelfile import read_kernel
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.emulator.program import KIND, interpreter, program_key
 from gemmgen.support.files import Store

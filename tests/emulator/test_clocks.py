@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import environment
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import CandidateFailed

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gemmgen.kernel.families import NAIVE, SIMT
-from gemmgen.kernel.render import render
+from gemmgen.families import NAIVE, SIMT
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.coverage import Coverage, Near, Untaken
 from gemmgen.run.emulator.driver import EmulatorExecutor
 from gemmgen.run.emulator.launches import EmulatedKernel

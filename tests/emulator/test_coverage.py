@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.artifacts.kernelfile import read_kernel
 from gemmgen.cli import main
 from gemmgen.cli.verify import passed_in_part
-from gemmgen.kernel.families import MMA, NAIVE, SIMT, WGMMA
-from gemmgen.kernel.render import render
+from gemmgen.exports.kernelfile import read_kernel
+from gemmgen.families import MMA, NAIVE, SIMT, WGMMA
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
+from gemmgen.render.kernel_text import render
 from gemmgen.run.coverage import Coverage, Untaken
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.errors import Failure

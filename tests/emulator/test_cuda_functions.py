@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.families import NAIVE
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
 from gemmgen.support.errors import CandidateFailed

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import environment
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.arena import Segment, place
 from gemmgen.run.emulator.compiler import HostCompiler

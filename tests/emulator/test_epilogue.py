@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import FAMILIES
-from gemmgen.kernel.families.base import check
-from gemmgen.kernel.render import render
+from gemmgen.families import FAMILIES
+from gemmgen.families.base import check
 from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.functions import FUNCTIONS, Function
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
+from gemmgen.proof.bugs.base import Subject
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu.lt_epilogue import LEFT, epilogue_apart
-from gemmgen.verification.bugs.base import Subject
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.reference import make_operands
 from gemmgen.verification.situation import Situation

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED_MMA, NAIVE, SIMT, WGMMA
-from gemmgen.kernel.naming import parse_name
-from gemmgen.kernel.render import render
+from gemmgen.families import BATCHED_MMA, NAIVE, SIMT, WGMMA
 from gemmgen.kernel.source import KernelSource, Workspace
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import parse_name
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.arena import ArenaLayout
 from gemmgen.support.errors import MEMORY, CandidateFailed, Failure
@@ -22,8 +22,8 @@ from gemmgen.verification.checks import Wrong, check_apart
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.extent import apart_situations, reach
+from gemmgen.verification.far_offsets import COUNTS, check_tail, tails
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.tails import COUNTS, check_tail, tails
 from gemmgen.verification.verifier import verify
 
 PROBLEM = Problem(None, None, None, batch=None, layout="rc", epilogue="bias+residual")

@@ -7,14 +7,14 @@ from itertools import product
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED, NAIVE, SIMT, SKINNY, Config, Family
-from gemmgen.kernel.families.naive import NaiveConfig
-from gemmgen.kernel.naming import full_name
-from gemmgen.kernel.render import render
+from gemmgen.families import BATCHED, NAIVE, SIMT, SKINNY, Config, Family
+from gemmgen.families.naive.family import NaiveConfig
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import full_name
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.verification.checks import check
 from gemmgen.verification.determinism import RUNS

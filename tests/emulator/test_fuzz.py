@@ -12,11 +12,11 @@ from typing import Any, cast
 import pytest
 
 from gemmgen.cli import main
-from gemmgen.kernel.families import FAMILIES, NAIVE, SKINNY
-from gemmgen.kernel.families.base import first_rejection
-from gemmgen.kernel.render import render
+from gemmgen.families import FAMILIES, NAIVE, SKINNY
+from gemmgen.families.base import first_rejection
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.child import Child, ChildDied, crew
 from gemmgen.support.errors import Failure
@@ -25,7 +25,7 @@ from gemmgen.verification import fuzz as fuzzing
 from gemmgen.verification.corpus import entries, read
 from gemmgen.verification.fuzz import Budget, fuzz
 from gemmgen.verification.fuzz_jobs import SmallerJob, Tried
-from gemmgen.verification.lanes import lanes_like
+from gemmgen.verification.parallel import lanes_like
 from gemmgen.verification.random_kernels import LAYOUTS, draw_points, schedules
 from gemmgen.verification.situation import ALL_DATA_KINDS
 

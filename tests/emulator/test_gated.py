@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import gemmgen
-from gemmgen.kernel.families import FAMILIES
-from gemmgen.kernel.families.base import check
-from gemmgen.kernel.render import render
+from gemmgen.families import FAMILIES
+from gemmgen.families.base import check
 from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
+from gemmgen.proof.bugs.base import Subject
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu.lt_epilogue import LEFT, epilogue_apart
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.bugs.base import Subject
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify

@@ -9,11 +9,11 @@ from itertools import islice
 
 import pytest
 
-from gemmgen.kernel.families import FAMILIES, family_named
-from gemmgen.kernel.render import render
+from gemmgen.families import FAMILIES, family_named
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.mma import MMAS
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator.driver import EmulatorExecutor
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store

@@ -13,17 +13,19 @@ import pytest
 from gemmgen.cli import main
 from gemmgen.problem.device import ARCHS, DEVICES
 from gemmgen.problem.gemm import Problem
+from gemmgen.proof import selfcheck
+from gemmgen.proof.bugs import BUGS
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.target import Target
+from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store
-from gemmgen.support.recent import Recent
-from gemmgen.verification import host_memory, lanes, selfcheck
-from gemmgen.verification.bugs import BUGS
+from gemmgen.verification import host_memory
+from gemmgen.verification import parallel as lanes
 from gemmgen.verification.host_memory import host_bytes
-from gemmgen.verification.journal import VerifyJob
-from gemmgen.verification.lanes import EmulatorLane, Lanes, verify_many
+from gemmgen.verification.parallel import EmulatorLane, Lanes, verify_many
 from gemmgen.verification.sanitizers.tool import SanitizerResult
+from gemmgen.verification.verdict_log import VerifyJob
 
 LIMITS = ARCHS["sm_90"].limits
 
@@ -32,7 +34,7 @@ class EmulatedLane:
     """A Child whose answer comes from an emulator; as a GPU's lane it passes for a GPU and sees nothing of RACING."""
 
     def __init__(self, factory: str, store: str, lanes: str, *timeout: str, environment: object) -> None:
-        assert factory in ("gemmgen.verification.lanes:Lane", "gemmgen.verification.lanes:EmulatorLane")
+        assert factory in ("gemmgen.verification.parallel:Lane", "gemmgen.verification.parallel:EmulatorLane")
         self._plays_gpu = factory.endswith(":Lane")
         self._emulator = EmulatorExecutor(Store(Path(store)))
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.artifacts.kernelfile import read_kernel
 from gemmgen.cli import main
 from gemmgen.cli.output import FAILED, NOT_JUDGED, WRONG_USAGE
+from gemmgen.exports.kernelfile import read_kernel
 from gemmgen.run.nvrtc import compile_ptx
 
 HEADER = "// Cuda compilation tools, release 12.9, V12.9.86\n"

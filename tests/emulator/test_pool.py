@@ -20,21 +20,21 @@ import pytest
 
 from gemmgen.api.remote import TuneJob
 from gemmgen.cli import main
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.families import NAIVE
 from gemmgen.pool import connection, remote
 from gemmgen.pool.cluster import HERE_ALONE, Cluster, require_alike, require_safe
 from gemmgen.pool.connection import RemoteChild
 from gemmgen.pool.worker import CPU, GPU
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import COMPILER
 from gemmgen.run.emulator.program import KIND
 from gemmgen.support.child import ChildDied, child_environment
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.verification import fuzz as fuzzing
 from gemmgen.verification.fuzz import Budget, fuzz
-from gemmgen.verification.lanes import cluster_lanes
+from gemmgen.verification.parallel import cluster_lanes
 
 LIMITS = ARCHS["sm_90"].limits
 WORKERS = 4

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.families import NAIVE
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.emulator.launches import EmulatedKernel, long_work

@@ -21,8 +21,8 @@ from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, Wgmma
 from gemmgen.problem.wmma import WMMAS, Wmma
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.emulator.instructions import instruction_table, instructions
-from gemmgen.verification.recordings import TRIED, compare
 from gemmgen.verification.tensor_core import Codes, dot
+from gemmgen.verification.tensor_core_recordings import TRIED, compare
 from gemmgen.verification.vectors import Draw, Span, Vectors, drawn
 
 NATIVE = Path(instruction_table.__code__.co_filename).parent / "native"

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch, parameters
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import environment
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
 from gemmgen.support.errors import CandidateFailed

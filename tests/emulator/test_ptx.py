@@ -9,15 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.families import NAIVE
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
 from gemmgen.problem.gemm import Problem
+from gemmgen.proof import selfcheck
+from gemmgen.proof.edits.ptx import PTX_EDITS
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.files import Store
-from gemmgen.verification import selfcheck
-from gemmgen.verification.edits.ptx import PTX_EDITS
 from gemmgen.verification.verifier import verify
 
 PROBLEM = Problem(16, 16, None)

@@ -8,22 +8,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import FAMILIES
-from gemmgen.kernel.render import render
+from gemmgen.families import FAMILIES
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
+from gemmgen.proof.bugs import BUGS
+from gemmgen.proof.edits import EDITS
+from gemmgen.proof.selfcheck import edited, plant
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.files import Store
-from gemmgen.verification.bugs import BUGS
+from gemmgen.verification.bit_replay import Replayer
 from gemmgen.verification.checks import REPLAY
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.edits import EDITS
-from gemmgen.verification.replay import Replayer
-from gemmgen.verification.selfcheck import edited, plant
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify
 from gemmgen.verification.window import Window

@@ -8,17 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import MMA, NAIVE, SIMT
-from gemmgen.kernel.render import render
+from gemmgen.families import MMA, NAIVE, SIMT
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
-from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.executor import Operands
-from gemmgen.support.files import Store
-from gemmgen.verification.bugs.base import Subject
-from gemmgen.verification.bugs.ring import LAST, PAST_16_BITS
-from gemmgen.verification.bugs.subjects import (
+from gemmgen.proof.bugs.base import Subject
+from gemmgen.proof.bugs.ring import LAST, PAST_16_BITS
+from gemmgen.proof.bugs.subjects import (
     ASYNC_F64,
     DOUBLE_F16,
     MMA_TF32,
@@ -31,6 +27,10 @@ from gemmgen.verification.bugs.subjects import (
     WGMMA_TWO_SUMS,
     WMMA_CR,
 )
+from gemmgen.render.kernel_text import render
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import Operands
+from gemmgen.support.files import Store
 from gemmgen.verification.checks import Wrong, check
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.ring import check_ring

@@ -9,17 +9,12 @@ from dataclasses import replace
 import pytest
 
 from gemmgen.cli import main
-from gemmgen.kernel.families import FAMILIES
+from gemmgen.families import FAMILIES
 from gemmgen.problem.device import ARCHS, DEVICES
-from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.target import Target
-from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug, Diagnosis
-from gemmgen.verification.edits import EDITS
-from gemmgen.verification.journal import Journal, VerifyJob
-from gemmgen.verification.lanes import Lanes, emulate_many
-from gemmgen.verification.mutation import LAUNCH, Mutant
-from gemmgen.verification.selfcheck import (
+from gemmgen.proof.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug, Diagnosis
+from gemmgen.proof.edits import EDITS
+from gemmgen.proof.mutants import LAUNCH, Mutant
+from gemmgen.proof.selfcheck import (
     KERNEL_EXAMPLES,
     SAME_CODE,
     EditOutcome,
@@ -35,6 +30,11 @@ from gemmgen.verification.selfcheck import (
     try_mutants,
     why_harmless,
 )
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.target import Target
+from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.parallel import Lanes, emulate_many
+from gemmgen.verification.verdict_log import Journal, VerifyJob
 from gemmgen.verification.verifier import verify
 
 LIMITS = ARCHS["sm_90"].limits
@@ -256,7 +256,7 @@ def test_a_journal_has_what_was_noted_for_the_same_job(tmp_path, monkeypatch):
     for other in (replace(job, seed=1), replace(job, examples=11), replace(job, source=replace(right, text="other"))):
         assert journal.verdict(other) is None
     assert Journal(path, "gpu").verdict(job) is None
-    monkeypatch.setattr("gemmgen.verification.journal.generator_digest", lambda: "another version")
+    monkeypatch.setattr("gemmgen.verification.verdict_log.generator_digest", lambda: "another version")
     assert Journal(path).verdict(job) is None
     path.write_text("[]\n")
     with pytest.raises(InvalidInput, match="is no journal"):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.benchmark.study import Study, StudyPoint, run_study
-from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER, SCALAR
-from gemmgen.cli.reports.study_files import write_study
+from gemmgen.lab.prints.study_files import write_study
+from gemmgen.lab.study import Study, StudyPoint, run_study
+from gemmgen.lab.study.points import BLOCK_TILE, LADDER, SCALAR
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.nvrtc import compiler_version
 from gemmgen.run.sass import find_nvdisasm

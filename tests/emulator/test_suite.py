@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gemmgen import api
-from gemmgen.artifacts.kernelfile import kernels_in
-from gemmgen.benchmark.gallery import check
 from gemmgen.cli import main
+from gemmgen.exports.kernelfile import kernels_in
+from gemmgen.lab.gallery import check
 from gemmgen.problem.gemm import Problem
 
 

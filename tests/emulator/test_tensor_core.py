@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import MMAS
+from gemmgen.render.kernel_text import environment
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
-from gemmgen.verification.recordings import FOLDER, TRIED, Recording, compare, vectors_of
+from gemmgen.verification.tensor_core_recordings import FOLDER, TRIED, Recording, compare, vectors_of
 from gemmgen.verification.vectors import random_vectors
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from gemmgen.kernel.families import MMA, WGMMA, Family
-from gemmgen.kernel.families.base import check
-from gemmgen.kernel.render import render
+from gemmgen.families import MMA, WGMMA, Family
+from gemmgen.families.base import check
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.verification.verifier import verify
 

@@ -13,10 +13,10 @@ import gemmgen
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import ArrayLibrary
 from gemmgen.arrays.load import load_source
-from gemmgen.artifacts.library.spec import spec_from
-from gemmgen.kernel.families import NAIVE, SIMT
-from gemmgen.kernel.render import render
+from gemmgen.exports.library.spec import spec_from
+from gemmgen.families import NAIVE, SIMT
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
 

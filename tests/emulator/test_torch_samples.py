@@ -10,9 +10,9 @@ import pytest
 
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.load import load_source
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.families import NAIVE
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.support.files import Store
 
 if importlib.util.find_spec("torch"):

@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gemmgen.kernel.families import NAIVE, SIMT, SKINNY, Family
-from gemmgen.kernel.families.base import check
-from gemmgen.kernel.naming import parse_name
-from gemmgen.kernel.render import environment, render
+from gemmgen.families import NAIVE, SIMT, SKINNY, Family
+from gemmgen.families.base import check
 from gemmgen.kernel.source import MADE_BY, KernelSource, Launch, parameters
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
+from gemmgen.render.kernel_text import environment, render
+from gemmgen.render.naming import parse_name
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
 from gemmgen.verification.data import make_operands

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.kernel.families import BATCHED, NAIVE, SIMT
-from gemmgen.kernel.render import render
+from gemmgen.families import BATCHED, NAIVE, SIMT
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.verification.situation import FAR_SIZES, far_situations, vast_situations
 from gemmgen.verification.verifier import EXHAUSTIVE, THOROUGH, verify

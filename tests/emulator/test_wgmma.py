@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, parameters
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.case import Case
@@ -19,6 +18,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import MMAS
 from gemmgen.problem.types import Types
 from gemmgen.problem.wgmma import wgmmas
+from gemmgen.render.kernel_text import environment
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.launches import EmulatedKernel
 from gemmgen.run.executor import Floats, Operands

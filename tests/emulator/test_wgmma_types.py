@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gemmgen.kernel.render import environment
 from gemmgen.kernel.source import KernelSource, Launch, parameters
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.dtype import DType
@@ -18,6 +17,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import MMAS, Mma, Sums
 from gemmgen.problem.types import Types
 from gemmgen.problem.wgmma import Wgmma
+from gemmgen.render.kernel_text import environment
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
 from gemmgen.support.errors import CandidateFailed

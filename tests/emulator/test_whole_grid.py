@@ -9,21 +9,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import BATCHED_MMA, NAIVE, SIMT, WGMMA
-from gemmgen.kernel.render import render
+from gemmgen.families import BATCHED_MMA, NAIVE, SIMT, WGMMA
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
+from gemmgen.proof import selfcheck
+from gemmgen.proof.bugs import BUGS
+from gemmgen.proof.bugs.base import Subject
+from gemmgen.proof.edits import EDITS
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.errors import CandidateFailed
-from gemmgen.verification import selfcheck, whole_grid
-from gemmgen.verification.bugs import BUGS
-from gemmgen.verification.bugs.base import Subject
+from gemmgen.verification import whole_grid
 from gemmgen.verification.checks import Wrong
 from gemmgen.verification.domain import DomainTally
-from gemmgen.verification.edits import EDITS
-from gemmgen.verification.shortened import shortened
+from gemmgen.verification.shorter_k import shortened
 from gemmgen.verification.verifier import verify
 from gemmgen.verification.whole_grid import UNEVEN, check_grid, grid_situations
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import SIMT, SKINNY
-from gemmgen.kernel.families.base import Family
-from gemmgen.kernel.render import render
+from gemmgen.families import SIMT, SKINNY
+from gemmgen.families.base import Family
 from gemmgen.kernel.source import WORKSPACE, KernelSource
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.launches import EmulatedKernel
 from gemmgen.support.errors import CandidateFailed

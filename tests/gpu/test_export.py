@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.folder import export
-from gemmgen.kernel.families import FAMILIES
-from gemmgen.kernel.render import render
+from gemmgen.exports.folder import export
+from gemmgen.families import FAMILIES
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
+from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu import why_no_gpu
 
 REASON = why_no_gpu() or ("nvcc is not on the PATH" if shutil.which("nvcc") is None else "")

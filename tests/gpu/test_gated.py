@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import NAIVE, WGMMA
-from gemmgen.kernel.families.base import first_rejection
-from gemmgen.kernel.render import render
+from gemmgen.families import NAIVE, WGMMA
+from gemmgen.families.base import first_rejection
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.functions import function_named
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
+from gemmgen.render.kernel_text import render
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import executor
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.timing import FULL
-from gemmgen.verification.multiplied import products_by
+from gemmgen.verification.device_products import products_by
 from gemmgen.verification.products import all_products, of_each_matrix
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify

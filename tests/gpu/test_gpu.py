@@ -8,20 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.benchmark.study import Study, StudyPoint, run_study
-from gemmgen.benchmark.study.measuring import measure_times
-from gemmgen.benchmark.study.modelcheck import check_model
-from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER
-from gemmgen.benchmark.study.times import Measured, Times
-from gemmgen.kernel.families import BATCHED, FAMILIES, SIMT, Family
-from gemmgen.kernel.render import render
+from gemmgen.families import BATCHED, FAMILIES, SIMT, Family
 from gemmgen.kernel.source import LAUNCH_ATTRIBUTES, KernelSource, Launch, Parameter
+from gemmgen.lab.study import Study, StudyPoint, run_study
+from gemmgen.lab.study.model_times import measure_times
+from gemmgen.lab.study.modelcheck import check_model
+from gemmgen.lab.study.points import BLOCK_TILE, LADDER
+from gemmgen.lab.study.times import Measured, Times
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEVICES, parse_arch
 from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
+from gemmgen.render.kernel_text import render
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
@@ -33,7 +33,7 @@ from gemmgen.support.files import Store
 from gemmgen.verification import reference
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.fuzz import Budget, fuzz
-from gemmgen.verification.lanes import lanes_like
+from gemmgen.verification.parallel import lanes_like
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import check, verify
 from gemmgen.verification.window import Window

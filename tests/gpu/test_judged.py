@@ -8,18 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.families import NAIVE
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
+from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu import executor
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.judged import judge
-from gemmgen.verification.multiplied import on_host
+from gemmgen.verification.device_check import judge
+from gemmgen.verification.device_products import on_host
 from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
 
 TYPES = (

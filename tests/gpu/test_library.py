@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import gemmgen
-from gemmgen.artifacts.library.spec import spec_from
-from gemmgen.kernel.families import FAMILIES
-from gemmgen.kernel.render import render
+from gemmgen.exports.library.spec import spec_from
+from gemmgen.families import FAMILIES
+from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.capability import arch_here
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import gemmgen
-from gemmgen.artifacts.folder import export
-from gemmgen.artifacts.library.spec import Spec, spec_from
-from gemmgen.kernel.families import FAMILIES, NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.exports.folder import export
+from gemmgen.exports.library.spec import Spec, spec_from
+from gemmgen.families import FAMILIES, NAIVE
 from gemmgen.kernel.source import KernelSource
+from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.capability import arch_here
 

@@ -13,7 +13,7 @@ from gemmgen.problem.types import Types
 from gemmgen.run.gpu import executor
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.multiplied import products_by
+from gemmgen.verification.device_products import products_by
 from gemmgen.verification.products import products
 from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
 from gemmgen.verification.window import Window

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.artifacts.folder import export
-from gemmgen.kernel.families import WGMMA
-from gemmgen.kernel.render import render
+from gemmgen.exports.folder import export
+from gemmgen.families import WGMMA
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import ARCH
+from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.timing import QUICK
 from gemmgen.support.errors import CandidateFailed

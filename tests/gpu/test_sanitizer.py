@@ -10,14 +10,14 @@ import pytest
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.wgmma import ARCH
+from gemmgen.proof.bugs import BUGS, NAIVE_RR, Subject
+from gemmgen.proof.bugs.subjects import ASYNC, DOUBLE_VECTORS, SINGLE, SINGLE_FIXED, WGMMA_PAIR, WGMMA_RC
+from gemmgen.proof.selfcheck import check_kernels, correct_kernels, plant, rendered, try_bugs
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import Target, open_target
 from gemmgen.support.files import Store
-from gemmgen.verification.bugs import BUGS, NAIVE_RR, Subject
-from gemmgen.verification.bugs.subjects import ASYNC, DOUBLE_VECTORS, SINGLE, SINGLE_FIXED, WGMMA_PAIR, WGMMA_RC
-from gemmgen.verification.lanes import Lanes
+from gemmgen.verification.parallel import Lanes
 from gemmgen.verification.sanitizers.tool import TOOLS, Tool, why_no_sanitizer
-from gemmgen.verification.selfcheck import check_kernels, correct_kernels, plant, rendered, try_bugs
 from gemmgen.verification.verifier import verify
 from gemmgen.verification.with_sanitizers import SITUATIONS, draw, run_tool, sanitize
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.kernelfile import kernels_in
-from gemmgen.benchmark.gallery import check
 from gemmgen.cli import main
+from gemmgen.exports.kernelfile import kernels_in
+from gemmgen.lab.gallery import check
 from gemmgen.verification.sanitizers.tool import TOOLS, why_no_sanitizer
 
 

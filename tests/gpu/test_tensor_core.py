@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gemmgen.kernel.families import FAMILIES
-from gemmgen.kernel.render import render
+from gemmgen.families import FAMILIES
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu.executor import GpuExecutor
-from gemmgen.verification.recordings import record
+from gemmgen.verification.tensor_core_recordings import record
 from gemmgen.verification.verifier import verify
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import MMA, WGMMA, Family
-from gemmgen.kernel.families.base import first_rejection
-from gemmgen.kernel.families.wgmma_operands import staged
-from gemmgen.kernel.render import render
+from gemmgen.families import MMA, WGMMA, Family
+from gemmgen.families.base import first_rejection
+from gemmgen.families.wgmma.operands import staged
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.verification.data import make_operands

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import BATCHED_MMA, WMMA, Family
-from gemmgen.kernel.families.base import first_rejection
-from gemmgen.kernel.render import render
+from gemmgen.families import BATCHED_MMA, WMMA, Family
+from gemmgen.families.base import first_rejection
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.verification.data import make_operands

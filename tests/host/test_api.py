@@ -12,7 +12,8 @@ import pytest
 
 import gemmgen
 from gemmgen import api
-from gemmgen.benchmark import bench
+from gemmgen.judge import bench
+from gemmgen.lab import api as lab_api
 from gemmgen.run import target
 from gemmgen.support.errors import InvalidInput
 
@@ -24,8 +25,8 @@ PROBLEM = gemmgen.Problem(64, 64, 64)
     [
         (lambda: gemmgen.tune(PROBLEM, budget=0), "budget = 0: at least 1 is needed"),
         (lambda: gemmgen.tune(PROBLEM, budget=-1), "budget = -1: at least 1 is needed"),
-        (lambda: api.study("ladder", PROBLEM, budget=0), "budget = 0"),
-        (lambda: api.check_model(budget=0), "budget = 0"),
+        (lambda: lab_api.study("ladder", PROBLEM, budget=0), "budget = 0"),
+        (lambda: lab_api.check_model(budget=0), "budget = 0"),
         (lambda: gemmgen.verify(gemmgen.generate(PROBLEM), examples=0), "examples = 0: at least 1 is needed"),
         (lambda: gemmgen.tune(PROBLEM, seed=-1), "seed = -1: at least 0 is needed"),
         (lambda: gemmgen.verify("NAME", seed=-1), "seed = -1: at least 0 is needed"),

@@ -10,15 +10,15 @@ from typing import cast
 import pytest
 from rich.console import Console
 
-from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.benchmark import bench
-from gemmgen.benchmark.bench import BenchRow
 from gemmgen.cli.reports.bench import show_bench
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.families import NAIVE
+from gemmgen.judge import bench
+from gemmgen.judge.bench import BenchRow
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits

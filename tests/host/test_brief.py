@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 import gemmgen
-from gemmgen.artifacts.kernelfile import KernelFile
 from gemmgen.cli.reports.tune import apart, failures, show_tuning, winner
-from gemmgen.kernel.families import FAMILIES
+from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.families import FAMILIES
 from gemmgen.kernel.model import predict
 from gemmgen.problem.device import device_named
 from gemmgen.problem.gemm import Problem
@@ -20,9 +20,9 @@ from gemmgen.search.pick import pick_predicted
 from gemmgen.search.result import TuneResult
 from gemmgen.search.space import explore
 from gemmgen.search.trial import Trial
-from gemmgen.support.brief import LONGEST
 from gemmgen.support.console import PlainConsole
 from gemmgen.support.errors import Failure
+from gemmgen.support.short_repr import LONGEST
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import Verdict
 

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.kernel.by_hand import edited_axes, with_axes
-from gemmgen.kernel.families import SIMT, plan_of
+from gemmgen.families import SIMT, plan_of
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS, DEVICES
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.hand_edits import edited_axes, with_axes
+from gemmgen.render.kernel_text import render
 
 PROBLEM = Problem(512, 512, 512)
 KERNEL = render(PROBLEM, SIMT, SIMT.default(PROBLEM))

@@ -19,12 +19,12 @@ from cuda.bindings import driver as cuda
 from gemmgen.arrays import card, checked, context, form, libraries
 from gemmgen.arrays import kernel as kernel_module
 from gemmgen.arrays.kernel import ArrayKernel
-from gemmgen.kernel.families import SIMT, WGMMA
-from gemmgen.kernel.render import render
+from gemmgen.families import SIMT, WGMMA
 from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TensorMap, tail_lines
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu import bindings
 from gemmgen.support.errors import CandidateFailed, InvalidInput
 from gemmgen.support.files import Store

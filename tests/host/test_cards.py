@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from gemmgen import api
-from gemmgen.artifacts.cards import belongs, card_folder, card_folders, card_of, is_of_another
-from gemmgen.artifacts.kernelfile import KernelFile, find_kernel, find_rung, others_named, read_kernel
-from gemmgen.benchmark import bench
-from gemmgen.benchmark.bench import BenchRow
-from gemmgen.benchmark.report.page import collect
 from gemmgen.cli import main
-from gemmgen.kernel.families import Config, Family
+from gemmgen.exports.cards import belongs, card_folder, card_folders, card_of, is_of_another
+from gemmgen.exports.kernelfile import KernelFile, find_kernel, find_rung, others_named, read_kernel
+from gemmgen.families import Config, Family
+from gemmgen.judge import bench
+from gemmgen.judge.bench import BenchRow
 from gemmgen.kernel.model import representative
+from gemmgen.lab.report.page import collect
 from gemmgen.problem.device import DEVICES, DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run import target

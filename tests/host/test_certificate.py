@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 
 import gemmgen
-from gemmgen.artifacts.certificate import examples_to_certify, not_shown
-from gemmgen.artifacts.kernelfile import read_kernel, source_from_record
-from gemmgen.artifacts.recheck import read_certificate, recheck
-from gemmgen.artifacts.records import sanitizer_document
 from gemmgen.cli import main
-from gemmgen.kernel.naming import parse_name
-from gemmgen.kernel.render import render
+from gemmgen.exports.certificate import examples_to_certify, not_shown
+from gemmgen.exports.json_records import sanitizer_document
+from gemmgen.exports.kernelfile import read_kernel, source_from_record
+from gemmgen.exports.recheck import read_certificate, recheck
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import parse_shape
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import parse_name
 from gemmgen.verification.sanitizers.tool import TOOLS, SanitizerResult, Tool
 from gemmgen.verification.verifier import Verdict
 
@@ -249,8 +249,8 @@ def test_a_check_draws_by_a_seed_that_no_certificate_knows(
         asked.append((examples, seed))
         return Verdict("emulator", examples, seed, 0.5)
 
-    monkeypatch.setattr("gemmgen.artifacts.recheck.verify", passes)
-    monkeypatch.setattr("gemmgen.artifacts.recheck.not_shown", lambda _: [])
+    monkeypatch.setattr("gemmgen.exports.recheck.verify", passes)
+    monkeypatch.setattr("gemmgen.exports.recheck.not_shown", lambda _: [])
     rewrite(exported / CERTIFICATE, claimed())
     certificate = read_certificate(exported / CERTIFICATE)
     executor = SimpleNamespace(name="emulator", description="no compiler", flags=(), environment="none", unconfined=())

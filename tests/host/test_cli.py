@@ -17,20 +17,20 @@ import click
 import pytest
 
 from gemmgen import api
-from gemmgen.artifacts.kernelfile import find_kernel, read_kernel, write_kernel
-from gemmgen.artifacts.records import problem_document
-from gemmgen.benchmark import bench
-from gemmgen.benchmark.study import STUDIES, Study
 from gemmgen.cli import COMMANDS, cli, main, progress
 from gemmgen.cli.reports import words
-from gemmgen.kernel.again import rendered_again
-from gemmgen.kernel.naming import RESERVED, full_name_of, parse_name
-from gemmgen.kernel.render import render
+from gemmgen.exports.json_records import problem_document
+from gemmgen.exports.kernelfile import find_kernel, read_kernel, write_kernel
+from gemmgen.judge import bench
 from gemmgen.kernel.source import CONFIG
+from gemmgen.lab.study import STUDIES, Study
 from gemmgen.problem.device import device_named
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import RESERVED, full_name_of, parse_name
+from gemmgen.render.rerender import rendered_again
 from gemmgen.support.child import child_environment
 from gemmgen.support.errors import GemmgenError, InvalidInput
 
@@ -672,7 +672,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 
 def test_no_driver(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("gemmgen.run.target", "gemmgen.benchmark.bench", "gemmgen.run.gpu.executor"):
+    for module in ("gemmgen.run.target", "gemmgen.judge.bench", "gemmgen.run.gpu.executor"):
         monkeypatch.setattr(sys.modules[module], "why_no_gpu", lambda: "no NVIDIA driver: install the driver")
     for line, expected in (
         ("tune 64x64x64 --device gpu", 1),
@@ -711,7 +711,7 @@ def test_an_interrupt_says_that_it_resumes(run: Run, monkeypatch: pytest.MonkeyP
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gemmgen.cli.space.explore", interrupted)
+    monkeypatch.setattr("gemmgen.lab.commands.space.explore", interrupted)
     code, out, err = run("space", SHAPE)
     assert code == 130 and out == "" and "the same command resumes" in err
 
@@ -720,7 +720,7 @@ def test_a_bug_is_not_hidden(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("gemmgen.cli.space.explore", broken)
+    monkeypatch.setattr("gemmgen.lab.commands.space.explore", broken)
     with pytest.raises(ZeroDivisionError):
         run("space", SHAPE)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gemmgen.families import SIMT
 from gemmgen.kernel.conditionals import conditionals, directives
-from gemmgen.kernel.families import SIMT
-from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 
 PROBLEM = Problem(256, 256, 256)
 SOURCE = render(PROBLEM, SIMT, SIMT.default(PROBLEM).with_values(STAGES=3, ASYNC=1))

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.artifacts.records import verdict_document
-from gemmgen.kernel.families import NAIVE, SIMT
-from gemmgen.kernel.render import render
+from gemmgen.exports.json_records import verdict_document
+from gemmgen.families import NAIVE, SIMT
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import generator_digest
 from gemmgen.verification import data

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import gemmgen
-from gemmgen.benchmark.difference import NAME, Difference, body, difference
-from gemmgen.benchmark.explain import explain
 from gemmgen.cli import main
 from gemmgen.cli.output import stdout
 from gemmgen.cli.reports.diff import show_difference
+from gemmgen.judge.difference import NAME, Difference, body, difference
+from gemmgen.judge.explain import explain
 from gemmgen.problem.device import DEVICES
 
 PROBLEM = gemmgen.Problem(64, 96, 32)

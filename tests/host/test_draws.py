@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, WGMMA
-from gemmgen.kernel.families.base import Family
-from gemmgen.kernel.render import render
+from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT, WGMMA
+from gemmgen.families.base import Family
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Compute, Types
+from gemmgen.render.kernel_text import render
 from gemmgen.run.turns import by_turns
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.checks import sampled

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.kernel.epilogue_text import epilogue_text
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, Epilogue, epilogue_of_token, parse_epilogue
 from gemmgen.problem.functions import FUNCTIONS, Function, function_named
@@ -21,6 +20,7 @@ from gemmgen.problem.nodes import Binary, Call, Name, Negation, Number
 from gemmgen.problem.operands import OPERANDS, SCALARS
 from gemmgen.problem.parser import parse
 from gemmgen.problem.types import Types
+from gemmgen.render.epilogue_text import epilogue_text
 from gemmgen.run.gpu.lt_epilogue import LEFT, baseline_words, epilogue_apart, left_apart, own_epilogue, product_before
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.paths import TEMPLATES

@@ -16,15 +16,15 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from gemmgen.artifacts.library.estimates import estimated
-from gemmgen.artifacts.library.grid import grid_of
-from gemmgen.artifacts.library.members import Member
-from gemmgen.artifacts.library.spec import Product, spec_from
-from gemmgen.artifacts.library.table import Regret, Sizes, chosen, regions, regret_of
+from gemmgen.exports.library.estimates import estimated
+from gemmgen.exports.library.grid import grid_of
+from gemmgen.exports.library.members import Member
+from gemmgen.exports.library.spec import Product, spec_from
+from gemmgen.exports.library.table import Regret, Sizes, chosen, regions, regret_of
+from gemmgen.families import FAMILIES
 from gemmgen.kernel import model
-from gemmgen.kernel.families import FAMILIES
-from gemmgen.kernel.render import render
 from gemmgen.problem.device import DEVICES
+from gemmgen.render.kernel_text import render
 
 CARD = DEVICES["H200"]
 # Of the model's constants each kernel has others: by so much, in a standard deviation of their logarithms.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.kernel.families import SIMT, SKINNY
+from gemmgen.families import SIMT, SKINNY
 from gemmgen.problem.gemm import Problem
 from gemmgen.search import experience
 from gemmgen.search.experience import NEAREST, nearest, remember, was_searched

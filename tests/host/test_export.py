@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import gemmgen
-from gemmgen.artifacts.folder import (
+from gemmgen.exports.exported_text import kernel_alone
+from gemmgen.exports.folder import (
     export,
     export_all,
     folder_texts,
@@ -20,18 +21,17 @@ from gemmgen.artifacts.folder import (
     require_exportable,
     shared_texts,
 )
-from gemmgen.artifacts.interface import Interface
-from gemmgen.artifacts.kernelfile import read_record
-from gemmgen.artifacts.selftest import SelfTest
-from gemmgen.artifacts.torchop import TorchOperator
-from gemmgen.artifacts.wrapped import kernel_alone
-from gemmgen.kernel.epilogue_text import reference_text
-from gemmgen.kernel.families import FAMILIES, NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.exports.interface import Interface
+from gemmgen.exports.kernelfile import read_record
+from gemmgen.exports.selftest import SelfTest
+from gemmgen.exports.torchop import TorchOperator
+from gemmgen.families import FAMILIES, NAIVE
 from gemmgen.kernel.source import KernelSource, parameters
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.epilogue_text import reference_text
+from gemmgen.render.kernel_text import render
 from gemmgen.support.errors import InvalidInput
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gemmgen.families import FAMILIES
 from gemmgen.kernel.expression import assign, evaluate, first_false, holds_in, names_in, show_values
-from gemmgen.kernel.families import FAMILIES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.benchmark.explain import explain
-from gemmgen.kernel.again import never_of, rendered_or_none
+from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, Config, Family, family_named
+from gemmgen.families.base import check, constants, first_rejection
+from gemmgen.judge.explain import explain
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.expression import names_in
-from gemmgen.kernel.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, Config, Family, family_named
-from gemmgen.kernel.families.base import check, constants, first_rejection
-from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS, Arch, device_named
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.render.kernel_text import render
+from gemmgen.render.rerender import never_of, rendered_or_none
 from gemmgen.support.errors import InvalidInput
 
 SQUARE = Problem(512, 512, 512)

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.cards import GALLERY
-from gemmgen.benchmark.formats.cache import cache_document
-from gemmgen.benchmark.formats.importing import read_foreign, times_of
-from gemmgen.benchmark.formats.results import Result, Results, read_results, results_of
-from gemmgen.benchmark.formats.sheet import csv_text
-from gemmgen.benchmark.formats.t1 import t1_document
-from gemmgen.benchmark.formats.t4 import t4_document
-from gemmgen.benchmark.study.times import TIMES, load_times, save_times
 from gemmgen.cli import main
-from gemmgen.kernel.families import family_named
+from gemmgen.exports.cards import GALLERY
+from gemmgen.families import family_named
+from gemmgen.lab.formats.cache import cache_document
+from gemmgen.lab.formats.importing import read_foreign, times_of
+from gemmgen.lab.formats.results import Result, Results, read_results, results_of
+from gemmgen.lab.formats.sheet import csv_text
+from gemmgen.lab.formats.t1 import t1_document
+from gemmgen.lab.formats.t4 import t4_document
+from gemmgen.lab.study.times import TIMES, load_times, save_times
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.search.space import explore

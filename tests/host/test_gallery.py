@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 import pytest
 
 from gemmgen import api
-from gemmgen.benchmark.gallery import check, folders, readme, rerender, write_readmes
-from gemmgen.benchmark.moved import moved
-from gemmgen.benchmark.scores import scores_in
 from gemmgen.cli import main
 from gemmgen.kernel.source import KernelSource
+from gemmgen.lab.coverage_lines import moved
+from gemmgen.lab.gallery import check, folders, readme, rerender, write_readmes
+from gemmgen.lab.scores import scores_in
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.files import Store
 
@@ -242,8 +242,8 @@ def test_what_was_verified_stands_with_the_machine_code_but_not_coverage_that_is
         texts.append(source.text)
         return SimpleNamespace(cubin=b"", registers=32)
 
-    monkeypatch.setattr("gemmgen.benchmark.gallery.compile_kernel", compile_kernel)
-    monkeypatch.setattr("gemmgen.benchmark.gallery.same_machine_code", lambda one, other: True)
+    monkeypatch.setattr("gemmgen.lab.gallery.compile_kernel", compile_kernel)
+    monkeypatch.setattr("gemmgen.lab.gallery.same_machine_code", lambda one, other: True)
     assert main(["gallery", str(gallery), "--render"]) == 0
     assert check(gallery) == []
     assert json.loads(path.with_suffix(".json").read_text())["emulator"] == emulated

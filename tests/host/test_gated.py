@@ -7,22 +7,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.artifacts.kernelfile import problem_from
-from gemmgen.artifacts.records import problem_document
-from gemmgen.kernel.families import FAMILIES, NAIVE, WGMMA
-from gemmgen.kernel.families.base import check, first_rejection
-from gemmgen.kernel.naming import full_name, parse_name
-from gemmgen.kernel.render import render
+from gemmgen.exports.json_records import problem_document
+from gemmgen.exports.kernelfile import problem_from
+from gemmgen.families import FAMILIES, NAIVE, WGMMA
+from gemmgen.families.base import check, first_rejection
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.problem.types import Types
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import full_name, parse_name
 from gemmgen.run.gpu.lt_epilogue import LEFT, baseline_words, epilogue_apart, product_before
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.multiplied import products_by
+from gemmgen.verification.device_products import products_by
 from gemmgen.verification.products import all_products, of_each_matrix
 from gemmgen.verification.reference import expected
 from gemmgen.verification.roundings import Bounded, apply_epilogue

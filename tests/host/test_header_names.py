@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.artifacts.library.spec import spec_from
-from gemmgen.kernel.families import NAIVE
+from gemmgen.exports.library.spec import spec_from
+from gemmgen.families import NAIVE
 from gemmgen.kernel.headers import NAMES, in_headers
-from gemmgen.kernel.naming import RESERVED, require_identifier
-from gemmgen.kernel.render import render
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import RESERVED, require_identifier
 from gemmgen.support.errors import InvalidInput
 
 STANDARD = (

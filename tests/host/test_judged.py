@@ -16,26 +16,26 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.families import NAIVE
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
+from gemmgen.render.kernel_text import render
+from gemmgen.run.acceptance import FUNCTION_STEPS, MOST_STEPS, STEPS
 from gemmgen.run.emulator.compiler import HostCompiler
-from gemmgen.run.gpu.judge_records import Known
+from gemmgen.run.gpu.comparing_records import Known
 from gemmgen.run.gpu.plain import plain_path
-from gemmgen.run.judging import FUNCTION_STEPS, MOST_STEPS, STEPS
 from gemmgen.verification.checks import Wrong, check
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
+from gemmgen.verification.device_check import judge
 from gemmgen.verification.domain import DomainTally
-from gemmgen.verification.judged import judge
+from gemmgen.verification.epilogue_steps import rule_of_steps
 from gemmgen.verification.products import all_products
 from gemmgen.verification.reference import expected
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
-from gemmgen.verification.steps import rule_of_steps
 from gemmgen.verification.window import Window
 
 TYPES = (
@@ -110,10 +110,10 @@ def driver_of(compiled: ctypes.CDLL) -> Iterator[None]:
     stubs = {
         "pycuda": SimpleNamespace(driver=driver),
         "pycuda.driver": driver,
-        "gemmgen.run.gpu.replay": SimpleNamespace(allocate=lambda size: Memory(np.empty(size, np.uint8))),
+        "gemmgen.run.gpu.sampling": SimpleNamespace(allocate=lambda size: Memory(np.empty(size, np.uint8))),
     }
     with patch.dict(sys.modules, stubs):
-        sys.modules.pop("gemmgen.run.gpu.judge", None)
+        sys.modules.pop("gemmgen.run.gpu.comparing", None)
         yield
 
 
@@ -176,7 +176,7 @@ class Kernel:
         sizes = size if rule.sizes else product
         known = Known(product, sizes, *lines, *ends, tables[case.c.dtype].ctypes.data, read)
         with driver_of(self.compiled):
-            from gemmgen.run.gpu.judge import Judge
+            from gemmgen.run.gpu.comparing import Judge
 
             judged = Judge(b"", 1).judge(case, rule, known, places)
         self.wrong = judged.wrong
@@ -372,7 +372,7 @@ def test_each_pair_of_sums_and_bounds_ends_as_numpy_says(compiled: ctypes.CDLL, 
     product, size = (np.concatenate(beside[start : start + both], axis=1) for start in (0, 2))
     result, places = np.zeros(count * count, np.float32), np.arange(count * count)
     with driver_of(compiled):
-        from gemmgen.run.gpu.judge import Judge
+        from gemmgen.run.gpu.comparing import Judge
 
         known = Known(product.ctypes.data, size.ctypes.data, 0, 0, result.ctypes.data, result.ctypes.data, 0)
         found = Judge(b"", 1).judge(case, replace(rule, largest=False, **numbers), known, places)

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
 
-from gemmgen.artifacts.library.steps import MOST_STEPS, Division, Steps, behind, interpolated, steps_from, steps_of
+from gemmgen.exports.library.steps import MOST_STEPS, Division, Steps, behind, interpolated, steps_from, steps_of
 from gemmgen.search.kernel_set import SHARE, near_best, smallest_set, weights_of
 
 TIMES = arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 6)), elements=st.floats(1.0, 100.0))

@@ -22,14 +22,14 @@ from gemmgen.arrays.checked import Arrays, Checked
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import ArrayProduct
 from gemmgen.arrays.view import ArrayView, view_of
-from gemmgen.artifacts.library.choice import Rule
-from gemmgen.artifacts.library.members import Needs
-from gemmgen.artifacts.library.table import Box
-from gemmgen.kernel.families import SIMT
-from gemmgen.kernel.render import render
+from gemmgen.exports.library.choice import Rule
+from gemmgen.exports.library.members import Needs
+from gemmgen.exports.library.table import Box
+from gemmgen.families import SIMT
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.render.kernel_text import render
 from gemmgen.support.errors import InvalidInput
 
 ENQUEUE = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4)

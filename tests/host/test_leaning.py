@@ -14,7 +14,7 @@ from gemmgen.problem.operands import ACC, ACC2
 from gemmgen.problem.types import Types
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.leaning import different_products, leans
+from gemmgen.verification.error_bias import different_products, leans
 from gemmgen.verification.reference import epilogue_inputs
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import Situation

@@ -21,28 +21,28 @@ from hypothesis import strategies as st
 
 import gemmgen
 from gemmgen.arrays.library import read_library
-from gemmgen.artifacts.library import building, regret
-from gemmgen.artifacts.library.building import Options, library_texts
-from gemmgen.artifacts.library.choice import Choice, Timed
-from gemmgen.artifacts.library.clocks import Predicted
-from gemmgen.artifacts.library.estimates import Axis, Tiling, estimated, estimates_from, octave, terms
-from gemmgen.artifacts.library.fallback import Contestant, CublasLt, why_no_fallback
-from gemmgen.artifacts.library.grid import grid_of
-from gemmgen.artifacts.library.known import known_or
-from gemmgen.artifacts.library.members import Member, Needs, case_of
-from gemmgen.artifacts.library.record import choice_document, choices_from, rule_document, rule_from
-from gemmgen.artifacts.library.regret import cross_validated
-from gemmgen.artifacts.library.rules import choose
-from gemmgen.artifacts.library.sizes import SizeRange
-from gemmgen.artifacts.library.spec import BATCHES, OTHER_BATCHES, Product, Search, Spec, read_spec, spec_from
-from gemmgen.artifacts.library.table import FEATURES, Box, Sizes, between, chosen, paying, regions, regret_of
-from gemmgen.artifacts.library.texts import LibraryText
 from gemmgen.cli import main
-from gemmgen.kernel.families import FAMILIES
-from gemmgen.kernel.render import render
+from gemmgen.exports.library import building, regret
+from gemmgen.exports.library.building import Options, library_texts
+from gemmgen.exports.library.choice import Choice, Timed
+from gemmgen.exports.library.choices_json import choice_document, choices_from, rule_document, rule_from
+from gemmgen.exports.library.clocks import Predicted
+from gemmgen.exports.library.earlier_runs import known_or
+from gemmgen.exports.library.estimates import Axis, Tiling, estimated, estimates_from, octave, terms
+from gemmgen.exports.library.fallback import Contestant, CublasLt, why_no_fallback
+from gemmgen.exports.library.grid import grid_of
+from gemmgen.exports.library.members import Member, Needs, case_of
+from gemmgen.exports.library.regret import cross_validated
+from gemmgen.exports.library.rules import choose
+from gemmgen.exports.library.sizes import SizeRange
+from gemmgen.exports.library.spec import BATCHES, OTHER_BATCHES, Product, Search, Spec, read_spec, spec_from
+from gemmgen.exports.library.table import FEATURES, Box, Sizes, between, chosen, paying, regions, regret_of
+from gemmgen.exports.library.texts import LibraryText
+from gemmgen.families import FAMILIES
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu.beside import BesideLibrary
 from gemmgen.run.gpu.timing import FIRST, GRID, InterleavedTimings, Timing
 from gemmgen.run.target import Target
@@ -807,7 +807,7 @@ def test_on_a_gpu_regret_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert choice.rivals  # candidates that are in no table are rendered again, and timed
     target = SimpleNamespace(gpu=PlayedGpu(members), spec=DEVICES["H200"], executor=executor())
     monkeypatch.setattr(regret, "open_target", lambda *_: target)
-    monkeypatch.setattr("gemmgen.artifacts.library.clocks.compile_kernel", lambda *_: None)
+    monkeypatch.setattr("gemmgen.exports.library.clocks.compile_kernel", lambda *_: None)
     (found,) = gemmgen.regret(spec, to=tmp_path, sizes=30)
     assert (found.kind, found.device, found.regret.points) == ("measured", "H200", 30)
     record = json.loads((tmp_path / "mylib.record.json").read_text())["choices"][0]

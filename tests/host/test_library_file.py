@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from gemmgen.artifacts.library.sizes import ANY_MOST, EIGHT, FEW
-from gemmgen.artifacts.library.spec import (
+from gemmgen.cli import cli
+from gemmgen.exports.library.sizes import ANY_MOST, EIGHT, FEW
+from gemmgen.exports.library.spec import (
     BATCHES,
     KEYS,
     LIBRARY_KEYS,
@@ -23,7 +24,6 @@ from gemmgen.artifacts.library.spec import (
     Spec,
     spec_from,
 )
-from gemmgen.cli import cli
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import InvalidInput
 

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from gemmgen.support.lifeline import LOWEST, Lifeline
+from gemmgen.support.child_lifetime import LOWEST, Lifeline
 
 TAKES_LOW_NUMBERS = (
     "exec 3</dev/null 4</dev/null 5</dev/null 6</dev/null 7</dev/null 8</dev/null 9</dev/null; sleep 600"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.kernel.line_width import UNBROKEN, WIDTH, fitted, opened
+from gemmgen.render.line_width import UNBROKEN, WIDTH, fitted, opened
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 ROOM = 60

@@ -11,11 +11,11 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import MMA
+from gemmgen.families import MMA
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.render import render_plan
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render_plan
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.timing import InterleavedTimings, Timing
 from gemmgen.run.target import Target

@@ -6,9 +6,9 @@ from itertools import product
 
 import pytest
 
-from gemmgen.kernel.families import MMA
-from gemmgen.kernel.families.base import constants, first_rejection
-from gemmgen.kernel.families.mma_operands import LDMATRIX, LDMATRIX_PAIRS, fragment_of
+from gemmgen.families import MMA
+from gemmgen.families.base import constants, first_rejection
+from gemmgen.families.mma.operands import LDMATRIX, LDMATRIX_PAIRS, fragment_of
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types

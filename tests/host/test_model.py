@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.benchmark.explain import BOUNDS, TENSOR_BOUNDS, bound_in_words
-from gemmgen.kernel.families import MMA, NAIVE, SIMT, SKINNY, WGMMA, Config, Family
+from gemmgen.families import MMA, NAIVE, SIMT, SKINNY, WGMMA, Config, Family
+from gemmgen.judge.explain import BOUNDS, TENSOR_BOUNDS, bound_in_words
 from gemmgen.kernel.model import (
     BLOCK_START,
     L2_BYTES_PER_CYCLE,

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen import api
-from gemmgen.benchmark.shapes import GROUPS
-from gemmgen.benchmark.study.measuring import WITHIN, candidates, detailed, measure_times, unmeasured
-from gemmgen.benchmark.study.modelcheck import TOP, Agreement, ModelCheck, check_model, rank_correlation
-from gemmgen.benchmark.study.times import DATA, TIMES, CheckRow, Measured, Times, load_times, save_times
 from gemmgen.cli import main
-from gemmgen.cli.reports.model import check_title, total, write_check
-from gemmgen.cli.reports.plots import why_no_plot
-from gemmgen.kernel.families import NAIVE, SIMT, WGMMA
+from gemmgen.families import NAIVE, SIMT, WGMMA
 from gemmgen.kernel.model import predict
+from gemmgen.lab import api as lab_api
+from gemmgen.lab.prints.model import check_title, total, write_check
+from gemmgen.lab.prints.plots import why_no_plot
+from gemmgen.lab.shapes import GROUPS
+from gemmgen.lab.study.model_times import WITHIN, candidates, detailed, measure_times, unmeasured
+from gemmgen.lab.study.modelcheck import TOP, Agreement, ModelCheck, check_model, rank_correlation
+from gemmgen.lab.study.times import DATA, TIMES, CheckRow, Measured, Times, load_times, save_times
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
@@ -28,7 +28,7 @@ from gemmgen.problem.types import Types
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.timing import Timing
 from gemmgen.run.target import Target
-from gemmgen.search.measuring import Measurements
+from gemmgen.search.candidate_times import Measurements
 from gemmgen.search.order import BEST_KEPT, Search
 from gemmgen.search.space import Space, explore
 from gemmgen.search.trial import Trial
@@ -383,7 +383,7 @@ def test_the_command_takes_a_family(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "model", "--family", "skinny", "--data", "times.json"]) == 2
     assert "one of the two" in capsys.readouterr().err
     with pytest.raises(InvalidInput, match="no times of batched come with gemmgen: of mma, simt, skinny, wgmma"):
-        api.check_model(family="batched")
+        lab_api.check_model(family="batched")
 
 
 def test_a_plot_is_the_same_each_time(tmp_path: Path, check: ModelCheck) -> None:
@@ -445,7 +445,7 @@ def test_drawn_shapes_need_a_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "model", "--measure", "--data", "times.json", "--shapes", "5"]) == 2
     assert "it takes `groups`" in capsys.readouterr().err
     with pytest.raises(InvalidInput, match="shapes = 0: at least 1"):
-        api.check_model("times.json", groups=["tf32"], shapes=0, measure=True)
+        lab_api.check_model("times.json", groups=["tf32"], shapes=0, measure=True)
     assert main(["study", "model", "--shapes", "5"]) == 2
     assert "what --measure times" in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ from gemmgen.verification import reference
 from gemmgen.verification.checks import check
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.multiplied import allowed, differs, on_host, products_by
+from gemmgen.verification.device_products import allowed, differs, on_host, products_by
 from gemmgen.verification.products import products
 from gemmgen.verification.situation import EXACT_KINDS, Situation, data_kinds
 from gemmgen.verification.window import Window
@@ -89,8 +89,8 @@ class Kernel:
     multiplied = 0
 
     def __init__(self, problem: Problem) -> None:
-        from gemmgen.kernel.families import NAIVE
-        from gemmgen.kernel.render import render
+        from gemmgen.families import NAIVE
+        from gemmgen.render.kernel_text import render
 
         self.source = render(problem, NAIVE, NAIVE.default(problem))
 

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gemmgen.kernel.families import FAMILIES, NAIVE, SIMT, Config, Family
-from gemmgen.kernel.families.naive import NaiveConfig
-from gemmgen.kernel.naming import LONGEST, full_name, parse_name, short_name
-from gemmgen.kernel.render import render
+from gemmgen.families import FAMILIES, NAIVE, SIMT, Config, Family
+from gemmgen.families.naive.family import NaiveConfig
 from gemmgen.kernel.source import CONFIG
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.epilogue import parse_epilogue
@@ -22,6 +20,8 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.problem.types import Types
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import LONGEST, full_name, parse_name, short_name
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.random_kernels import RandomKernel, points, schedules, simpler
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import gemmgen
-from gemmgen.benchmark.explain import explain
-from gemmgen.kernel.families import config_of
+from gemmgen.families import config_of
+from gemmgen.judge.explain import explain
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.plan import Plan
 from gemmgen.problem.device import DEVICES
@@ -22,7 +22,7 @@ from gemmgen.search.notebook import NotebookBars
 from gemmgen.search.pick import Pick
 from gemmgen.search.shown import shown as shown_here
 from gemmgen.search.trial import Progress, Silent
-from gemmgen.verification.replay import Replayed
+from gemmgen.verification.bit_replay import Replayed
 
 PROBLEM = gemmgen.Problem(64, 96, 32)
 FAILED = gemmgen.Failure("wrong", "C[0, 1] is <NaN> & more", "verifier")

@@ -11,26 +11,26 @@ from types import SimpleNamespace
 
 import pytest
 
-from gemmgen.kernel.families import MMA, SIMT, SKINNY, WGMMA, Config
-from gemmgen.kernel.families.base import first_rejection
-from gemmgen.kernel.families.mma_axes import MmaConfig
-from gemmgen.kernel.families.wgmma_axes import WgmmaConfig
+from gemmgen.families import MMA, SIMT, SKINNY, WGMMA, Config
+from gemmgen.families.base import first_rejection
+from gemmgen.families.mma.axes import MmaConfig
+from gemmgen.families.wgmma.axes import WgmmaConfig
 from gemmgen.kernel.model import MODEL_ERROR, predict
-from gemmgen.kernel.render import render, render_plan
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
+from gemmgen.render.kernel_text import render, render_plan
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.timing import Baseline, InterleavedTimings, Timing
-from gemmgen.search.measuring import Measurements
+from gemmgen.search.candidate_times import Measurements
+from gemmgen.search.candidate_verdicts import Verifications
 from gemmgen.search.order import REACH, Search, rounds
 from gemmgen.search.pick import Pick, pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
 from gemmgen.search.trial import Silent, Trial
 from gemmgen.search.tuner import DEFAULT_BUDGET, TILED_BUDGET, Tuner, default_budget
-from gemmgen.search.verifying import Verifications
 from gemmgen.support.errors import Failure
 from gemmgen.support.files import Store
 
@@ -302,7 +302,7 @@ def test_rounds_meet_in_one_run_before_they_are_ranked(space: Space, monkeypatch
     monkeypatch.setattr(
         Measurements, "_run", lambda self, some, _: tuple(timing(true_us[trial.source.name]) for trial in some)
     )
-    monkeypatch.setattr("gemmgen.search.measuring.FINALISTS", 4)
+    monkeypatch.setattr("gemmgen.search.candidate_times.FINALISTS", 4)
     ranked = tuner.measurements.rank([trials[:5], [broken, *trials[5:8]]])
     names = [trial.source.name for trial in ranked]
     assert names[:7] == [trial.source.name for trial in (*trials[:4], *trials[5:8])]
@@ -365,7 +365,7 @@ def test_finalists_meet_in_one_run_before_the_fastest_is_verified(
 
     monkeypatch.setattr(Verifications, "_verified", verified)
     monkeypatch.setattr(Measurements, "_run", lambda self, some, _: final)
-    monkeypatch.setattr("gemmgen.search.measuring.FINALISTS", len(final))
+    monkeypatch.setattr("gemmgen.search.candidate_times.FINALISTS", len(final))
     target = SimpleNamespace(gpu=object(), spec=CARD, arch="sm_90", executor=SimpleNamespace(name="gpu"))
     tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Silent())
     judged = tuner.verifications.fastest(tuner.measurements.compare(trials))

@@ -12,17 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from gemmgen.artifacts.interface import Interface
-from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.benchmark.accuracy import Accuracy, measured
-from gemmgen.benchmark.bench import BenchRow
-from gemmgen.benchmark.explain import peak
 from gemmgen.cli.reports.bench import show_bench
+from gemmgen.exports.interface import Interface
+from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.families import WGMMA
+from gemmgen.judge.accuracy import Accuracy, measured
+from gemmgen.judge.bench import BenchRow
+from gemmgen.judge.explain import peak
 from gemmgen.kernel.analysis import traffic
-from gemmgen.kernel.families import WGMMA
 from gemmgen.kernel.model import least_us
 from gemmgen.kernel.plan import SumOrder
-from gemmgen.kernel.render import render
 from gemmgen.kernel.source import Launch
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEVICES, parse_arch
@@ -31,13 +30,14 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.pieces import BF16X6
 from gemmgen.problem.types import PROMOTION, Compute, Types
 from gemmgen.problem.wgmma import Wgmma
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator.launches import long_work
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.limits import MeasuredLimits
 from gemmgen.run.gpu.timing import Timing
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.replay import sums_of
+from gemmgen.verification.bit_replay import sums_of
 from gemmgen.verification.tensor_bound import tensor_bound
 
 TYPES = Types.parse("f32", Compute.BF16X6)

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from gemmgen.kernel.families import FAMILIES, SIMT, SKINNY, Family, plan_of
+from gemmgen.families import FAMILIES, SIMT, SKINNY, Family, plan_of
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.plan import Plan
-from gemmgen.kernel.render import render, render_plan
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.render.kernel_text import render, render_plan
 
 
 def plans() -> list[Plan]:

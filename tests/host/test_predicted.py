@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from gemmgen.artifacts.kernelfile import kernels_in
-from gemmgen.benchmark.gallery import check, readme, write_readmes
-from gemmgen.benchmark.scores import scores_in, summaries
-from gemmgen.benchmark.shapes import PREDICTED
-from gemmgen.benchmark.suite import plan as plans
-from gemmgen.benchmark.suite import predicting, steps
-from gemmgen.benchmark.suite.plan import PREDICTED_BUDGET, ShapeOutcome, SuitePlan
-from gemmgen.benchmark.suite.predicting import predict_all
 from gemmgen.cli import main
-from gemmgen.kernel.families import NAIVE
+from gemmgen.exports.kernelfile import kernels_in
+from gemmgen.families import NAIVE
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.render import render_plan
+from gemmgen.lab.gallery import check, readme, write_readmes
+from gemmgen.lab.scores import scores_in, summaries
+from gemmgen.lab.shapes import PREDICTED
+from gemmgen.lab.suite import plan as plans
+from gemmgen.lab.suite import predicting, steps
+from gemmgen.lab.suite.plan import PREDICTED_BUDGET, ShapeOutcome, SuitePlan
+from gemmgen.lab.suite.predicting import predict_all
 from gemmgen.problem.device import device_named
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render_plan
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.search.trial import Trial
 from gemmgen.support.errors import GemmgenError
@@ -136,7 +136,7 @@ def test_the_command_makes_a_folder_for_each_architecture(
         asked.append((device, arch))
         return elsewhere.target
 
-    monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
+    monkeypatch.setattr("gemmgen.lab.commands.suite.missing_for", lambda step: None)
     monkeypatch.setattr(steps, "open_target", open_target)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     root = tmp_path / "generated"

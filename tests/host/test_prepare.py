@@ -10,17 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.artifacts.interface import Interface
-from gemmgen.artifacts.kernelfile import source_from_record
-from gemmgen.artifacts.records import kernel_document
-from gemmgen.kernel.families import NAIVE, WGMMA
-from gemmgen.kernel.families.base import first_rejection
+from gemmgen.exports.interface import Interface
+from gemmgen.exports.json_records import kernel_document
+from gemmgen.exports.kernelfile import source_from_record
+from gemmgen.families import NAIVE, WGMMA
+from gemmgen.families.base import first_rejection
 from gemmgen.kernel.prepare import LineSums, Prepare
-from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, parameters
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.arguments import arguments_of
 from gemmgen.run.emulator.launches import long_preparation
 from gemmgen.run.gpu import arena

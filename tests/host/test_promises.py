@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gemmgen.artifacts.kernelfile import KernelFile, read_kernel, write_kernel
-from gemmgen.artifacts.promises import only_promised
-from gemmgen.artifacts.records import kernel_document
 from gemmgen.cli import main
 from gemmgen.cli.reports.verify import show_verdict
-from gemmgen.kernel.naming import parse_name
-from gemmgen.kernel.render import render
+from gemmgen.exports.json_records import kernel_document
+from gemmgen.exports.kernelfile import KernelFile, read_kernel, write_kernel
+from gemmgen.exports.stated_contract import only_promised
 from gemmgen.kernel.source import CONFIG, KernelSource
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import parse_name
 from gemmgen.support.errors import Failure, InvalidInput
 from gemmgen.verification.comparison import Mismatch
 from gemmgen.verification.verifier import Verdict

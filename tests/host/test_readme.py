@@ -10,10 +10,10 @@ import click
 import mypy.api
 import pytest
 
-from gemmgen.artifacts.library.spec import read_spec
-from gemmgen.benchmark.scores import Summary, scores_in, summaries
 from gemmgen.cli import COMMANDS, cli
-from gemmgen.kernel.families import FAMILIES
+from gemmgen.exports.library.spec import read_spec
+from gemmgen.families import FAMILIES
+from gemmgen.lab.scores import Summary, scores_in, summaries
 from gemmgen.verification.situation import ALL_DATA_KINDS
 
 ROOT = Path(__file__).parents[2]

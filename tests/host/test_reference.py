@@ -12,7 +12,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
-from gemmgen.support.recent import Recent
+from gemmgen.support.bounded_cache import Recent
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import DENORMAL_FLOPS, REPEATED, make_operands
 from gemmgen.verification.products import SLICE_RESIDUE, accurate_product

@@ -14,11 +14,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gemmgen.kernel import compiled_templates
+from gemmgen.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Config, Family, config_of
+from gemmgen.families.base import constants, first_rejection
 from gemmgen.kernel.expression import evaluate, names_in, without_guards
-from gemmgen.kernel.families import BATCHED, FAMILIES, NAIVE, SIMT, SKINNY, Config, Family, config_of
-from gemmgen.kernel.families.base import constants, first_rejection
-from gemmgen.kernel.render import environment, render
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
@@ -27,6 +25,8 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import Size
 from gemmgen.problem.types import Types
+from gemmgen.render import compiled_templates
+from gemmgen.render.kernel_text import environment, render
 from gemmgen.support.paths import TEMPLATES
 
 LIMITS = ARCHS["sm_90"].limits
@@ -112,7 +112,7 @@ def test_the_constraints_that_matter_most_are_asserted() -> None:
 
 def test_two_processes_render_the_same_text() -> None:
     program = (
-        "from gemmgen.kernel.families import SIMT; from gemmgen.kernel.render import render\n"
+        "from gemmgen.families import SIMT; from gemmgen.render.kernel_text import render\n"
         "from gemmgen.problem.gemm import Problem\n"
         "problem = Problem(512, 512, 512); print(render(problem, SIMT, SIMT.default(problem)).digest)"
     )

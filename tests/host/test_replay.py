@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.kernel.families import FAMILIES, NAIVE
+from gemmgen.families import FAMILIES, NAIVE
 from gemmgen.kernel.plan import SumOrder
-from gemmgen.kernel.render import render
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import MMAS
 from gemmgen.problem.types import Compute, Types
 from gemmgen.problem.wgmma import Wgmma
-from gemmgen.verification.recordings import Recording, is_recorded
-from gemmgen.verification.replay import order_of, sums_of
+from gemmgen.render.kernel_text import render
+from gemmgen.verification.bit_replay import order_of, sums_of
 from gemmgen.verification.tensor_core import Codes
+from gemmgen.verification.tensor_core_recordings import Recording, is_recorded
 from gemmgen.verification.vectors import random_vectors
 
 SM_90, SM_89 = ARCHS["sm_90"], ARCHS["sm_89"]
@@ -85,7 +85,7 @@ def test_cards_of_some_instructions_are_recorded() -> None:
 def test_a_wgmma_is_recorded_where_one_of_its_types_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = random_vectors(Wgmma(8, DType.BF16, DType.BF16, DType.F32), 16, products=1, seed=1)
     Recording("sm_90", {}, ((vectors, vectors.expected("sm_90")),)).save(tmp_path / "sm_90_a_test.npz")
-    monkeypatch.setattr("gemmgen.verification.recordings.FOLDER", tmp_path)
+    monkeypatch.setattr("gemmgen.verification.tensor_core_recordings.FOLDER", tmp_path)
     assert is_recorded(Wgmma(128, DType.BF16, DType.BF16, DType.F32, trans_b=True), SM_90)
     assert not is_recorded(Wgmma(128, DType.F16, DType.F16, DType.F32), SM_90)
     assert not is_recorded(BF16, SM_90)

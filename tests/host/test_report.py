@@ -13,22 +13,23 @@ from typing import Any
 import pytest
 
 from gemmgen import api
-from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.benchmark.report.measured_on import measuring_cards
-from gemmgen.benchmark.report.page import Page, collect
-from gemmgen.benchmark.report.pipeline import Pipeline
-from gemmgen.benchmark.report.ratios import RADIUS, ratio_plot
-from gemmgen.benchmark.report.scale import LogScale
-from gemmgen.benchmark.report.tiles import patches
-from gemmgen.benchmark.scores import scores_in
 from gemmgen.cli import main
-from gemmgen.kernel.families import NAIVE, family_named
-from gemmgen.kernel.families.base import check
-from gemmgen.kernel.render import render
+from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.families import NAIVE, family_named
+from gemmgen.families.base import check
+from gemmgen.lab import api as lab_api
+from gemmgen.lab.report.measured_on import measuring_cards
+from gemmgen.lab.report.page import Page, collect
+from gemmgen.lab.report.pipeline import Pipeline
+from gemmgen.lab.report.ratios import RADIUS, ratio_plot
+from gemmgen.lab.report.scale import LogScale
+from gemmgen.lab.report.tiles import patches
+from gemmgen.lab.scores import scores_in
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Compute, Types
+from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu.timing import Conditions
 from gemmgen.search.trial import Silent
 from gemmgen.support.errors import GemmgenError, InvalidInput
@@ -83,7 +84,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def gallery(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Page]:
     """The page of the repository's own kernels."""
     to = tmp_path_factory.mktemp("page") / "report.html"
-    return to, api.report(REPOSITORY / "generated", to=to)
+    return to, lab_api.report(REPOSITORY / "generated", to=to)
 
 
 def test_the_page_is_whole_and_asks_for_nothing_elsewhere(gallery: tuple[Path, Page]) -> None:
@@ -118,7 +119,7 @@ def test_everything_can_be_reached_and_read_without_a_mouse(gallery: tuple[Path,
 def test_the_same_kernels_make_the_same_page(folder: Path, tmp_path: Path) -> None:
     pages = []
     for name in ("a", "b"):
-        api.report(folder, to=tmp_path / f"{name}.html")
+        lab_api.report(folder, to=tmp_path / f"{name}.html")
         pages.append((tmp_path / f"{name}.html").read_bytes())
     assert pages[0] == pages[1]
 
@@ -144,7 +145,7 @@ def test_what_a_json_says_is_text_and_no_markup(folder: Path, tmp_path: Path) ->
     before = path.read_text()
     path.write_text(json.dumps({**json.loads(before), "command": HOSTILE}))
     try:
-        api.report(folder, to=tmp_path / "page.html")
+        lab_api.report(folder, to=tmp_path / "page.html")
     finally:
         path.write_text(before)
     text = (tmp_path / "page.html").read_text()
@@ -321,7 +322,7 @@ def test_an_exported_kernel_comes_with_its_certificate(tmp_path: Path) -> None:
     assert any("nothing was run" in one for one in card.certified.not_shown)
     names = [name for name, _ in card.files]
     assert names == [f"{source.name}.cu", f"{source.name}.certificate.json"]
-    api.report(tmp_path, to=tmp_path / "page.html")
+    lab_api.report(tmp_path, to=tmp_path / "page.html")
     assert "that it is right: nothing was run for this certificate" in (tmp_path / "page.html").read_text()
     (tmp_path / "vendored" / names[1]).write_text("{}")
     with pytest.raises(GemmgenError, match="no kernel"):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from gemmgen import api
+from gemmgen.lab import api as lab_api
 from gemmgen.problem.gemm import Problem
 
 REPOSITORY = Path(__file__).parents[2]
@@ -47,7 +48,7 @@ def seen(browser: str, tmp_path_factory: pytest.TempPathFactory, request: pytest
         for path in (path for pattern in FEW for path in (REPOSITORY / "generated" / "sm_90").glob(pattern)):
             shutil.copy(path, kernels)
     to = folder / "page.html"
-    api.report(kernels, to=to)
+    lab_api.report(kernels, to=to)
     text = to.read_text().replace("<head>", f"<head>{FIRST}")
     to.write_text(text.replace("</body>", f"<script>{LOOK.read_text()}</script></body>"))
     dump = browse(browser, folder, "--dump-dom", f"--window-size={size}").stdout
@@ -81,7 +82,7 @@ def test_plots_cut_no_text_off_and_nothing_widens_the_page(seen: dict[str, Any])
 
 def test_the_page_prints(browser: str, tmp_path: Path) -> None:
     api.generate(Problem(512, 512, 512), out=tmp_path)
-    api.report(tmp_path, to=tmp_path / "page.html")
+    lab_api.report(tmp_path, to=tmp_path / "page.html")
     to = tmp_path / "page.pdf"
     browse(browser, tmp_path, f"--print-to-pdf={to}", "--no-pdf-header-footer")
     assert to.read_bytes().startswith(b"%PDF")

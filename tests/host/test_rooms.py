@@ -14,7 +14,7 @@ def layers() -> list[str]:
     text = (ROOT / "pyproject.toml").read_text()
     listed = re.search(r"layers = \[(.*?)\n\]", text, re.DOTALL)
     assert listed is not None
-    return re.findall(r'"(\w+)"', listed[1])
+    return re.findall(r"\w+", re.sub("#.*", "", listed[1]))
 
 
 def test_the_design_lists_the_rooms_of_the_contract_in_their_order() -> None:

@@ -13,22 +13,22 @@ from typing import Any, Literal
 
 import pytest
 
-from gemmgen.artifacts.library import building
-from gemmgen.artifacts.library.choice import Choice, Timed
-from gemmgen.artifacts.library.members import Member, Needs
-from gemmgen.artifacts.library.record import choice_again, choice_document
-from gemmgen.artifacts.library.rules import choose
-from gemmgen.artifacts.library.table import Sizes
-from gemmgen.benchmark.gallery import check, unreadable, write_readme
-from gemmgen.benchmark.runtime_m import BANDS, PRODUCTS, VALUES, band_of, chosen, problem_of, reach_of
-from gemmgen.benchmark.runtime_page import COLUMNS, read_score
-from gemmgen.benchmark.suite import runtime, steps
-from gemmgen.benchmark.suite.plan import ShapeOutcome, SuitePlan
-from gemmgen.benchmark.suite.runtime import library_digest, measure_products
 from gemmgen.cli import main
-from gemmgen.kernel.families import NAIVE, WGMMA
-from gemmgen.kernel.render import render
+from gemmgen.exports.library import building
+from gemmgen.exports.library.choice import Choice, Timed
+from gemmgen.exports.library.choices_json import choice_again, choice_document
+from gemmgen.exports.library.members import Member, Needs
+from gemmgen.exports.library.rules import choose
+from gemmgen.exports.library.table import Sizes
+from gemmgen.families import NAIVE, WGMMA
+from gemmgen.lab.gallery import check, unreadable, write_readme
+from gemmgen.lab.runtime_m import BANDS, PRODUCTS, VALUES, band_of, chosen, problem_of, reach_of
+from gemmgen.lab.runtime_page import COLUMNS, read_score
+from gemmgen.lab.suite import runtime, steps
+from gemmgen.lab.suite.plan import ShapeOutcome, SuitePlan
+from gemmgen.lab.suite.runtime import library_digest, measure_products
 from gemmgen.problem.device import device_named
+from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.timing import BEST, FINAL, LIBRARY, Baseline, InterleavedTimings, Timing
 from gemmgen.support.errors import Failure
@@ -367,7 +367,7 @@ def test_a_library_of_another_card_is_a_stranger(card: Card) -> None:
 
 @pytest.fixture
 def words(card: Card, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
+    monkeypatch.setattr("gemmgen.lab.commands.suite.missing_for", lambda step: None)
     monkeypatch.setattr(steps, "open_target", lambda *_: card.target)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return ["suite", "--group", "run-time M", "--out", str(card.plan.folder.parent)]
@@ -413,7 +413,7 @@ def test_the_whole_suite_has_products_where_it_measures(
     more: list[str], names: list[str] | None, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     plans: list[SuitePlan] = []
-    monkeypatch.setattr("gemmgen.cli.suite.run_step", lambda step, plan, *_: plans.append(plan))
+    monkeypatch.setattr("gemmgen.lab.commands.suite.run_step", lambda step, plan, *_: plans.append(plan))
     assert main(["suite", *words[3:], *more]) == (0 if names is not None else 2), "no f64 has f16 in it"
     if names is not None:
         assert [one.name for one in plans[0].products] == names and plans[0].problems

@@ -12,15 +12,15 @@ from textwrap import dedent
 import pytest
 from rich.console import Console
 
-from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.artifacts.records import verdict_document
 from gemmgen.cli import main
 from gemmgen.cli.reports.verify import show_verdict
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.exports.json_records import verdict_document
+from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.families import NAIVE
 from gemmgen.kernel.source import Launch
 from gemmgen.kernel.streamk import Stream
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.verification.sanitizers import tool as sanitizer

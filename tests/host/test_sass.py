@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gemmgen.kernel.families import WGMMA
+from gemmgen.families import WGMMA
 from gemmgen.kernel.plan import Work
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from gemmgen.kernel.families import SIMT
-from gemmgen.kernel.render import render
+from gemmgen.families import SIMT
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.coverage import Near
 from gemmgen.run.executor import tells
 from gemmgen.verification.checks import sampled
-from gemmgen.verification.seeker import AGAIN, MOST_TRIES, SOUGHT_FLOPS, Seeker, sampling
+from gemmgen.verification.guided import AGAIN, MOST_TRIES, SOUGHT_FLOPS, Seeker, sampling
 from gemmgen.verification.situation import FAR_SIZES, Situation
 
 FREE = Problem(None, None, None, lda=None, ldb=None, ldc=None)

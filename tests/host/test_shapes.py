@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.benchmark.shapes import GROUPS, group_of, select
-from gemmgen.benchmark.shapes import suite as all_shapes
-from gemmgen.cli.suite import read_shapes
 from gemmgen.kernel.model import representative
+from gemmgen.lab.commands.suite import read_shapes
+from gemmgen.lab.shapes import GROUPS, group_of, select
+from gemmgen.lab.shapes import suite as all_shapes
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout

@@ -13,24 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gemmgen.families import MMA, NAIVE, SEARCHED, SIMT, SKINNY, WGMMA, Config, Family
+from gemmgen.families.base import constants, first_rejection
+from gemmgen.families.simt import family as simt
+from gemmgen.families.simt import operands as simt_operands
+from gemmgen.families.skinny import constants as skinny_constants
+from gemmgen.families.wgmma import axes as wgmma_axes
+from gemmgen.families.wgmma import operands as wgmma_operands
 from gemmgen.kernel.config import Constraint
 from gemmgen.kernel.expression import evaluate
-from gemmgen.kernel.families import (
-    MMA,
-    NAIVE,
-    SEARCHED,
-    SIMT,
-    SKINNY,
-    WGMMA,
-    Config,
-    Family,
-    simt,
-    simt_operands,
-    skinny_constants,
-    wgmma_axes,
-    wgmma_operands,
-)
-from gemmgen.kernel.families.base import constants, first_rejection
 from gemmgen.problem.device import ARCHS, device_for
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from gemmgen import api
-from gemmgen.artifacts.kernelfile import read_kernel
-from gemmgen.kernel.families import SKINNY
-from gemmgen.kernel.families.skinny_operands import roles
+from gemmgen.exports.kernelfile import read_kernel
+from gemmgen.families import SKINNY
+from gemmgen.families.skinny.operands import roles
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, Workspace
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator.arena import ArenaLayout
 from gemmgen.run.gpu import arena
 from gemmgen.search.space import explore

@@ -14,20 +14,20 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gemmgen import api
-from gemmgen.artifacts.kernelfile import read_kernel
-from gemmgen.kernel.families import SIMT
-from gemmgen.kernel.families.base import constants, first_rejection
-from gemmgen.kernel.families.simt_axes import SimtConfig
-from gemmgen.kernel.families.simt_operands import operands
+from gemmgen.exports.kernelfile import read_kernel
+from gemmgen.families import SIMT
+from gemmgen.families.base import constants, first_rejection
+from gemmgen.families.simt.axes import SimtConfig
+from gemmgen.families.simt.operands import operands
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.naming import full_name_of, parse_name
-from gemmgen.kernel.render import render
 from gemmgen.kernel.source import KernelSource, Launch, Workspace
 from gemmgen.kernel.streamk import Schedule, Stream
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import full_name_of, parse_name
 from gemmgen.search.space import explore
 from gemmgen.support.errors import InvalidInput
 

@@ -12,37 +12,27 @@ from typing import Any
 import pytest
 from markupsafe import escape
 
-from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.benchmark import explain as explaining
-from gemmgen.benchmark.explain import Explanation
-from gemmgen.benchmark.study import (
-    STUDIES,
-    Limit,
-    Study,
-    StudyPoint,
-    StudyResult,
-    StudyRow,
-    engine,
-    run_study,
-    study_named,
-)
-from gemmgen.benchmark.study.beside import beside
-from gemmgen.benchmark.study.engine import _measured, spill_us
-from gemmgen.benchmark.study.points import BLOCK_TILE, LADDER, LOOP_ORDER, REGISTER_TILE, TENSOR_LADDER, config_for
-from gemmgen.benchmark.study.reasons import registers_allowed, shared_reads, why, why_rejected
 from gemmgen.cli import main
-from gemmgen.cli import study as command
-from gemmgen.cli.reports import plots as plotting
-from gemmgen.cli.reports.study import markdown
-from gemmgen.cli.reports.study_files import write_study
-from gemmgen.kernel.families import FAMILIES, SIMT
-from gemmgen.kernel.families.base import constants, first_rejection
+from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.families import FAMILIES, SIMT
+from gemmgen.families.base import constants, first_rejection
+from gemmgen.judge import explain as explaining
+from gemmgen.judge.explain import Explanation
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.render import render
+from gemmgen.lab.commands import study as command
+from gemmgen.lab.prints import plots as plotting
+from gemmgen.lab.prints.study import markdown
+from gemmgen.lab.prints.study_files import write_study
+from gemmgen.lab.study import STUDIES, Limit, Study, StudyPoint, StudyResult, StudyRow, engine, run_study, study_named
+from gemmgen.lab.study.beside import beside
+from gemmgen.lab.study.engine import _measured, spill_us
+from gemmgen.lab.study.points import BLOCK_TILE, LADDER, LOOP_ORDER, REGISTER_TILE, TENSOR_LADDER, config_for
+from gemmgen.lab.study.reasons import registers_allowed, shared_reads, why, why_rejected
 from gemmgen.problem.device import DEVICES, DeviceSpec, device_named
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.render.kernel_text import render
 from gemmgen.run import target
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel

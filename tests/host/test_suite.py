@@ -15,28 +15,30 @@ from typing import Any
 import pytest
 
 from gemmgen import api
-from gemmgen.artifacts.cards import card_folder
-from gemmgen.artifacts.kernelfile import KernelFile, kernels_in, read_kernel
-from gemmgen.artifacts.records import verdict_document
-from gemmgen.benchmark.accuracy import Accuracy
-from gemmgen.benchmark.bench import BenchRow
-from gemmgen.benchmark.formats.results import read_results
-from gemmgen.benchmark.formats.t4 import read_t4, t4_document
-from gemmgen.benchmark.gallery import check, readme, write_readme
-from gemmgen.benchmark.report.checks import checks_of
-from gemmgen.benchmark.scores import scores_in, summaries
-from gemmgen.benchmark.shapes import GROUPS, PREDICTED
-from gemmgen.benchmark.suite import judging, measuring, plan, steps
-from gemmgen.benchmark.suite.judging import Check, check_all, sanitizer_check
-from gemmgen.benchmark.suite.measuring import measure_all
-from gemmgen.benchmark.suite.plan import ShapeOutcome, SuitePlan
 from gemmgen.cli import main
-from gemmgen.kernel.families import NAIVE, Config, Family
+from gemmgen.exports.cards import card_folder
+from gemmgen.exports.json_records import verdict_document
+from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_kernel
+from gemmgen.families import NAIVE, Config, Family
+from gemmgen.judge.accuracy import Accuracy
+from gemmgen.judge.bench import BenchRow
 from gemmgen.kernel.model import predict, representative
-from gemmgen.kernel.render import render_plan
 from gemmgen.kernel.source import KernelSource
+from gemmgen.lab.formats.results import read_results
+from gemmgen.lab.formats.t4 import read_t4, t4_document
+from gemmgen.lab.gallery import check, readme, write_readme
+from gemmgen.lab.report.checks import checks_of
+from gemmgen.lab.scores import scores_in, summaries
+from gemmgen.lab.shapes import GROUPS, PREDICTED
+from gemmgen.lab.suite import checking as judging
+from gemmgen.lab.suite import plan, steps
+from gemmgen.lab.suite import timing as measuring
+from gemmgen.lab.suite.checking import Check, check_all, sanitizer_check
+from gemmgen.lab.suite.plan import ShapeOutcome, SuitePlan
+from gemmgen.lab.suite.timing import measure_all
 from gemmgen.problem.device import DeviceSpec, device_named
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render_plan
 from gemmgen.run import target
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.limits import MeasuredLimits
@@ -180,7 +182,7 @@ def test_the_code_of_a_search_is_its_templates_and_not_those_of_exports(
     shutil.copytree(TEMPLATES, copy)
     known = plan.search_digest()
     monkeypatch.setattr(plan, "TEMPLATES", copy)
-    for path, same in (("device/plain/judge.cu", True), ("kernel/gemm.cu", False)):
+    for path, same in (("device/plain/judge.cu", True), ("tiled.cu", False)):
         (copy / path).write_text("// changed\n")
         assert (plan.search_digest.__wrapped__() == known) is same
 
@@ -425,7 +427,7 @@ def test_the_command_measures_into_the_folder_of_the_card_at_hand(
     here = DeviceProperties(second.limits.card, "sm_90", "580.1", 132, 85_520_809_984, 50, 1980.0, 0, 0, 0, 0)
     monkeypatch.setattr(target, "arch_here", lambda: here.arch)
     monkeypatch.setattr(target, "properties_here", lambda: here)
-    monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
+    monkeypatch.setattr("gemmgen.lab.commands.suite.missing_for", lambda step: None)
     monkeypatch.setattr(steps, "open_target", lambda *_: second.target)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "mine").write_text("256x256x256\n")
@@ -453,10 +455,10 @@ def test_what_a_card_has_on_file_is_emulated_without_one(
     def run_step(step: str, plan: SuitePlan, *_: Any) -> None:
         ran.append((step, plan.folder.name, len(plan.problems), len(plan.judged_by("emulate"))))
 
-    monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
-    monkeypatch.setattr("gemmgen.cli.suite.run_step", run_step)
+    monkeypatch.setattr("gemmgen.lab.commands.suite.missing_for", lambda step: None)
+    monkeypatch.setattr("gemmgen.lab.commands.suite.run_step", run_step)
     words = ["suite", "--arch", arch, "--out", str(second.plan.folder.parent)]
-    monkeypatch.setattr("gemmgen.cli.suite.suite", lambda: (PROBLEM,))
+    monkeypatch.setattr("gemmgen.lab.commands.suite.suite", lambda: (PROBLEM,))
     assert main([*words, "--step", "emulate"]) == 0
     assert main(words) == 0
     assert ran == [("emulate", folder, 1, 1), ("predict", folder, len(PREDICTED), 0)]
@@ -705,7 +707,7 @@ def test_what_ptxas_advises_stands_behind_the_kernel(card: Card) -> None:
 def test_the_command_shows_each_row_and_what_the_groups_reach(
     card: Card, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
+    monkeypatch.setattr("gemmgen.lab.commands.suite.missing_for", lambda step: None)
     monkeypatch.setattr(steps, "open_target", lambda *_: card.target)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "mine").write_text("256x256x256\n128x256x64\n")
@@ -730,8 +732,8 @@ def test_an_interrupted_run_still_makes_the_page(
         measure_all(plan, card.target, Store(tmp_path / "store"), lambda outcome: None)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gemmgen.cli.suite.missing_for", lambda step: None)
-    monkeypatch.setattr("gemmgen.cli.suite.run_step", interrupted)
+    monkeypatch.setattr("gemmgen.lab.commands.suite.missing_for", lambda step: None)
+    monkeypatch.setattr("gemmgen.lab.commands.suite.run_step", interrupted)
     (tmp_path / "mine").write_text("256x256x256\n")
     words = ["--step", "measure", "--shapes", str(tmp_path / "mine"), "--out", str(card.plan.folder.parent)]
     assert main(["suite", *words]) == 130
@@ -750,8 +752,8 @@ def test_where_nothing_is_on_file_and_nothing_can_be_measured_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     missing = {"measure": "no NVIDIA driver", "sanitize": "no NVIDIA driver", "emulate": None}
-    monkeypatch.setattr("gemmgen.cli.suite.missing_for", missing.get)
-    monkeypatch.setattr("gemmgen.cli.suite.run_step", lambda *_: None)
+    monkeypatch.setattr("gemmgen.lab.commands.suite.missing_for", missing.get)
+    monkeypatch.setattr("gemmgen.lab.commands.suite.run_step", lambda *_: None)
     monkeypatch.setattr("gemmgen.run.target.arch_here", lambda: None)
     assert main(["suite", "--only", "512x512x512", "--out", str(tmp_path / "new")]) == 0
     captured = capsys.readouterr()

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from gemmgen.kernel import families
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen import families
+from gemmgen.families import NAIVE
 from gemmgen.kernel.source import Launch
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run import target
 from gemmgen.run.compile import arch_for
 from gemmgen.run.gpu import capability

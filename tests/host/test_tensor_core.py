@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gemmgen.cli.reports.arithmetic import show_arithmetic
+from gemmgen.lab.prints.arithmetic import show_arithmetic
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.mma import MMAS, Mma
 from gemmgen.support.errors import GemmgenError, InvalidInput
-from gemmgen.verification.recordings import FOLDER, Recording, compare, left_out, vectors_of
 from gemmgen.verification.tensor_core import dot
+from gemmgen.verification.tensor_core_recordings import FOLDER, Recording, compare, left_out, vectors_of
 from gemmgen.verification.vectors import Vectors, random_vectors
 
 BF16, F16, TF32 = MMAS["mma_m16n8k16_bf16"], MMAS["mma_m16n8k16_f16"], MMAS["mma_m16n8k8_tf32"]

@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.benchmark import tuners
-from gemmgen.benchmark.study.modelcheck import TOP
-from gemmgen.benchmark.study.times import CheckRow, Measured, Times, load_times, save_times
-from gemmgen.benchmark.tuners import (
+from gemmgen.cli import main
+from gemmgen.families import WGMMA
+from gemmgen.kernel.model import predict
+from gemmgen.lab import tuners
+from gemmgen.lab.prints import plots
+from gemmgen.lab.prints.plots import why_no_plot
+from gemmgen.lab.prints.tuners import write_contests
+from gemmgen.lab.study.modelcheck import TOP
+from gemmgen.lab.study.times import CheckRow, Measured, Times, load_times, save_times
+from gemmgen.lab.tuners import (
     NEAR,
     OURS,
     RECORDED,
@@ -25,12 +31,6 @@ from gemmgen.benchmark.tuners import (
     search_recorded,
     spaces_of,
 )
-from gemmgen.cli import main
-from gemmgen.cli.reports import plots
-from gemmgen.cli.reports.plots import why_no_plot
-from gemmgen.cli.reports.tuners import write_contests
-from gemmgen.kernel.families import WGMMA
-from gemmgen.kernel.model import predict
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
@@ -110,7 +110,7 @@ def test_without_kernel_tuner_the_command_says_how_to_get_it(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tuners, "find_spec", lambda name: None)
-    monkeypatch.setattr("gemmgen.cli.study.load_recorded", lambda paths: (recorded,))
+    monkeypatch.setattr("gemmgen.lab.commands.study.load_recorded", lambda paths: (recorded,))
     assert main(["study", "tuners"]) == 1
     assert capsys.readouterr().err == "gemmgen: failed: Kernel Tuner is missing: pip install kernel-tuner\n"
 

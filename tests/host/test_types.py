@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.artifacts.kernelfile import problem_from
-from gemmgen.artifacts.records import problem_document
-from gemmgen.kernel.families.naive import NAIVE
-from gemmgen.kernel.render import render
+from gemmgen.exports.json_records import problem_document
+from gemmgen.exports.kernelfile import problem_from
+from gemmgen.families.naive.family import NAIVE
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
+from gemmgen.render.kernel_text import render
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.comparison import compare, right
 from gemmgen.verification.data import make_operands

@@ -20,26 +20,26 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from gemmgen.artifacts.records import kernel_document
-from gemmgen.kernel.families import NAIVE, SKINNY
-from gemmgen.kernel.render import render
+from gemmgen.exports.json_records import kernel_document
+from gemmgen.families import NAIVE, SKINNY
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
+from gemmgen.render.kernel_text import render
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, executor
+from gemmgen.run.gpu.comparing_records import OPERAND
 from gemmgen.run.gpu.given import Given
-from gemmgen.run.gpu.judge_records import OPERAND
 from gemmgen.run.gpu.shared import SharedMemory
 from gemmgen.run.gpu.timing import CAREFUL, FINAL, FULL, MOST_SETS, NORMAL, QUICK, Conditions, Protocol, Timing
 from gemmgen.support.errors import CandidateFailed, NoBaseline
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
+from gemmgen.verification.epilogue_steps import rule_of_steps
 from gemmgen.verification.linear import rule_of
 from gemmgen.verification.sanitizers import tool as sanitizer
 from gemmgen.verification.situation import Situation
-from gemmgen.verification.steps import rule_of_steps
 
 PROBLEM = Problem(None, None, None, lda=None, ldc=None)
 SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
@@ -50,11 +50,11 @@ MIB = 2**20
 # Those that import pycuda.
 MODULES = (
     "launching",
-    "replay",
+    "sampling",
     "images",
     "programs",
     "multiplier",
-    "judge",
+    "comparing",
     "runs",
     "cublaslt",
     "cublas",
@@ -339,7 +339,7 @@ def test_arrays_of_pointers_are_guarded(worker, driver, harm, words):
 
 
 def test_timed_pointers_rotate_over_sets_that_hold_their_own_matrices(driver):
-    replay = importlib.import_module("gemmgen.run.gpu.replay")
+    replay = importlib.import_module("gemmgen.run.gpu.sampling")
     case = POINTED.case(batch=6)
     sets = replay.InputSets(case, MOST_SETS, "uniform", 2, 3000, lambda memory, count, dtype: None)
     assert len(sets.pointers) > 1 and len({pointers["A"] for pointers in sets.pointers}) == len(sets.pointers)
@@ -1011,7 +1011,7 @@ def test_a_launch_begins_with_its_largest_magnitudes_at_zero(worker, driver):
 
 
 def test_timed_sets_count_all_that_is_written(driver):
-    replay = importlib.import_module("gemmgen.run.gpu.replay")
+    replay = importlib.import_module("gemmgen.run.gpu.sampling")
     case = Problem(64, 64, 64, epilogue="bias+aux+gelu+residual+row_amax").case()
     sets = replay.InputSets(case, MOST_SETS, "uniform", 2, 3000, lambda memory, count, dtype: None)
     matrix, vector = 4 * 64 * 64, 4 * 64
@@ -1058,7 +1058,7 @@ def test_executors_that_share_a_card_take_turns(monkeypatch, store):
 @pytest.mark.parametrize(("later", "repeated"), [((), 0), ((1.02,), 1), ((1.02, 1.03, 0.97), 2)])
 def test_a_measurement_whose_rounds_drift_is_repeated(worker, monkeypatch, later: tuple[float, ...], repeated: int):
     """`later`: how much longer the last rounds of each attempt take; of a third attempt whatever it finds stands."""
-    replay = importlib.import_module("gemmgen.run.gpu.replay")
+    replay = importlib.import_module("gemmgen.run.gpu.sampling")
     asked, factors = itertools.count(), iter((*later, 1.0))
     factor = 1.0
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from gemmgen.benchmark.bench import BenchRow
 from gemmgen.cli.reports.words import NONE, bold, figure, percent, show_table, table
+from gemmgen.judge.bench import BenchRow
 from gemmgen.run.gpu.lt_epilogue import baseline_words
 from gemmgen.run.gpu.power import Observed
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from gemmgen.benchmark.difference import Difference
-from gemmgen.benchmark.explained import PURPOSES
 from gemmgen.cli.reports.words import bold, show_table, table
+from gemmgen.judge.difference import Difference
+from gemmgen.judge.explanation_text import PURPOSES
 
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
 OPCODES_SHOWN = 16

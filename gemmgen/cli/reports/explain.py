@@ -5,8 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from gemmgen.benchmark.explain import Explanation
-from gemmgen.benchmark.explained import (
+from gemmgen.cli.reports.words import bold, facts, show_table, table
+from gemmgen.judge.explain import Explanation
+from gemmgen.judge.explanation_text import (
     LOOP_COLUMNS,
     Facts,
     facts_of,
@@ -15,7 +16,6 @@ from gemmgen.benchmark.explained import (
     loop_rows,
     tile_rows,
 )
-from gemmgen.cli.reports.words import bold, facts, show_table, table
 from gemmgen.run.sass import BANKS_KNOWN
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from gemmgen.cli.reports.words import bad, bold, facts, fault, figure, good, percent
-from gemmgen.kernel.naming import full_name_of
+from gemmgen.render.naming import full_name_of
 from gemmgen.support.words import plural
 from gemmgen.verification.corpus import situation_document
 from gemmgen.verification.fuzz import Cell, Replay, Report

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from gemmgen.artifacts.library.building import Library
-from gemmgen.artifacts.library.choice import beside_library
-from gemmgen.artifacts.library.regret import ProductRegret
 from gemmgen.cli.reports.words import bold, percent, show_table, table
+from gemmgen.exports.library.building import Library
+from gemmgen.exports.library.choice import beside_library
+from gemmgen.exports.library.regret import ProductRegret
 
 
 def show_regrets(console: Console, found: Sequence[ProductRegret]) -> None:

@@ -8,7 +8,6 @@ from itertools import groupby
 from rich.console import Console
 from rich.table import Table
 
-from gemmgen.benchmark.explain import bound_in_words
 from gemmgen.cli.reports.words import (
     NONE,
     accepted,
@@ -20,6 +19,7 @@ from gemmgen.cli.reports.words import (
     table,
     verified,
 )
+from gemmgen.judge.explain import bound_in_words
 from gemmgen.kernel.model import MODEL_ERROR, representative
 from gemmgen.problem.case import Case
 from gemmgen.search.pick import TIE

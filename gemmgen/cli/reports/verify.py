@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from gemmgen.artifacts.kernelfile import KernelFile
-from gemmgen.benchmark.explain import Explanation
 from gemmgen.cli.reports.words import bad, bold, facts, figure, good
+from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.judge.explain import Explanation
 from gemmgen.kernel.conditionals import OTHERWISE, Conditional
 from gemmgen.run.coverage import Coverage
 from gemmgen.run.emulator.ptx import GivenPtx
 from gemmgen.support.errors import MEMORY, Failure
 from gemmgen.support.words import plural
+from gemmgen.verification.bit_replay import Replayed
 from gemmgen.verification.checks import OWN_TILES, SAMPLE_TILES
 from gemmgen.verification.domain import Domain
-from gemmgen.verification.replay import Replayed
 from gemmgen.verification.sanitizers.tool import SanitizerResult
 from gemmgen.verification.verifier import Verdict
 from gemmgen.verification.with_nvrtc import CudaCheck

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gemmgen.run.emulator.failures import failed
-from gemmgen.support.lifeline import Lifelines
+from gemmgen.support.child_lifetime import Lifelines
 from gemmgen.support.scratch import scratch_folder
 
 COMPILE_TIMEOUT = 300.0

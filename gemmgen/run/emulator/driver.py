@@ -17,9 +17,9 @@ from gemmgen.run.emulator.program import interpreter, program_key, require_room
 from gemmgen.run.emulator.ptx import GivenPtx, PtxCompilers
 from gemmgen.run.emulator.server import Program, missing_guards
 from gemmgen.run.nvrtc import FLAGS, LINES, compiler_version
+from gemmgen.support.child_lifetime import Lifelines
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store, content_key
-from gemmgen.support.lifeline import Lifelines
 
 
 class EmulatorExecutor:

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from gemmgen.kernel.again import never_of
 from gemmgen.kernel.prepare import Step
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.case import Case
+from gemmgen.render.rerender import never_of
+from gemmgen.run.acceptance import Places, Rule
 from gemmgen.run.arguments import Argument, arguments_of, packed
 from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.emulator.arena import ArenaLayout, Blocks, SharedArena
@@ -22,7 +23,6 @@ from gemmgen.run.emulator.failures import failed
 from gemmgen.run.emulator.instructions import RING
 from gemmgen.run.emulator.server import Program, Request, Server
 from gemmgen.run.executor import Floats, Operands, tells
-from gemmgen.run.judging import Places, Rule
 from gemmgen.run.turns import by_turns
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require
 from gemmgen.support.threads import cores

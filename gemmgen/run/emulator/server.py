@@ -17,8 +17,8 @@ from gemmgen.run.arguments import Argument, packed
 from gemmgen.run.emulator.arena import ArenaLayout, Placement
 from gemmgen.run.emulator.failures import EMULATOR, failed
 from gemmgen.run.emulator.instructions import why_lacking
+from gemmgen.support.child_lifetime import Handle, Lifeline
 from gemmgen.support.errors import MEMORY, CandidateFailed, FailureKind
-from gemmgen.support.lifeline import Handle, Lifeline
 
 PATIENCE = 6  # wall time of a launch on a busy machine, as a multiple of its limit of processor time
 GRACE = 2.0  # seconds that a process has to report its own time-out

@@ -23,7 +23,7 @@ from gemmgen.run.gpu.lt_epilogue import LEFT, left_apart, product_before
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
 from gemmgen.run.gpu.power import Circumstances, Meter, Observed
 from gemmgen.run.gpu.programs import Binary, Programs
-from gemmgen.run.gpu.replay import Enqueue, InputSets, allocate, measure, observe
+from gemmgen.run.gpu.sampling import Enqueue, InputSets, allocate, measure, observe
 from gemmgen.run.gpu.timing import (
     CAREFUL,
     FINAL,

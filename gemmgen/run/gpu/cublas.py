@@ -15,7 +15,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.types import Types
 from gemmgen.run.gpu.cublaslt import DATA_TYPES, OPERATION_T, WORKSPACE_BYTES
 from gemmgen.run.gpu.launching import Pointers
-from gemmgen.run.gpu.replay import allocate
+from gemmgen.run.gpu.sampling import allocate
 from gemmgen.run.gpu.timing import GEMM_BATCHED
 from gemmgen.support.errors import CandidateFailed, Failure, NoBaseline
 

@@ -18,7 +18,7 @@ from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.gpu.launching import Pointers
 from gemmgen.run.gpu.lt_epilogue import own_epilogue
-from gemmgen.run.gpu.replay import allocate
+from gemmgen.run.gpu.sampling import allocate
 from gemmgen.support.errors import CandidateFailed, Failure, NoBaseline
 
 WORKSPACE_BYTES = 64 * 2**20  # NVIDIA recommends 32 MiB for Hopper

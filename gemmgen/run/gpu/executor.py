@@ -17,6 +17,7 @@ from typing import Any
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.run.acceptance import Judged, Places, Rule
 from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.executor import Floats, Operands, Products
@@ -31,7 +32,6 @@ from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.shared import Sent, SharedMemory
 from gemmgen.run.gpu.timing import QUICK, Beside, InterleavedTimings, Protocol, Timing
-from gemmgen.run.judging import Judged, Places, Rule
 from gemmgen.run.nvrtc import compiler_version, flags_for
 from gemmgen.support.child import Child, ChildDied
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind

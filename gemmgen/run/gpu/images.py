@@ -15,7 +15,7 @@ import pycuda.driver as cuda
 from gemmgen.problem.dtype import CANARY, WORD
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu.arena import DeviceArena, ImageKey
-from gemmgen.run.gpu.replay import allocate
+from gemmgen.run.gpu.sampling import allocate
 from gemmgen.support.errors import CandidateFailed
 
 

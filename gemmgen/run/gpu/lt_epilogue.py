@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
-from gemmgen.kernel.families import NAIVE
-from gemmgen.kernel.naming import short_name
-from gemmgen.kernel.render import Kernel, environment
+from gemmgen.families import NAIVE
 from gemmgen.kernel.source import KernelSource, Parameter
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEFAULT_ARCH
@@ -15,6 +13,8 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue, parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute
+from gemmgen.render.kernel_text import Kernel, environment
+from gemmgen.render.naming import short_name
 
 APART_COLUMNS = 256  # that a block of the kernel behind the product serves: of one row
 APART = "a kernel behind it"

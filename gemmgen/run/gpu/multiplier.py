@@ -12,7 +12,7 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.matrix import Matrix
 from gemmgen.run.gpu.plain import THREADS
-from gemmgen.run.gpu.replay import allocate
+from gemmgen.run.gpu.sampling import allocate
 
 TILE = 64  # rows and columns of a block tile
 MOST_MATRICES = 32768  # of a batch that blocks share out among them; a block takes the others one after the other

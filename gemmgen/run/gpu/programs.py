@@ -7,7 +7,7 @@ from typing import Any
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.case import Case
 from gemmgen.run.gpu.launching import Pointers, launch, load_program
-from gemmgen.run.gpu.replay import Enqueue
+from gemmgen.run.gpu.sampling import Enqueue
 
 Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 

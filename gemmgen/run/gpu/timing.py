@@ -10,8 +10,8 @@ from statistics import geometric_mean, median, quantiles
 from typing import Any, Literal
 
 from gemmgen.problem.case import Case
-from gemmgen.support.brief import brief
 from gemmgen.support.errors import Failure
+from gemmgen.support.short_repr import brief
 
 MOST_SETS = 4096  # graph nodes; problems under 100^3 then rotate over less than twice the L2
 

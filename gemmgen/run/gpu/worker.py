@@ -21,8 +21,8 @@ from gemmgen.run.gpu.cublaslt import LtPlan
 from gemmgen.run.gpu.images import Images
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
 from gemmgen.run.gpu.programs import Binary, Programs
-from gemmgen.run.gpu.replay import allocate
 from gemmgen.run.gpu.runs import Runs
+from gemmgen.run.gpu.sampling import allocate
 from gemmgen.support.child import FatalFailure
 from gemmgen.support.errors import Failure
 

@@ -1,4 +1,4 @@
-// Holds C against A * B in double precision, element by element: see gemmgen/run/judging.py. C's matrices lie `stride`
+// Holds C against A * B in double precision, element by element: see gemmgen/run/acceptance.py. C's matrices lie `stride`
 // elements apart with `ld` elements between rows; the products lie one behind the other without padding.
 
 // Numbers of a rule, in the order of its record.
@@ -55,7 +55,7 @@ enum Operation {
 // What it takes are the results of `count` earlier steps, whose numbers stand in a list from `first` on.
 struct Step {
     long long operation, first, count, operand, of_x;
-    double value, bound;  // see gemmgen/run/judging.py
+    double value, bound;  // see gemmgen/run/acceptance.py
 };
 
 constexpr int MOST_STEPS = 48;

@@ -1,1 +1,0 @@
-"""Against cuBLASLt: bench, the suite and its scores, the gallery; explanations; studies."""

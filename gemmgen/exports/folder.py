@@ -1,0 +1,242 @@
+"""The form `folder`: kernels with launcher, header, self-test and certificate, which CUDA alone builds."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gemmgen.exports.atomic_files import write_together
+from gemmgen.exports.certificate import certificate_name, certificate_of
+from gemmgen.exports.interface import Interface
+from gemmgen.exports.kernelfile import read_record, read_text, source_from_record
+from gemmgen.exports.names import taken_by
+from gemmgen.exports.selftest import SelfTest
+from gemmgen.exports.torchop import TorchOperator
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
+from gemmgen.render.kernel_text import environment
+from gemmgen.run.compile import arch_for
+from gemmgen.support.errors import InvalidInput, require
+from gemmgen.support.files import sha256
+from gemmgen.support.jsontext import json_text, json_value
+
+SHARED = ("CMakeLists.txt", "README.md")  # of all kernels of a folder
+
+
+def own_files(kernel: str) -> tuple[str, ...]:
+    """The names of a kernel's files."""
+    return (f"{kernel}.cu", f"{kernel}.h", f"{kernel}_selftest.cu", operator_name(kernel), certificate_name(kernel))
+
+
+def operator_name(kernel: str) -> str:
+    """Of the file with operators of torch, which a kernel has where they are asked for."""
+    return f"{kernel}_torch.cpp"
+
+
+def files_of(source: KernelSource, written: Iterable[Path]) -> list[Path]:
+    """Of the files of an export, which may be of several kernels, those that `source` has to do with."""
+    return [path for path in written if path.name in (*own_files(source.name), *SHARED)]
+
+
+def require_together(sources: Iterable[KernelSource], *, torch: bool = False) -> None:
+    """Raise InvalidInput for kernels of which two write one file, or that `export` has no launcher for.
+
+    With `torch`, for those that take arrays of pointers, too: there are no operators for them.
+    """
+    taken: set[str] = set()
+    for source in sources:
+        require_exportable(source)
+        arrays = torch and source.problem.pointers
+        require(not arrays, f"{source.name} takes arrays of pointers, and tensors are none: export it without --torch")
+        twice = sorted(taken.intersection(own_files(source.name)))
+        require(not twice, f"two of the kernels write {', '.join(twice)}: export one by another name, with --as NAME")
+        taken.update(own_files(source.name))
+
+
+def require_exportable(source: KernelSource) -> None:
+    """Raise InvalidInput for a kernel that `export` has no launcher for, or by whose name there can be none."""
+    special = _special(source)
+    require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
+    around = "its launcher has another use for it" if source.name in _declared_around(source) else None
+    use = taken_by(source.name) or around
+    require(use is None, f"{source.name!r} cannot name an exported kernel: {use}. --as NAME gives it another")
+
+
+# Matches a line that declares a function, a variable or a type of a namespace.
+_DECLARES = re.compile(
+    r"^(?:(?:using|struct) (\w+)|(?!#|template|namespace|extern|return)[\w:<>]+[\w:<>*& ]*[*& ](\w+)[(\[])",
+    re.MULTILINE,
+)
+
+
+def _declared_around(source: KernelSource) -> set[str]:
+    """Return the names that the launcher declares beside the kernel. Local variables do not count: they may hide it."""
+    nameless = replace(source, name="kernel_of_no_name", text="")
+    code = kernel_texts(nameless, source.arch)["kernel_of_no_name.cu"]
+    return {name for found in _DECLARES.findall(code) for name in found if name}
+
+
+def exportable(source: KernelSource) -> bool:
+    """Whether `export` has a launcher for a kernel."""
+    return not _special(source)
+
+
+def _special(source: KernelSource) -> list[str]:
+    """What a kernel's launch takes that launchers do not give."""
+    launch = source.launch
+    special = [name for name in launch.attributes if name != DEPENDENT_LAUNCH]
+    if launch.cluster > 1 and "__cluster_dims__" not in source.text:
+        special.append(f"clusters of {launch.cluster} blocks")
+    return special
+
+
+@dataclass(frozen=True)
+class Vendored:
+    """A kernel in an exported folder, and what its certificate says."""
+
+    out: Interface
+    certificate: Mapping[str, Any]
+
+
+def export(source: KernelSource, record: Mapping[str, Any], to: Path, *, torch: bool = False) -> list[Path]:
+    """`export_all` of one kernel."""
+    return export_all([(source, record)], to, torch=torch)
+
+
+def export_all(
+    kernels: Iterable[tuple[KernelSource, Mapping[str, Any]]], to: Path, *, torch: bool = False
+) -> list[Path]:
+    """Write kernels into the folder `to`, beside those that it holds; returns the paths of the files.
+
+    NAME.cu has the kernel's text as it stands, edits by hand included. Its record goes into the certificate
+    (`certificate.certified_record`); the record's "arch" ("sm_90") is what is compiled for unless told otherwise.
+    With `torch` operators come along, as they do again where `to` has some of the kernel.
+
+    Raises InvalidInput where two kernels have one name, or `to` holds files of these names that are not an earlier
+    export's, and GemmgenError where `to` cannot be written. `to` is then as it was before.
+    """
+    kernels = [*kernels]
+    require_together([source for source, _ in kernels], torch=torch)
+    files: dict[str, bytes] = {}
+    folder = kernels_in(to)
+    earlier = {item for one in folder.values() for item in one.certificate["files"].items()}
+    for source, record in kernels:
+        out = interface_of(source, record["arch"], torch=torch or _has_operators(folder, source.name))
+        own = _encoded(own_texts(source, record["arch"], torch=out.torch))
+        files |= own
+        folder[source.name] = Vendored(out, certificate_of(source, record, own))
+    shared = _encoded(shared_texts(one.out for one in folder.values()))
+    require_replaceable({**files, **shared}, earlier, to)
+    hashes = {name: sha256(data) for name, data in shared.items()}
+    for name, one in folder.items():
+        certificate = {**one.certificate, "files": {**one.certificate["files"], **hashes}}
+        files[certificate_name(name)] = f"{json_text(certificate)}\n".encode()
+    return write_together({**files, **shared}, to)
+
+
+def _encoded(texts: Mapping[str, str]) -> dict[str, bytes]:
+    return {name: text.encode() for name, text in texts.items()}
+
+
+def _has_operators(folder: Mapping[str, Vendored], kernel: str) -> bool:
+    return kernel in folder and folder[kernel].out.torch
+
+
+def own_texts(source: KernelSource, arch: str, *, torch: bool = False) -> dict[str, str]:
+    """The text of each file of a kernel's own by name, without the certificate."""
+    out = interface_of(source, arch)
+    texts = kernel_texts(source, arch) | {f"{source.name}_selftest.cu": _render(out, "selftest.cu", test=SelfTest(out))}
+    if torch:
+        texts[operator_name(source.name)] = _render(out, "torch.cpp", op=TorchOperator(out))
+    return texts
+
+
+def kernel_texts(source: KernelSource, arch: str, own_name: str | None = None) -> dict[str, str]:
+    """The kernel with its launcher, and its header.
+
+    own_name  in a library what files and symbols are called in place of the kernel's name. The kernel's text stays as
+              it is: macros before it rename its entry points
+    """
+    own = source if own_name is None else replace(source, name=own_name)
+    out = interface_of(own, arch)
+    entries = [(one.name, other.name) for one, other in zip(source.program, own.program, strict=True)]
+    renamed = [(name, other) for name, other in entries if name != other]
+    before, behind = (
+        _render(out, part, renamed=renamed, alone=own_name is None) for part in ("prologue.cu", "launcher.cu")
+    )
+    text = before + source.text + behind
+    return {f"{own.name}.cu": text, f"{own.name}.h": _render(out, "kernel.h")}
+
+
+def _render(out: Interface, template: str, **values: object) -> str:
+    return environment(out.types).get_template(f"export/{template}").render(out=out, **values)
+
+
+def shared_texts(kernels: Iterable[Interface]) -> dict[str, str]:
+    """The text of each file that all kernels of a folder share."""
+    ordered = sorted(kernels, key=lambda one: one.name)
+    templates = environment(ordered[0].types)
+    return {name: templates.get_template(f"export/{name}").render(kernels=ordered) for name in SHARED}
+
+
+def folder_texts(source: KernelSource, arch: str, folder: Path) -> dict[str, str]:
+    """The text of each file that a kernel has in `folder`, where others may be; without the certificates."""
+    kernels = kernels_in(folder)
+    out = interface_of(source, arch, torch=_has_operators(kernels, source.name))
+    beside = (one.out for name, one in kernels.items() if name != source.name)
+    return {**own_texts(source, arch, torch=out.torch), **shared_texts([out, *beside])}
+
+
+def interface_of(source: KernelSource, arch: str, *, torch: bool = False) -> Interface:
+    """That of a kernel whose record names `arch`."""
+    return Interface(source, arch_for(source, arch), torch)
+
+
+def kernels_in(folder: Path) -> dict[str, Vendored]:
+    """What exports left in `folder`, by the kernel's name; without what cannot be read, with a warning."""
+    found = {}
+    for path in sorted(folder.glob(certificate_name("*"))):
+        try:
+            record = read_record(path)
+            source = source_from_record(record, path)
+            source = replace(source, text=read_text(folder / f"{source.name}.cu"))
+            named, files = certificate_name(source.name) == path.name, dict(record["files"])
+            out = interface_of(source, record["arch"], torch=operator_name(source.name) in files)
+        except (InvalidInput, KeyError, TypeError, ValueError) as error:
+            why = f"it has no {error}" if isinstance(error, KeyError) else error
+            warnings.warn(f"{', '.join(SHARED)} leave out the kernel of {path}: {why}", stacklevel=2)
+            continue
+        if named:
+            found[source.name] = Vendored(out, record)
+    return found
+
+
+def require_replaceable(files: Mapping[str, bytes], earlier: Collection[tuple[str, str]], folder: Path) -> None:
+    """Raise InvalidInput where writing `files` to `folder` would lose what no export wrote.
+
+    A file there may be replaced if it holds the same bytes already, or those that a certificate of an earlier export
+    names: `earlier` has (name, SHA-256). So nobody loses a README.md, or a kernel edited in place.
+    """
+    for name, data in files.items():
+        try:
+            present = (folder / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise InvalidInput(f"cannot read {folder / name}, which would be replaced: {error.strerror}") from error
+        require(
+            present == data or (name, sha256(present)) in earlier,
+            f"{folder / name} exists and is not as an export left it: move it or choose another folder",
+        )
+
+
+def certified_files(path: Path) -> dict[str, str]:
+    """SHA-256 by file name as the certificate at `path` states it; nothing where there is none that can be read."""
+    try:
+        files = json_value(path.read_bytes())["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return dict(files) if isinstance(files, dict) else {}

@@ -1,0 +1,307 @@
+"""What the exported files say about a kernel: its signature, ranges, workspace and launch. Values only, no code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from gemmgen.exports.arguments import WORKSPACE_ALIGN, Alignment, Argument, LeadingDimension, Part, Stride
+from gemmgen.exports.copies import Copy, Sums
+from gemmgen.exports.maps import Maps
+from gemmgen.exports.signature import Signature
+from gemmgen.kernel.prepare import Prepare, Step
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, OPERANDS, KernelSource
+from gemmgen.problem.sizes import POINTER_BYTES
+
+
+@dataclass(frozen=True)
+class Interface(Signature):
+    """The launcher of a kernel as the templates see it.
+
+    torch  whether NAME_torch.cpp comes with it: operators of torch
+    """
+
+    torch: bool = False
+
+    @cached_property
+    def prepared(self) -> tuple[Copy | Sums, ...]:
+        """What launches before the kernel's make of operands, in their order."""
+        *steps, _ = self.source.program
+        return tuple(self._prepared(*one) for one in zip(self.source.launch.prepares, steps, strict=True))
+
+    def _prepared(self, prepare: Step, step: KernelSource) -> Copy | Sums:
+        passed = tuple(self._argument(parameter).passed for parameter in step.parameters)
+        if isinstance(prepare, Prepare):
+            return Copy(prepare, self.problem, self.sizes, step.name, passed)
+        return Sums(prepare, self.problem, self.sizes, step.name, passed)
+
+    @property
+    def copies(self) -> tuple[Copy, ...]:
+        """Of that the copies,"""
+        return tuple(one for one in self.prepared if isinstance(one, Copy))
+
+    @property
+    def copied(self) -> dict[str, Copy]:
+        """which these are by their operands,"""
+        return {copy.operand: copy for copy in self.copies}
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """and the operands whose lines are summed."""
+        return tuple(one.operand for one in self.prepared if isinstance(one, Sums))
+
+    @property
+    def made_of(self) -> dict[str, str]:
+        """What launches before the kernel do for A and for B: nothing (""), "copies A" or "sums A's rows"."""
+        done = {operand: [] for operand in "AB"}  # type: dict[str, list[str]]
+        for one in self.prepared:
+            lines = "rows" if one.operand == "A" else "columns"
+            done[one.operand].append(
+                f"copies {one.operand}" if isinstance(one, Copy) else f"sums {one.operand}'s {lines}"
+            )
+        return {operand: " and ".join(words) for operand, words in done.items()}
+
+    @property
+    def structs(self) -> tuple[str, ...]:
+        """The kernel's own types that its launches take."""
+        types = " ".join(parameter.ctype for step in self.source.program for parameter in step.parameters)
+        return tuple(sorted({*re.findall(r"\b[A-Z]\w*", types)}))
+
+    @property
+    def kept(self) -> tuple[Argument, ...]:
+        """The arguments that a plan keeps as they are."""
+        used = {p.text for step in self.source.program for p in step.parameters} | {*self.workspace_sizes}
+        return tuple(argument for argument in self.arguments if argument.text in used)
+
+    @property
+    def planned(self) -> tuple[str, ...]:
+        """What these are made of, but for the maps that are encoded, and for the blocks."""
+        return ("{}",) * len(self.maps.encoded) + self.plan_fields[len(self.maps.encoded) : -1]
+
+    @property
+    def plan_fields(self) -> tuple[str, ...]:
+        """Names of what a plan holds."""
+        kept = (one.text for one in self.kept)
+        return (*(one.parameter for one in self.maps.encoded), *kept, *(one.name for one in self.parts), "blocks")
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """What the kernel gets, in order."""
+        return tuple(
+            f"as_parameter({one.name})" if one.is_map else self._argument(one).passed for one in self.source.parameters
+        )
+
+    @cached_property
+    def maps(self) -> Maps:
+        """The tensor maps that it takes."""
+        return Maps(self.source, self.sizes, self.copies)
+
+    @property
+    def persistent(self) -> bool:
+        """Whether no more blocks are launched than the device has SMs."""
+        return self.source.launch.persistent
+
+    @property
+    def asks_device(self) -> bool:
+        """Whether a plan depends on the device."""
+        return bool(self.maps.encoded or self.feature or self.persistent)
+
+    @property
+    def runtime_lds(self) -> tuple[LeadingDimension, ...]:
+        matrices = {one.ld: one for one in self.problem.matrices if one.ld in self.runtime_names}
+        return tuple(
+            LeadingDimension(
+                name, one.extent_text(one.line, self.sizes), self._unit(name), int(self.maps.unit(name) > 1)
+            )
+            for name, one in matrices.items()
+        )
+
+    def _unit(self, distance: str) -> int:
+        """Elements that divide a leading dimension, or a stride, of run time."""
+        return max(self.problem.ld_align, self.maps.unit(distance))
+
+    @property
+    def runtime_strides(self) -> tuple[Stride, ...]:
+        return tuple(
+            Stride(
+                name,
+                one.extent_text(one.lines, self.sizes),
+                self.sizes[one.ld],
+                one.extent_text(one.line, self.sizes),
+                self._unit(name),
+                name != "stride_c",
+                self.batch,
+            )
+            for name, one in {one.stride: one for one in self.problem.matrices}.items()
+            if name in self.runtime_names
+        )
+
+    @cached_property
+    def aligns(self) -> dict[str, int]:
+        """Bytes that divide the addresses that these arguments are, by their names."""
+        behind = dict.fromkeys(OPERANDS, POINTER_BYTES) if self.pointers else {}
+        return {
+            text: behind.get(name) or max(self.problem.align_of(name), self.maps.align(name))
+            for name, text in self.located.items()
+        }
+
+    @property
+    def alignments(self) -> tuple[Alignment, ...]:
+        """The same by the number of bytes, where that is more than 1."""
+        return tuple(
+            Alignment(align, tuple(text for text, one in self.aligns.items() if one == align))
+            for align in dict.fromkeys(self.aligns.values())
+            if align > 1
+        )
+
+    @property
+    def unaligned(self) -> tuple[str, ...]:
+        """The arguments that may be any address."""
+        return tuple(text for text, align in self.aligns.items() if align == 1)
+
+    @property
+    def pointer_align(self) -> int:
+        """Bytes that divide all addresses of operands."""
+        return max(self.problem.pointer_align, *(self.maps.align(name) for name in OPERANDS))
+
+    @property
+    def threads(self) -> int:
+        return self.source.launch.threads
+
+    @property
+    def shared_bytes(self) -> int:
+        return self.source.launch.shared_bytes
+
+    @property
+    def grid(self) -> tuple[tuple[str, int], ...]:
+        """(size, tile): the grid has the product of ceil(size / tile) blocks."""
+        return tuple((self.sizes[size], tile) for size, tile in self.source.launch.grid)
+
+    @property
+    def blocks_per_tile(self) -> int:
+        """Blocks that share a tile of the grid: with splits of K, or in a cluster."""
+        return self.source.launch.blocks_per_tile
+
+    @property
+    def cluster(self) -> int:
+        """Blocks of a cluster."""
+        return self.source.launch.cluster
+
+    @property
+    def dependent(self) -> bool:
+        """Whether its start may overlap with the end of the kernel before."""
+        return DEPENDENT_LAUNCH in self.source.launch.attributes
+
+    @property
+    def overlapped(self) -> bool:
+        """And those of the launches before it."""
+        return self.source.launch.overlapped
+
+    @property
+    def starts_early(self) -> bool:
+        """Whether any of these may."""
+        return self.dependent or self.overlapped
+
+    @property
+    def splits(self) -> int:
+        return self.source.launch.splits
+
+    @property
+    def workspace_align(self) -> int:
+        return WORKSPACE_ALIGN
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The workspace's, in their order: what is made of B, which M does not move, comes first."""
+        prepared = sorted(self.prepared, key=lambda one: one.operand, reverse=True)
+        return (*(Part(f"{one.element}*", one.part, one.bytes) for one in prepared), *self._sums)
+
+    @cached_property
+    def packed(self) -> tuple[Part, ...]:
+        """Of these the ones that are made of B, which plans may share: they come first. None where B itself is read."""
+        made = {one.part for one in self.prepared if one.operand == "B" and "B" in self.copied}
+        return tuple(part for part in self.parts if part.name in made)
+
+    @property
+    def packed_end(self) -> str:
+        """What begins behind them: another part's name, or all "bytes"."""
+        behind = self.parts[len(self.packed) :]
+        return behind[0].name if behind else "bytes"
+
+    @property
+    def packing(self) -> tuple[Argument, ...]:
+        """What says where B is and how it lies, as the launcher's arguments do."""
+        b = next(matrix for matrix in self.problem.matrices if matrix.name == "B")
+        names = ("B", b.rows, b.cols, b.ld, "batch", b.stride)
+        return tuple(argument for argument in self.arguments if argument.text in names)
+
+    @property
+    def packed_sizes(self) -> tuple[str, ...]:
+        """Of `runtime_sizes` those that the parts made of B depend on."""
+        used = {name for one in self.prepared if one.operand == "B" for name in one.sized_by}
+        return tuple(name for name in self.runtime_sizes if name in used)
+
+    @property
+    def by_packed(self) -> tuple[Argument, ...]:
+        """The launcher's arguments where `packed` stands for B, and for how B lies."""
+        packed = Argument("const void*", "packed", "packed")
+        lies = ("ldb", "stride_b")
+        return tuple(packed if one.text == "B" else one for one in self.arguments if one.text not in lies)
+
+    @property
+    def by_packed_passed(self) -> tuple[str, ...]:
+        """What stands for the launcher's arguments there."""
+        other = {"B": "nullptr", "stride_b": "0"}
+        return tuple(other.get(argument.text, argument.text) for argument in self.arguments)
+
+    @property
+    def _sums(self) -> tuple[Part, ...]:
+        """What blocks that share tiles take."""
+        if not self.adds_up:
+            return ()
+        left, tiles = f"{self.tiles_of_c} * {self.splits}", self.tiles_of_c
+        if self.stream:
+            left, tiles = f"({self.stream} + {self.tiles_of_c} % {self.stream})", str(self.stream)
+        sums = self.element["sums"]
+        return (
+            Part("unsigned*", "semaphores", f"{tiles} * sizeof(unsigned)"),
+            Part(f"{sums}*", "partials", f"{left} * {self.partial_elements} * sizeof({sums})"),
+        )
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether blocks leave sums for others, so that a launch takes partial sums and semaphores."""
+        return self.source.launch.leaves_partials
+
+    @property
+    def stream(self) -> int:
+        """Blocks that share the last tiles; 0 where each tile has blocks of its own."""
+        return 0 if self.source.launch.stream is None else self.source.launch.stream.blocks
+
+    @property
+    def partial_elements(self) -> int:
+        """Of a part of a tile that a block leaves."""
+        return self.source.launch.partial_elements
+
+    @property
+    def tiles(self) -> str:
+        """Tiles of C, in terms of a function tiles_of(size, tile)."""
+        return " * ".join(f"tiles_of({size}, {tile})" for size, tile in self.grid) or "1"
+
+    @property
+    def tiles_of_c(self) -> str:
+        """The same as a call of the launcher's function."""
+        return f"tiles_of_c({', '.join(self.tile_sizes)})"
+
+    @property
+    def tile_sizes(self) -> tuple[str, ...]:
+        """The arguments that the number of tiles depends on."""
+        counted = {size for size, _ in self.source.launch.grid}
+        return tuple(name for name in self.runtime_sizes if name in counted)
+
+    @property
+    def workspace_sizes(self) -> tuple[str, ...]:
+        """The arguments that the workspace's size depends on."""
+        used = {name for one in self.prepared for name in one.sized_by} | {*(self.tile_sizes if self.adds_up else ())}
+        return tuple(name for name in self.runtime_sizes if name in used)

@@ -1,0 +1,418 @@
+"""From SPEC.toml to a folder: tune or take kernels, time them over a grid, make rules, verify, write."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from gemmgen.exports.atomic_files import write_together
+from gemmgen.exports.certificate import (
+    Shown,
+    certificate_name,
+    certified_record,
+    examples_to_certify,
+    executor_document,
+)
+from gemmgen.exports.exporting import compiled_where_possible
+from gemmgen.exports.folder import certified_files, exportable, kernel_texts, require_exportable, require_replaceable
+from gemmgen.exports.json_records import Document, Origin, provenance
+from gemmgen.exports.kernelfile import KernelFile, read_kernel, require_writable
+from gemmgen.exports.library.choice import Choice, Clock
+from gemmgen.exports.library.choices_json import RECORD, choice_document
+from gemmgen.exports.library.clocks import Measured, Predicted
+from gemmgen.exports.library.earlier_runs import Remembered, certificate_key, found_before, known_or
+from gemmgen.exports.library.fallback import Contestant, CublasLt, why_no_fallback
+from gemmgen.exports.library.members import Member
+from gemmgen.exports.library.rules import choose
+from gemmgen.exports.library.spec import Product, Search, Spec, own_name
+from gemmgen.exports.library.texts import LibraryText
+from gemmgen.kernel.model import representative
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import F32_TYPES
+from gemmgen.render.kernel_text import environment
+from gemmgen.run.compile import arch_for, compile_many
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import load_in_parallel
+from gemmgen.run.target import DeviceChoice, Target, open_target
+from gemmgen.search.many_sizes import tune_many
+from gemmgen.search.trial import Progress
+from gemmgen.search.tuner import tune
+from gemmgen.support.clock import now
+from gemmgen.support.errors import GemmgenError, require
+from gemmgen.support.files import Store, generator_digest, sha256
+from gemmgen.support.jsontext import json_text
+from gemmgen.support.short_repr import brief
+from gemmgen.support.version import gemmgen_version
+from gemmgen.support.words import plural
+from gemmgen.verification.determinism import RUNS
+from gemmgen.verification.host_memory import require_memory
+from gemmgen.verification.parallel import emulate_many, verify_many
+from gemmgen.verification.verdict_log import VerifyJob
+from gemmgen.verification.verifier import Verdict
+
+# Candidates per search without a GPU, where no time changes their order: a second one if the first one fails.
+PREDICTED_BUDGETS = (1, 2)
+GENERAL_BUDGET = 24  # candidates for a kernel that serves calls which no other does
+# Where the emulator verifies: one of so many situations, which take it seconds, and runs of one launch.
+EMULATED_SHARE, EMULATED_RUNS = 6, 3
+RUN_SECONDS = 30.0  # for one run on a GPU, which several processes share
+PREDICTED_SIZES, PREDICTED_KERNELS = 8, 6  # most per search without a GPU: the model resolves no finer differences
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a library is made: see gemmgen.api.library."""
+
+    device: DeviceChoice = "auto"
+    budget: int | None = None
+    examples: int | None = None
+    seed: int = 0
+    points: int | None = None
+    fallback: bool = False
+    command: str = "gemmgen.library(...)"
+
+
+@brief
+@dataclass(frozen=True)
+class Library:
+    """What became of SPEC.toml.
+
+    files    that were written
+    removed  those of an earlier run that are no longer named
+    left     likewise, but for what was done to them since: they stay
+    """
+
+    spec: Spec
+    choices: tuple[Choice, ...]
+    files: tuple[Path, ...]
+    removed: tuple[Path, ...] = ()
+    left: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Made:
+    """The choices for products on one architecture, and what was shown of their kernels, by name."""
+
+    choices: tuple[Choice, ...]
+    certificates: dict[str, Document]
+
+
+def made_here(spec: Spec, options: Options, progress: Progress) -> list[Made]:
+    """All products, on one architecture after the other."""
+    store = Store()
+    return [made(arch, spec.products, options, store, progress) for arch in spec.architectures]
+
+
+def made(arch: str, products: Sequence[Product], options: Options, store: Store, progress: Progress) -> Made:
+    """Search, choose and verify the kernels of `products` on `arch`. Raises as gemmgen.api.library does."""
+    target = open_target(options.device, arch, store)
+    with target.executor:
+        maker = _Maker(target, store, options, progress)
+        if isinstance(target.executor, EmulatorExecutor) and options.examples != 0:
+            target.executor.prepare()
+        maker.compile_taken(products)
+        choices = tuple(maker.choice(product) for product in products)
+        return Made(choices, maker.certificates({one.name: one for choice in choices for one in choice.kernels}))
+
+
+def build_library(
+    spec: Spec,
+    to: Path,
+    options: Options,
+    progress: Progress,
+    make: Callable[[Spec, Options, Progress], Sequence[Made]] = made_here,
+) -> Library:
+    """Make the library that `spec` describes in the folder `to`. Raises as gemmgen.api.library does."""
+    require_writable(to)
+    found = make(spec, options, progress)
+    choices = [choice for one in found for choice in one.choices]
+    certificates = {name: document for one in found for name, document in one.certificates.items()}
+    library = LibraryText(spec, tuple(choices))
+    return _write(library, [certificates[name] for name in sorted(certificates)], to, options)
+
+
+def _write(library: LibraryText, certificates: Sequence[Document], to: Path, options: Options) -> Library:
+    """The folder's files, together or not at all; then those go that an earlier run wrote and this one does not."""
+    name = library.name
+    texts = {
+        **library_texts(library),
+        f"{name}{RECORD}": f"{json_text(record_document(library, options))}\n",
+    }
+    files = {file: text.encode() for file, text in texts.items()}
+    earlier = certified_files(to / certificate_name(name))
+    require_replaceable(files, earlier.items(), to)
+    certificate = f"{json_text(_certificate(library.spec, certificates, files, options))}\n".encode()
+    written = write_together({**files, certificate_name(name): certificate}, to)
+    gone = [to / file for file in sorted(earlier) if file not in files and Path(file).name == file]
+    present = [path for path in gone if path.is_file()]
+    ours = [path for path in present if sha256(path.read_bytes()) == earlier[path.name]]
+    for path in ours:
+        path.unlink()
+    left = tuple(path for path in present if path not in ours)
+    return Library(library.spec, library.choices, tuple(written), tuple(ours), left)
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes choices, and shows what kernels are, on one target."""
+
+    target: Target
+    store: Store
+    options: Options
+    progress: Progress
+
+    def choice(self, product: Product) -> Choice:
+        members: list[Contestant] = [*(self._taken(product) if product.kernels else self._tuned(product))]
+        if self.options.fallback:
+            why = why_no_fallback(product) or ("times are predicted" if self.target.gpu is None else None)
+            if why is None:
+                members.append(CublasLt(product))
+            else:
+                warnings.warn(f"cuBLASLt serves no call of {product.name}: {why}", stacklevel=2)
+        self.progress.about(f"{product.name}: rules for {plural(len(members), 'kernel')}")
+        choice = choose(product, self.target.arch, members, self._clock, seed=self.options.seed)
+        if not isinstance(self._clock, Remembered):
+            return choice
+        return replace(choice, load_ms=round(self._clock.clock.load_ms(choice.kernels), 3))
+
+    @cached_property
+    def _clock(self) -> Clock:
+        gpu, spec, most = self.target.gpu, self.target.spec, self.options.points
+        if gpu is None:
+            return Predicted(spec) if most is None else Predicted(spec, most=most)
+        clock = Remembered(Measured(gpu, spec), spec, self.store, self.progress)
+        return clock if most is None else replace(clock, most=most)
+
+    def compile_taken(self, products: Sequence[Product]) -> None:
+        """Compile what products name, side by side: the store has it then."""
+        sources = [kernel.source for product in products for kernel in self._named(product)]
+        if sources:
+            self.progress.about("kernels on file")
+            self.progress.stage("compile", len(sources))
+            compile_many(
+                sources, self.target.arch, self.store, lambda source, result: self.progress.step("compile", None)
+            )
+
+    def _taken(self, product: Product) -> list[Member]:
+        """The kernels on file that the product names."""
+        named = self._named(product)
+        made = ", ".join(sorted({read_kernel(path).source.arch for path in product.kernels}))
+        require(
+            bool(named),
+            f"no kernel of product {product.name} runs on {self.target.arch}: its files have kernels for {made}",
+        )
+        return [self._member(product, kernel) for kernel in named]
+
+    def _named(self, product: Product) -> list[KernelFile]:
+        """Of these files those that the target runs."""
+        return [kernel.alone for kernel in map(read_kernel, product.kernels) if self._runs(kernel)]
+
+    def _runs(self, kernel: KernelFile) -> bool:
+        """Whether a kernel was rendered for this architecture, or an older one whose kernels it runs as well."""
+        made = kernel.source.arch
+        number, wanted = (int(one.removeprefix("sm_").rstrip("af")) for one in (made, self.target.arch))
+        return number == wanted or (number < wanted and not made.endswith("a"))
+
+    def _tuned(self, product: Product) -> list[Member]:
+        """Search for the sizes that count, and return each kernel found once."""
+        asked = self.options.budget, self.options.seed, product.most
+        members: dict[str, Member] = {}
+        searches = list(product.searches(self.target.spec.sms))
+        for number, wanted in enumerate(searches, 1):
+            problems = wanted.problems
+            at = f"at {case_text(problems[0])}" if len(problems) == 1 else f"at {len(problems)} sizes"
+            self.progress.about(f"{product.name}: search {number} of {len(searches)}, {problems[0].shape} {at}")
+            search = partial(self._search_many, product, problems) if problems[1:] else partial(self._search, wanted)
+            for found in found_before(problems, self.target, self.store, asked, search):
+                members.setdefault(found.source.body, self._member(product, found))
+        return list(members.values())
+
+    def _search_many(self, product: Product, problems: Sequence[Problem]) -> list[KernelFile]:
+        """Kernels of one search for many sizes, of those that a launcher can be written for."""
+        measures = self.target.gpu is not None
+        few = problems if measures else problems[:: -(-len(problems) // PREDICTED_SIZES)]
+        found = tune_many(
+            few,
+            self.target,
+            self.store,
+            most=product.most if measures else min(product.most, PREDICTED_KERNELS),
+            each=self.options.budget,
+            suits=lambda trial: exportable(trial.source),
+            progress=self.progress,
+        )
+        return [KernelFile(one.source, provenance(one, self._origin)) for one in found.trials]
+
+    @property
+    def _origin(self) -> Origin:
+        return Origin.of(self.target, self.options.command)
+
+    def _search(self, wanted: Search) -> list[KernelFile]:
+        """The fastest kernel of a search that a launcher can be written for: what rules choose is verified later."""
+        (problem,) = wanted.problems
+        usual = PREDICTED_BUDGETS if self.target.gpu is None else (None if wanted.counts else GENERAL_BUDGET,)
+        few = usual if self.options.budget is None else (self.options.budget,)
+        for budget in few[:-1]:
+            with suppress(GemmgenError):  # its kernel spills registers, or has no launcher
+                return [self._searched(problem, budget)]
+        return [self._searched(problem, few[-1])]
+
+    def _searched(self, problem: Problem, budget: int | None) -> KernelFile:
+        """By so many candidates. Raises GemmgenError where none of them will do."""
+        result = tune(
+            problem,
+            self.target,
+            self.store,
+            budget=budget,
+            seed=self.options.seed,
+            progress=self.progress,
+            verifies=False,
+        )
+        best = next((trial for trial in result.trials if trial.failure is None and exportable(trial.source)), None)
+        require(
+            best is not None,
+            f"export can write a launcher for none of the kernels found for {problem}; the fastest is "
+            f"{result.winner.source.name}",
+        )
+        assert best is not None
+        return KernelFile(best.source, provenance(best, self._origin))
+
+    def _member(self, product: Product, kernel: KernelFile) -> Member:
+        require_exportable(kernel.source)
+        arch = arch_for(kernel.source, self.target.arch)
+        compiled = compiled_where_possible(kernel.source, arch, self.store)
+        return Member(product, kernel.source, arch, compiled, kernel.record)
+
+    def certificates(self, members: Mapping[str, Member]) -> dict[str, Document]:
+        """What is shown of kernels. Raises GemmgenError where one is wrong."""
+        unknown = [one for one in members.values() if self.store.get(*self._certificate_key(one)) is None]
+        shown = {one.name: what for one, what in zip(unknown, self._show(unknown), strict=True)}
+        return {
+            name: dict(known_or(self.store, *self._certificate_key(one), partial(self._certified, one, shown)))
+            for name, one in members.items()
+        }
+
+    def _certificate_key(self, member: Member) -> tuple[str, str]:
+        """(kind, key) in the store."""
+        return "certificate", certificate_key(member, self.target, (*self._effort(member), self.options.seed))
+
+    def _effort(self, member: Member) -> tuple[int, int]:
+        """(situations to verify it in, runs of one launch)."""
+        if self.options.examples is not None:
+            return self.options.examples, RUNS
+        usual = examples_to_certify(member.problem)
+        return (usual, RUNS) if self.target.gpu is not None else (usual // EMULATED_SHARE, EMULATED_RUNS)
+
+    def _show(self, members: Sequence[Member]) -> list[Shown]:
+        """Verify kernels side by side, in emulators or on the GPU."""
+        if self.options.examples == 0 or not members:
+            return [Shown(one.compiled) for one in members]
+        for one in members:
+            require_memory(one.problem)
+        executor, target = self.target.executor, self.target
+        self.progress.about(f"{plural(len(members), 'kernel')} to verify")
+        if isinstance(executor, EmulatorExecutor):
+            load_in_parallel(executor, [one.source for one in members])
+        self.progress.stage("verify", len(members))
+        jobs = [self._job(one) for one in members]
+
+        def done(job: VerifyJob, verdict: Verdict) -> None:
+            self.progress.step("verify", None)
+
+        if isinstance(executor, EmulatorExecutor):
+            verdicts = emulate_many(executor, jobs, done)
+        else:
+            verdicts = verify_many(jobs, target.arch, self.store, done, RUN_SECONDS)
+        document = executor_document(executor)
+        return [Shown(one.compiled, verdict, document) for one, verdict in zip(members, verdicts, strict=True)]
+
+    def _job(self, member: Member) -> VerifyJob:
+        examples, runs = self._effort(member)
+        return VerifyJob(member.source, examples, self.options.seed, runs=runs)
+
+    def _certified(self, member: Member, shown: Mapping[str, Shown]) -> Document:
+        """Of what is `shown` of kernels by their names."""
+        what = shown[member.name]
+        failure = None if what.verdict is None else what.verdict.failure
+        if failure is not None:
+            raise GemmgenError(f"{member.name} is wrong, and no library is written: {failure.reason}")
+        kernel, spec, options = KernelFile(member.source, member.record), self.target.spec, self.options
+        examples, _ = self._effort(member)
+        command, seed = options.command, options.seed
+        return certified_record(kernel, member.arch, spec, what, command=command, examples=examples, seed=seed)
+
+
+def library_texts(library: LibraryText) -> dict[str, str]:
+    """The text of each file by name, without record and certificate."""
+    name = library.name
+    own = {
+        f"{name}.h": _render("library.h", lib=library),
+        f"{name}.cu": _render("library.cu", lib=library),
+        f"{name}_selftest.cu": _render("selftest.cu", lib=library),
+        "CMakeLists.txt": _render("CMakeLists.txt", lib=library),
+        "README.md": _render("README.md", lib=library),
+    }
+    return own | {file: text for member in library.members for file, text in _kernel_texts(name, member)}
+
+
+def _kernel_texts(library: str, member: Member) -> Iterator[tuple[str, str]]:
+    """Of a kernel what a library takes: text and launcher, and the header."""
+    yield from kernel_texts(member.source, member.arch, own_name(library, member.name)).items()
+
+
+def _render(template: str, **values: object) -> str:
+    return environment(F32_TYPES).get_template(f"export/library/{template}").render(**values)
+
+
+def record_document(library: LibraryText, options: Options) -> Document:
+    """NAME.record.json: every choice with its times, and where they come from."""
+    return {
+        "library": library.name,
+        "architectures": list(library.architectures),
+        "command": options.command,
+        "date": now(),
+        "generator": {"version": gemmgen_version(), "digest": generator_digest()},
+        "choices": [choice_document(choice) for choice in library.choices],
+    }
+
+
+def case_text(problem: Problem) -> str:
+    """The sizes that a search takes for those of run time: "512x4096x4096"."""
+    case = representative(problem)
+    return f"{case.m}x{case.n}x{case.k}"
+
+
+def _certificate(
+    spec: Spec, kernels: Sequence[Document], files: Mapping[str, bytes], options: Options
+) -> dict[str, Any]:
+    """NAME.certificate.json: those of the kernels, and SHA-256 of each file."""
+    return {
+        "library": spec.name,
+        "command": options.command,
+        "date": now(),
+        "kernels": list(kernels),
+        "files": {name: sha256(data) for name, data in files.items()},
+    }
+
+
+def make_choice(
+    product: Product, target: Target, store: Store, options: Options, progress: Progress
+) -> tuple[Choice, dict[str, Document]]:
+    """The kernels and rules for one product on a target, and what was shown of each kernel, by its name.
+
+    Raises GemmgenError where a kernel is wrong.
+    """
+    maker = _Maker(target, store, options, progress)
+    choice = maker.choice(product)
+    return choice, certify(choice.kernels, target, store, options, progress)
+
+
+def certify(
+    members: Sequence[Member], target: Target, store: Store, options: Options, progress: Progress
+) -> dict[str, Document]:
+    """Return the certificates of compiled `members`, by name. Raises GemmgenError where a member is wrong."""
+    return _Maker(target, store, options, progress).certificates({one.name: one for one in members})

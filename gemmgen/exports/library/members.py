@@ -1,0 +1,180 @@
+"""A kernel of a library: what a call must keep for it to serve, and how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntFlag
+from functools import cached_property
+from typing import Any
+
+from gemmgen.exports.interface import Interface
+from gemmgen.exports.library.estimates import Tiling
+from gemmgen.exports.library.spec import CHUNK, Product
+from gemmgen.exports.library.table import Sizes
+from gemmgen.families import plan_of
+from gemmgen.kernel.model import predict
+from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.case import Case
+from gemmgen.problem.device import DeviceSpec
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.run.compile import CompiledKernel
+from gemmgen.support.errors import require
+from gemmgen.support.short_repr import brief
+
+# A kernel is timed at sizes for which the model predicts less than so many times the least of all. By the times of
+# nine libraries (H200, 2026-11-28, about 112 sizes each) 1.5 leaves out no kernel that was the fastest, and 1.3 one.
+HOPE = 1.5
+
+
+class Needs(IntFlag):
+    """What a kernel asks of a call beside its sizes.
+
+    ALIGNED  addresses are divisible by CHUNK bytes, and leading dimensions and strides by the product's `unit`
+    DENSE    addresses are divisible by CHUNK bytes, and lines and matrices lie without a gap
+    """
+
+    NONE = 0
+    ALIGNED = 1
+    DENSE = 2
+
+    @property
+    def text(self) -> str:
+        """As rules write it."""
+        return " | ".join(need.name or "" for need in (Needs.ALIGNED, Needs.DENSE) if need in self) or "ANY"
+
+
+@brief
+@dataclass(frozen=True)
+class Member:
+    """A kernel that serves calls of `product`, compiled for `arch` ("sm_90a"). Raises InvalidInput where it does not.
+
+    record  what is known of it: see records.provenance
+    """
+
+    product: Product
+    source: KernelSource
+    arch: str
+    compiled: CompiledKernel | None = None
+    record: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        ours, theirs = self.problem, self.product.general
+        for name in ("types", "layout", "epilogue", "pointers", "batched"):
+            mine, wanted = getattr(ours, name), getattr(theirs, name)
+            require(mine == wanted, f"{self.name} has {name} {mine}, and product {self.product.name} {wanted}")
+        require(ours.batch in (None, theirs.batch), f"{self.name} is for {ours.batch} products alone")
+        unit, most = self.product.unit, max(self.interface.aligns.values())
+        require(most <= CHUNK, f"{self.name} wants addresses divisible by {most} bytes, more than {CHUNK}")
+        blind = ours.pointers and ours.pointer_align > self.product.element_bytes
+        require(
+            not blind, f"{self.name} wants matrices behind pointers at {ours.pointer_align} bytes: nobody reads these"
+        )
+        require(
+            all(unit % one == 0 for one in self._units),
+            f"{self.name} wants lines of whole {max(self._units)} elements, which do not divide {unit}",
+        )
+        for name in self._fixed_distances:
+            dense = self._dense[name]
+            require(
+                ours.sizes[name] == dense, f"{self.name} is for {name} = {ours.sizes[name]} alone, no dense {dense}"
+            )
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def problem(self) -> Problem:
+        return self.source.problem
+
+    @cached_property
+    def interface(self) -> Interface:
+        return Interface(self.source, self.arch)
+
+    @cached_property
+    def needs(self) -> Needs:
+        units = Needs.ALIGNED if max(self._units) > 1 else Needs.NONE
+        if self._fixed_distances:
+            return Needs.DENSE | units
+        wide = any(align > self.problem.dtype_of(name).size for name, align in self._aligns)
+        return Needs.ALIGNED if wide else units
+
+    @property
+    def _units(self) -> tuple[int, ...]:
+        """Elements that divide its leading dimensions and strides of run time."""
+        lds, strides = self.interface.runtime_lds, self.interface.runtime_strides
+        return (1, *(ld.unit for ld in lds), *(stride.unit for stride in strides))
+
+    @property
+    def _aligns(self) -> list[tuple[str, int]]:
+        """Operands and the bytes that divide their addresses; behind pointers, those of the matrices."""
+        located, problem = self.interface.located, self.problem
+        behind = {name: problem.align_of(name) for name in "ABC"} if problem.pointers else {}
+        return [(name, behind.get(name, self.interface.aligns[text])) for name, text in located.items()]
+
+    @cached_property
+    def fixed(self) -> dict[str, int]:
+        """Of M, N and K those that it is built for."""
+        sizes = self.problem.sizes
+        return {name: size for name in "MNK" if (size := sizes[name]) is not None}
+
+    @property
+    def _fixed_distances(self) -> tuple[str, ...]:
+        problem = self.problem
+        distances = (*problem.line_sizes, *(problem.stride_sizes if problem.strided else ()))
+        return tuple(name for name in distances if problem.sizes[name] is not None)
+
+    @property
+    def _dense(self) -> dict[str, int | None]:
+        """Distances that are fixed, as they are where nothing lies between lines and matrices."""
+        problem = self.problem
+        lines = {matrix.ld: matrix.extent(matrix.line, problem.sizes) for matrix in problem.matrices}
+        strides = {matrix.stride: matrix.dense_stride({**problem.sizes, **lines}) for matrix in problem.matrices}
+        return {**lines, **strides}
+
+    def serves(self, sizes: Sizes, given: Needs) -> bool:
+        """Whether it computes products of these sizes by calls that keep what is `given`."""
+        wanted = dict(zip("MNK", sizes, strict=True))
+        return self.needs in given and all(wanted[name] == size for name, size in self.fixed.items())
+
+    def tiling(self, device: DeviceSpec) -> Tiling:
+        """How it divides C, and how much of it runs at once on a card."""
+        launch, registers = self.source.launch, self.compiled.registers if self.compiled else None
+        tiles, at_once = dict(launch.grid), predict(self._plan, device, registers).occupancy.blocks * device.sms
+        return Tiling(tiles.get("M", SIZE_LIMIT), tiles.get("N", SIZE_LIMIT), launch.blocks_per_tile, max(1, at_once))
+
+    def predicted_us(self, sizes: Sizes, device: DeviceSpec) -> float:
+        """The model's time of a product of these sizes, in microseconds."""
+        typical = {name: size for name, size in zip("MNK", sizes, strict=True) if name in self.problem.open_sizes}
+        if "batch" in self.problem.open_sizes and self.product.batch is not None:
+            typical["batch"] = self.product.batch
+        plan = self._plan
+        plan = replace(plan, problem=replace(plan.problem, typical=tuple(typical.items())))
+        return predict(plan, device, self.compiled.registers if self.compiled else None).time_us
+
+    @cached_property
+    def _plan(self) -> Any:
+        return plan_of(self.source)
+
+
+def hopeful(members: Sequence[Member], sizes: Sizes, device: DeviceSpec) -> dict[str, float]:
+    """By the names of `members` the model's microseconds, of those with less than HOPE times the least."""
+    predicted = {one.name: one.predicted_us(sizes, device) for one in members}
+    least = min(predicted.values())
+    return {name: us for name, us in predicted.items() if us < HOPE * least}
+
+
+def case_of(product: Product, sizes: Sizes, given: Needs) -> Case:
+    """A launch of `product` for these sizes that keeps what is `given` and not more of it."""
+    m, n, k = sizes
+    problem = product.aligned(m, n, k) if Needs.ALIGNED in given else product.general
+    odd = {} if given else _odd_lines(product, sizes)
+    return problem.case(m=m, n=n, k=k, batch=product.batch, **odd)
+
+
+def _odd_lines(product: Product, sizes: Sizes) -> dict[str, int]:
+    """Leading dimensions that no vector divides: a line's length where that is odd, else one more."""
+    by_name = dict(zip("MNK", sizes, strict=True))
+    return {one.ld: (one.extent(one.line, by_name) or 0) | 1 for one in product.general.matrices}

@@ -1,0 +1,486 @@
+"""A library as its templates see it: products, kernels and rules. Values only, no code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from gemmgen.exports.arguments import Argument
+from gemmgen.exports.built import Architectures
+from gemmgen.exports.elements import Element
+from gemmgen.exports.interface import Interface
+from gemmgen.exports.library.choice import Choice, Rule
+from gemmgen.exports.library.estimates import Estimates, EstimatesText, EstimateText
+from gemmgen.exports.library.fallback import Contestant, CublasLt
+from gemmgen.exports.library.members import Member, case_of
+from gemmgen.exports.library.spec import CHUNK, OWN_NAMES, Product, Spec, own_name
+from gemmgen.exports.library.statuses import (
+    INVALID,
+    MISALIGNED,
+    NO_GRID,
+    OF_CUBLASLT,
+    OLD_DRIVER,
+    SUCCESS,
+    Status,
+)
+from gemmgen.exports.library.steps import Steps
+from gemmgen.exports.library.table import AXES, FEATURES, Box
+from gemmgen.exports.selftest import SelfTest
+from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.problem.case import Case
+from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.support.errors import require
+
+# What the header of a kernel declares behind its name.
+FUNCTIONS = (
+    *("launch", "make_plan", "plan", "prepare_a", "prepare_b", "refusal", "run", "run_prepared", "workspace_bytes"),
+    *("h", "make_packed_plan", "pack_b", "packed_bytes"),
+)
+
+
+@dataclass(frozen=True)
+class ProductInterface(Interface):
+    """The function of a product: as the launcher of a kernel that serves every call."""
+
+    function: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.function or self.source.name
+
+    @property
+    def pointer_align(self) -> int:
+        """Bytes that divide the addresses that the self-test uses: kernels may ask for as many."""
+        return CHUNK
+
+
+def product_interface(library: str, product: Product, arch: str) -> ProductInterface:
+    problem, launch = product.general, Launch(1, (("M", 1), ("N", 1)))
+    function = f"{library}_{product.name}"
+    source = KernelSource(function, "", problem, "", {}, launch, parameters(problem, launch))
+    return ProductInterface(source, arch, function=function)
+
+
+@dataclass(frozen=True)
+class ProductTest(SelfTest):
+    """Its self-test: sizes that reach every rule."""
+
+    choices: tuple[Choice, ...] = ()
+
+    @cached_property
+    def shapes(self) -> tuple[Case, ...]:
+        """That with the largest of the least sizes comes first: arguments of it can be made too small."""
+        cases = dict.fromkeys(reach.case for reach in self.reaches)
+        return tuple(sorted(cases, key=lambda case: -min(case.m, case.n, case.k)))
+
+    @cached_property
+    def reaches(self) -> tuple[Reach, ...]:
+        return tuple(
+            Reach(choice, kernel, case_of(replace(choice.product, batch=batch), example, rule.needs))
+            for choice in self.choices
+            for rule in choice.rules
+            for kernel, example, batch in zip(
+                rule.kernels,
+                rule.examples,
+                rule.batches or [choice.product.batch] * len(rule.kernels),
+                strict=True,
+            )
+        )
+
+    def place(self, reach: Reach) -> int:
+        """Of its shape."""
+        return self.shapes.index(reach.case)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """A call that is to go to a kernel, by its number."""
+
+    choice: Choice
+    number: int
+    case: Case
+
+    @property
+    def kernel(self) -> str:
+        return self.choice.members[self.number].name
+
+
+@dataclass(frozen=True)
+class RuleText:
+    """A rule: what it needs, the ranges of M, N, K and M * N in columns, and what decides: a kernel, or estimates."""
+
+    needs: str
+    columns: str
+    decides: str
+
+
+@dataclass(frozen=True)
+class StepsText:
+    """Steps along a size: bounds as C++ writes them, and the kernel up to each."""
+
+    name: str
+    axis: str
+    steps: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class TableText:
+    """The rules of a product on one architecture.
+
+    least   compute capability, as 10 times major plus minor, from which devices have them
+    exact   whether only devices of just that one do
+    compares  whether some rule of the library, and so each of its records, has estimated times
+    """
+
+    choice: Choice
+    exact: bool
+    compares: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.choice.product.name}_sm_{self.least}"
+
+    @property
+    def least(self) -> int:
+        return int(bare_number(self.choice.arch))
+
+    @property
+    def rules(self) -> tuple[RuleText, ...]:
+        rules = zip(self.choice.rules, self._ranges, strict=True)
+        return tuple(
+            RuleText(rule.needs.text, self._columns([f"{one}," for one in ranges]), self._decides(number, rule))
+            for number, (rule, ranges) in enumerate(rules)
+        )
+
+    def _decides(self, number: int, rule: Rule) -> str:
+        if rule.steps is not None:
+            return f"nullptr, {'nullptr, ' if self.compares else ''}&{self._steps_name(number)}"
+        if rule.estimates is not None:
+            return f"nullptr, &{self._estimates_name(number)}"
+        return f"&{identifier(self.choice.members[rule.kernels[0]])}_kernel"
+
+    def _estimates_name(self, number: int) -> str:
+        """Of the rule of this number."""
+        return f"{self.name}_times_{number}"
+
+    def _steps_name(self, number: int) -> str:
+        """Of the rule of this number."""
+        return f"{self.name}_steps_{number}"
+
+    @property
+    def steps(self) -> tuple[StepsText, ...]:
+        """Of the rules that have steps along a size."""
+        return tuple(
+            StepsText(self._steps_name(number), rule.steps.axis, tuple(self._bounded(rule, rule.steps)))
+            for number, rule in enumerate(self.choice.rules)
+            if rule.steps is not None
+        )
+
+    def _bounded(self, rule: Rule, steps: Steps) -> Iterator[tuple[str, str]]:
+        members = self.choice.members
+        for bound, place in zip((*map(str, steps.bounds), "SIZE_LIMIT"), steps.kernels, strict=True):
+            yield bound, identifier(members[rule.kernels[place]])
+
+    @property
+    def estimates(self) -> tuple[EstimatesText, ...]:
+        """Of the rules that compare kernels' times."""
+        return tuple(
+            EstimatesText(self._estimates_name(number), rule.estimates, self._compared(rule, rule.estimates))
+            for number, rule in enumerate(self.choice.rules)
+            if rule.estimates is not None
+        )
+
+    def _compared(self, rule: Rule, estimates: Estimates) -> tuple[EstimateText, ...]:
+        members = self.choice.members
+        return tuple(
+            EstimateText(identifier(members[kernel]), one.tiling, tuple(f"{cost:.6g}" for cost in one.costs))
+            for kernel, one in zip(rule.kernels, estimates.kernels, strict=True)
+        )
+
+    @property
+    def heading(self) -> str:
+        """Above the columns."""
+        return self._columns(FEATURES)
+
+    @cached_property
+    def _ranges(self) -> list[tuple[str, ...]]:
+        return [tuple(map(range_text, rule.box.least, rule.box.most, WIDEST)) for rule in self.choice.rules]
+
+    def _columns(self, texts: Sequence[str]) -> str:
+        widths = [max(map(len, column)) for column in zip(FEATURES, *self._ranges, strict=True)]
+        return "".join(f"{text:{width + 2}}" for text, width in zip(texts, widths, strict=True))
+
+    @property
+    def source(self) -> str:
+        """Where its times come from."""
+        device = self.choice.device
+        if not self.choice.times:
+            return "nothing to choose from: one kernel serves each call"
+        if self.choice.kind == "measured":
+            return f"times measured on {device}"
+        return f"times predicted for {device} by a model: nothing was measured"
+
+
+def bare_number(arch: str) -> str:
+    """ "90" of "sm_90a"."""
+    return arch.removeprefix("sm_").rstrip("af")
+
+
+def identifier(member: Contestant) -> str:
+    """What the dispatcher calls a kernel: cuBLASLt is another one for each product."""
+    return f"{member.product.name}_{member.name}" if isinstance(member, CublasLt) else member.name
+
+
+WIDEST = Box().most
+
+
+def range_text(least: int, most: int, widest: int) -> str:
+    """ "{1, 16}"; "ALL" where there is no bound, and one without an upper bound has MOST."""
+    if (least, most) == (0, widest):
+        return "ALL"
+    return f"{{{least}, {'MOST' if most == widest else most}}}"
+
+
+@dataclass(frozen=True)
+class ProductText:
+    """A product, its function and its tables, the newest architecture first."""
+
+    product: Product
+    out: ProductInterface
+    tables: tuple[TableText, ...]
+    test: ProductTest
+
+    @property
+    def name(self) -> str:
+        return self.product.name
+
+    @property
+    def unit(self) -> int:
+        return self.product.unit
+
+    @property
+    def cublaslt(self) -> CublasLt | None:
+        """Where a rule of it names it."""
+        members = (one for table in self.tables for one in table.choice.members)
+        return next((one for one in members if isinstance(one, CublasLt)), None)
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Without the workspace."""
+        return tuple(one for one in self.out.arguments if not one.is_workspace)
+
+    @property
+    def function_of(self) -> str:
+        """What the function computes."""
+        return f"C = {self.out.formula}{', for each product of the batch' if self.out.batched else ''}."
+
+    @property
+    def distances(self) -> tuple[str, ...]:
+        """Leading dimensions and strides."""
+        return tuple(name for name in self.out.runtime_names if name not in ("M", "N", "K", "batch"))
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Fields that say where A, B, C and the epilogue's operands are."""
+        return tuple(self.out.located)
+
+    def capability(self, reach: Reach) -> int:
+        """Of the devices on which a rule decides."""
+        return int(bare_number(reach.choice.arch))
+
+    @property
+    def sizes_doc(self) -> str:
+        """For which sizes kernels were chosen."""
+        return ", ".join(f"{axis} {one}" for axis, one in zip(AXES, self.product.ranges, strict=True))
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """A kernel as the dispatcher calls it."""
+
+    member: Member
+    library: str
+
+    @property
+    def name(self) -> str:
+        return self.member.name
+
+    @property
+    def own_name(self) -> str:
+        """What its files and symbols are called."""
+        return own_name(self.library, self.name)
+
+    @property
+    def feature(self) -> str | None:
+        return self.member.interface.feature
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What its launcher gets of a call `a`, the workspace apart."""
+        given = (one for one in self.member.interface.arguments if not one.is_workspace)
+        return tuple(_field_as(one) for one in given)
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        return tuple(f"a.{name}" for name in self.member.interface.runtime_sizes)
+
+
+def _field_as(argument: Argument) -> str:
+    """The field of a call that is this argument, in its type."""
+    if argument.ctype in ("int", "ptrdiff_t") and argument.text not in ("alpha", "beta"):
+        return f"a.{argument.text}"
+    return f"static_cast<{argument.ctype}>(a.{argument.text.removesuffix('_array')})"
+
+
+@dataclass(frozen=True)
+class LibraryText:
+    """A library: its specification and what was chosen for each product and architecture."""
+
+    spec: Spec
+    choices: tuple[Choice, ...]
+
+    def __post_init__(self) -> None:
+        """Raise InvalidInput for a kernel whose name, after the library's, is that of another function or file."""
+        products = [product.name for product in self.spec.products]
+        taken = {*OWN_NAMES, *products, *(f"{name}_workspace_bytes" for name in products), "selftest"}
+        for kernel in self.members:
+            name = kernel.name
+            own = next((one for one in (name, *(f"{name}_{what}" for what in FUNCTIONS)) if one in taken), None)
+            require(own is None, f"{self.name} has a {self.name}_{own} of its own: give the kernel {name} another name")
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def most(self) -> int:
+        return SIZE_LIMIT
+
+    @property
+    def estimates(self) -> bool:
+        """Whether some rule compares estimated times."""
+        return any(rule.estimates for choice in self.choices for rule in choice.rules)
+
+    @property
+    def steps(self) -> bool:
+        """Whether some rule has steps along a size."""
+        return any(rule.steps for choice in self.choices for rule in choice.rules)
+
+    @property
+    def calls_cublaslt(self) -> bool:
+        return any(product.cublaslt for product in self.products)
+
+    @cached_property
+    def products(self) -> tuple[ProductText, ...]:
+        return tuple(self._product(product) for product in self.spec.products)
+
+    def _product(self, product: Product) -> ProductText:
+        choices = tuple(choice for choice in self.choices if choice.product is product)
+        out = product_interface(self.name, product, self.spec.architectures[0])
+        texts = (TableText(choice, self.builds[choice.arch].endswith("a"), self.estimates) for choice in choices)
+        tables = sorted(texts, key=lambda one: -one.least)
+        return ProductText(product, out, tuple(tables), ProductTest(out, choices))
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """The kernels of all products, each once, by name."""
+        found = {member.name: member for choice in self.choices for member in choice.kernels}
+        return tuple(found[name] for name in sorted(found))
+
+    @property
+    def kernels(self) -> tuple[KernelText, ...]:
+        return tuple(KernelText(member, self.name) for member in self.members)
+
+    @property
+    def headers(self) -> tuple[str, ...]:
+        """CUDA's that define element types."""
+        return tuple(sorted({header for one in self.products for header in one.out.cuda_headers}))
+
+    @property
+    def cuda_elements(self) -> tuple[Element, ...]:
+        """Element types that C++ lacks."""
+        found = {element.name: element for one in self.products for element in one.out.cuda_elements}
+        return tuple(found[name] for name in sorted(found))
+
+    @property
+    def has_integers(self) -> bool:
+        return any(one.out.has_integers for one in self.products)
+
+    @property
+    def distances(self) -> tuple[str, ...]:
+        """Leading dimensions and strides that some product takes, in the order of a signature."""
+        return _union([one.distances for one in self.products])
+
+    @property
+    def batched(self) -> bool:
+        return any(one.out.batched for one in self.products)
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        """The functions that take arrays of pointers to matrices."""
+        return tuple(one.out.name for one in self.products if one.out.pointers)
+
+    @property
+    def extra(self) -> dict[str, bool]:
+        """Tensors of the epilogues by name, and whether they are written."""
+        operands = [operand for one in self.products for operand in one.out.epilogue.operands]
+        return {operand.name: operand.written for operand in operands}
+
+    @property
+    def scalars(self) -> tuple[str, ...]:
+        return _union([one.out.epilogue.scalars for one in self.products])
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Those of a call."""
+        batch = ("batch",) if self.batched else ()
+        return ("product", "M", "N", "K", "A", "B", "C", *self.extra, *self.distances, *batch, *self.scalars)
+
+    @property
+    def statuses(self) -> tuple[Status, ...]:
+        """What its functions return, besides other errors of CUDA's."""
+        built = f"there is no kernel for this device: the library needs {self.run_by.text}, and a build for it"
+        driver = (OLD_DRIVER,) if any(one.interface.maps.encoded for one in self.members) else ()
+        no_kernel = Status("cudaErrorNoKernelImageForDevice", built)
+        return (
+            SUCCESS,
+            INVALID,
+            MISALIGNED,
+            NO_GRID,
+            no_kernel,
+            *driver,
+            *(OF_CUBLASLT if self.calls_cublaslt else ()),
+        )
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        return self.spec.architectures
+
+    @cached_property
+    def builds(self) -> dict[str, str]:
+        """What is compiled for each architecture: "90a" for sm_90 where a kernel there has instructions of it alone."""
+        specific = {choice.arch for choice in self.choices for one in choice.kernels if one.arch.endswith("a")}
+        return {arch: bare_number(arch) + ("a" if arch in specific else "") for arch in self.spec.architectures}
+
+    @property
+    def cmake_archs(self) -> str:
+        """As CMAKE_CUDA_ARCHITECTURES."""
+        return ";".join(sorted(self.builds.values(), key=lambda number: int(number.rstrip("a"))))
+
+    @property
+    def run_by(self) -> Architectures:
+        """The architectures that it has kernels for."""
+        specific = {member.interface.feature: int(bare_number(member.arch)) for member in self.members}
+        exact = sorted((number, feature) for feature, number in specific.items() if feature is not None)
+        others = [int(build) for build in self.builds.values() if not build.endswith("a")]
+        return Architectures(min(others, default=None), tuple(exact))
+
+    @property
+    def gencode(self) -> str:
+        """What tells nvcc to compile for them."""
+        return " ".join(f"-gencode arch=compute_{arch},code=sm_{arch}" for arch in self.cmake_archs.split(";"))
+
+
+def _union(names: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for some in names for name in some))

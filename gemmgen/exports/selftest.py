@@ -1,0 +1,243 @@
+"""What the exported self-test draws, and what it allows: as gemmgen's own verifier. Values only, no code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from math import sqrt
+
+from gemmgen.exports.interface import Interface
+from gemmgen.exports.selftest_sizes import selftest_shapes
+from gemmgen.problem.case import Case
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import Epilogue
+from gemmgen.problem.types import Types
+from gemmgen.render.epilogue_text import ReferenceText, reference_text
+from gemmgen.verification.data import LARGEST_INTEGER, SUMS, ZEROS, exact_bits
+from gemmgen.verification.situation import FACTORS
+from gemmgen.verification.tensor_bound import LAMBDA, Allowance, allowance
+
+BUDGET_BITS = 30  # multiply-adds of a check's reference, as a power of two: a second or two of the host
+CONVERTED_BUDGET_BITS = 28  # likewise of 16-bit and 8-bit floats
+SPARSE_TERMS = 8
+SCALARS = ((1, 0), (3, -2))  # alpha, beta
+
+
+@dataclass(frozen=True)
+class SelfTest:
+    """The self-test of a kernel with the interface `out`, as its templates see it."""
+
+    out: Interface
+
+    @property
+    def types(self) -> Types:
+        return self.out.types
+
+    @property
+    def epilogue(self) -> Epilogue:
+        return self.out.epilogue
+
+    @cached_property
+    def shapes(self) -> tuple[Case, ...]:
+        return selftest_shapes(self.out.source)
+
+    @property
+    def shape_fields(self) -> tuple[str, ...]:
+        """Sizes and leading dimensions of a shape."""
+        return ("M", "N", "K", *self.out.problem.line_sizes, *(("batch",) if self.out.batched else ()))
+
+    @property
+    def shape_strides(self) -> tuple[str, ...]:
+        """And its strides."""
+        return tuple(self.out.problem.stride_sizes) if self.out.batched else ()
+
+    @cached_property
+    def chosen(self) -> dict[str, tuple[str, ...]]:
+        """Beside its sizes, what a shape has in C++: by the field's name the values, in the order of shapes."""
+        made: list[tuple[str, Callable[[Case], object], bool]] = [
+            ("reach", self._reach, not self.scalar.is_integer),
+            ("terms", self._terms, self.sparse),
+            ("apart", self._apart, self.samples),
+        ]
+        return {name: tuple(str(of(case)) for case in self.shapes) for name, of, has in made if has}
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Of a check the launcher's arguments that are no addresses."""
+        return (*self.shape_fields, *self.shape_strides, "alpha", "beta")
+
+    @property
+    def stored(self) -> list[tuple[str, list[str]]]:
+        """The tensors in their order, those of one element type together where they are neighbours."""
+        element = self.out.element.__getitem__
+        return [(one, [*names]) for one, names in groupby(self.out.tensors, key=element)]
+
+    @property
+    def sums(self) -> DType:
+        return self.types.accumulator
+
+    @property
+    def scalar(self) -> DType:
+        return self.types.scalar
+
+    @property
+    def wide(self) -> str:
+        """C++'s type for the reference; float64 holds sums of integers exactly before they wrap around."""
+        return "long double" if self.sums == DType.F64 else "double"
+
+    @property
+    def value(self) -> str:
+        """The C++ class of what the epilogue computes."""
+        return "Integer" if self.scalar.is_integer else "Bounded"
+
+    @property
+    def digits(self) -> int:
+        """Decimal digits that tell any two results apart."""
+        return {DType.F64: 17, DType.S32: 10}.get(self.scalar, 9)
+
+    @property
+    def bound_lambda(self) -> float:
+        return LAMBDA
+
+    @cached_property
+    def tensor(self) -> Allowance | None:
+        """What tensor cores' sums may be off by besides, of such numbers as the test draws: none is below 2^-110."""
+        return None if self.types.compute.pieces else allowance(self.types)
+
+    @property
+    def budget_bits(self) -> int:
+        return CONVERTED_BUDGET_BITS if self.out.cuda_elements else BUDGET_BITS
+
+    @cached_property
+    def reference(self) -> ReferenceText:
+        short = self.out.problem.short_results
+        return reference_text(self.epilogue, self.sums.is_integer, self.scalar.is_integer, short)
+
+    @property
+    def linear(self) -> bool:
+        """Whether the epilogue is the linear one, of floats: that takes no arithmetic of its own."""
+        return self.epilogue.is_linear and not self.sums.is_integer
+
+    @property
+    def filler(self) -> str:
+        """What bytes of ones are in the types of the tensors."""
+        integers = [self.out.problem.dtype_of(name).is_integer for name in self.out.tensors]
+        if all(integers):
+            return "-1"
+        return "NaN, in integers -1," if any(integers) else "NaN"
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """C, and what the epilogue writes beside it."""
+        return ("C", *(operand.name for operand in self.epilogue.outputs))
+
+    @property
+    def samples(self) -> bool:
+        """Whether a shape is so large that the reference computes some rows of it."""
+        return any(self._is_large(case) for case in self.shapes)
+
+    def _is_large(self, case: Case) -> bool:
+        return bool(case.batch * case.m * case.n * max(1, case.k) > 2**self.budget_bits)
+
+    @property
+    def sums_all(self) -> bool:
+        """Whether weighted sums of the rows that no reference computes show every wrong element: C holds what the
+        linear epilogue makes of acc."""
+        return self.samples and self.epilogue.is_linear and self.types.c == self.scalar
+
+    @property
+    def sparse(self) -> bool:
+        """Whether A of large exact shapes is sparse: that gives every element a reference, where no sums of rows do."""
+        return self.samples and not self.sums_all and not self.scalar.is_integer
+
+    def _terms(self, case: Case) -> int:
+        """Products that make an element of C of exact data."""
+        return min(SPARSE_TERMS, case.k) if self.sparse and self._is_large(case) else case.k
+
+    def _reach(self, case: Case) -> int:
+        """The largest integer of A and B in exact checks: |alpha K reach^2| + |beta reach| stays below 2^exact_bits.
+
+        For K beyond that a sum of random signs is near sqrt(K), far below it; so most results stay in the range of C's
+        elements, too.
+        """
+        terms = self._terms(case)
+        squares = [2**self.exact_bits / (alpha * max(1, terms) + abs(beta)) for alpha, beta in SCALARS]
+        if self.types.c.largest < 2**self.exact_bits:
+            squares += [self._largest / (2 * alpha * sqrt(terms + 1)) for alpha, _ in SCALARS]
+        return int(min(max(sqrt(min(squares)), 1), self.largest_integer))
+
+    def _apart(self, case: Case) -> str:
+        """From one row that is checked to the next, of random data and of exact ones where these are sparse.
+
+        1 if the budget allows that, else an odd number, which finds each place in a tile.
+        """
+        rows = case.batch * case.m * case.n
+        costs = [rows * max(1, terms) / 2**self.budget_bits for terms in (case.k, self._terms(case))]
+        apart = [1 if cost <= 1 else int(cost) | 1 for cost in costs]
+        return f"{{{apart[0]}, {apart[1]}}}" if self.sparse else str(apart[0])
+
+    @property
+    def scalars(self) -> tuple[tuple[int, int], ...]:
+        return SCALARS
+
+    @property
+    def exact_bits(self) -> int:
+        """Sums of integers below 2^this are exact, and stay so when they are scaled."""
+        return min(exact_bits(self.types), self.scalar.precision)
+
+    @property
+    def largest_integer(self) -> int:
+        """Of exact data: A and B hold it."""
+        return min(LARGEST_INTEGER, self.types.a.exact_integers, self.types.b.exact_integers)
+
+    @property
+    def _largest(self) -> float:
+        """Of the sums that make an element of C: a gated epilogue multiplies two."""
+        return float(self.types.c.largest ** (1 / self.out.problem.products))
+
+    @property
+    def into_range(self) -> tuple[float, float, float] | None:
+        """The largest sum, A's and B's typical elements, where results saturate and can be scaled; else None."""
+        if self.scalar.is_integer or not self.types.c.saturates or self.ranged is None:
+            return None
+        a, b = (dtype.largest / 2 if dtype.is_integer else 1.0 for dtype in (self.types.a, self.types.b))
+        return self._largest, a, b
+
+    @property
+    def ranged(self) -> str | None:
+        """The factor that brings results into C's range: the first scale, else alpha; None without either."""
+        factors = (*(name for name in FACTORS if name in self.out.extra), *self.epilogue.scalars[:1])
+        return next((name for name in factors if name != "beta"), None)
+
+    @cached_property
+    def draws(self) -> dict[str, str]:
+        """How each tensor's elements are drawn: the name of what the template defines for that."""
+        return {name: self._draw(name, self.out.problem.dtype_of(name)) for name in self.out.tensors}
+
+    def _draw(self, name: str, dtype: DType) -> str:
+        if name in ZEROS or name in SUMS:
+            return "zero_point" if name in ZEROS else "given_sum"
+        if dtype.is_integer:
+            return f"value_{dtype.label}"
+        if name in FACTORS:
+            return "ranged_factor" if name == self.ranged and self.into_range else "factor"
+        if name in self.outputs:
+            return "before" if name == "C" else "unwritten"
+        return "value"
+
+    @property
+    def drawn(self) -> frozenset[str]:
+        return frozenset(self.draws.values())
+
+    @property
+    def draws_integers(self) -> bool:
+        """Whether it draws integers around 0."""
+        always, exact = {"zero_point", "given_sum"}, {"value", "before", "value_s8"}
+        return bool(self.drawn & (always if self.scalar.is_integer else always | exact))
+
+    @property
+    def draws_uniform(self) -> bool:
+        """Whether it draws from [-1, 1)."""
+        return bool(self.drawn & {"value", "before", "factor", "ranged_factor"})

@@ -1,0 +1,220 @@
+"""What a launcher takes: its arguments, their types and what they mean. The same for every kernel of a problem."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from gemmgen.exports.arguments import WORKSPACE, Argument
+from gemmgen.exports.built import Built
+from gemmgen.exports.elements import ELEMENTS, Element
+from gemmgen.kernel.notes import MatrixText, matrix_texts
+from gemmgen.kernel.prepare import PREPARED, dtype_of_part
+from gemmgen.kernel.source import OPERANDS, Launch, Parameter, parameters
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import Epilogue
+from gemmgen.problem.matrix import Layout
+from gemmgen.problem.nodes import Call, unparse
+from gemmgen.problem.sizes import SIZE_LIMIT
+
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
+@dataclass(frozen=True)
+class Signature(Built):
+    """The arguments of a launcher as the templates see them. Of a kernel's config they say nothing."""
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """The launcher's, but for the stream behind them: those of any kernel of the problem, whatever its config.
+
+        Operands, sizes that are left to run time, leading dimensions, strides, scalars and the workspace.
+        """
+        plain = Launch(self.source.launch.threads, self.source.launch.grid)
+        return (*(self._argument(parameter) for parameter in parameters(self.problem, plain)), *WORKSPACE)
+
+    def declared(
+        self,
+        arguments: Iterable[Argument],
+        *,
+        before: str = "",
+        behind: str = "",
+        unused: bool = False,
+        commented: bool = False,
+    ) -> str:
+        """A list of parameters on lines of their own, with others `before` and `behind`.
+
+        unused     the workspace has no name: a definition that does not use it
+        commented  names are comments: a header, whose users may have a macro M
+        """
+        name = "{0.ctype} /* {0.text} */" if commented else "{0.ctype} {0.text}"
+        own = (name.format(one) if not (unused and one.is_workspace) else one.ctype for one in arguments)
+        parts = [part.replace(" ", NO_BREAK) for part in (before, *own, behind) if part]
+        lines = textwrap.wrap(", ".join(parts), 114, break_long_words=False, break_on_hyphens=False)
+        return textwrap.indent("\n".join(lines), "    ").replace(NO_BREAK, " ")
+
+    def _argument(self, parameter: Parameter) -> Argument:
+        """The kernel's own structs are what CUDA's headers call otherwise: the same bits."""
+        dtype, text = self._dtype_of(parameter.name), parameter.text
+        if dtype is None:
+            return Argument(parameter.ctype.replace("long long", "ptrdiff_t"), text, text)  # which C89 has
+        element = ELEMENTS[dtype]
+        ctype = parameter.ctype.replace(dtype.ctype, element.name)
+        return Argument(ctype, text, f"reinterpret_cast<{parameter.ctype}>({text})" if element.header else text)
+
+    def _dtype_of(self, parameter: str) -> DType | None:
+        """The element type of what is a tensor, a scalar or the workspace's partial sums; None of a size."""
+        if parameter in self.tensors:
+            return self.problem.dtype_of(parameter)
+        if parameter in PREPARED:
+            return dtype_of_part(self.problem, parameter)
+        if parameter == "partials":
+            return self.types.accumulator
+        return self.types.scalar if parameter in self.epilogue.scalars else None
+
+    @cached_property
+    def tensors(self) -> tuple[str, ...]:
+        """A, B, C and the epilogue's operands."""
+        return (*OPERANDS, *self.extra)
+
+    @cached_property
+    def element(self) -> dict[str, str]:
+        """C++'s element type of each tensor, of the sums and of the scalars."""
+        dtypes = {name: self.problem.dtype_of(name) for name in self.tensors}
+        dtypes |= {"sums": self.types.accumulator, "scalar": self.types.scalar}
+        return {name: ELEMENTS[dtype].name for name, dtype in dtypes.items()}
+
+    @cached_property
+    def elements(self) -> tuple[Element, ...]:
+        """The types of the tensors."""
+        return tuple(dict.fromkeys(ELEMENTS[self.problem.dtype_of(name)] for name in self.tensors))
+
+    @property
+    def cuda_elements(self) -> tuple[Element, ...]:
+        """Of these the ones that C++ lacks."""
+        return tuple(element for element in self.elements if element.header)
+
+    @property
+    def cuda_headers(self) -> tuple[str, ...]:
+        """CUDA's that define them."""
+        return tuple(sorted({element.header for element in self.cuda_elements}))
+
+    @property
+    def has_integers(self) -> bool:
+        """Whether a type of <stdint.h> occurs."""
+        return any(re.search(r"\bu?int\d+_t\b", argument.ctype) for argument in self.arguments)
+
+    @property
+    def layout(self) -> Layout:
+        return self.problem.layout
+
+    @cached_property
+    def sizes(self) -> dict[str, str]:
+        """M, N, K, lda, ldb, ldc: the argument's name, or the number that the kernel is built for."""
+        return {name: name if size is None else str(size) for name, size in self.problem.sizes.items()}
+
+    @property
+    def runtime_names(self) -> tuple[str, ...]:
+        return self.problem.runtime_names
+
+    @property
+    def runtime_sizes(self) -> tuple[str, ...]:
+        return tuple(name for name in self.runtime_names if name in ("M", "N", "K", "batch"))
+
+    @property
+    def batched(self) -> bool:
+        return self.problem.batched
+
+    @property
+    def pointers(self) -> bool:
+        """Whether the launcher takes arrays of pointers to the matrices of a batch."""
+        return self.problem.pointers
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """The arguments that say where A, B and C are: themselves, or the arrays."""
+        return tuple(one.text for one in self.arguments if one.text.removesuffix("_array") in OPERANDS)
+
+    @property
+    def located(self) -> dict[str, str]:
+        """The arguments that say where tensors are, by the tensor's name."""
+        return {**dict(zip(OPERANDS, self.operands, strict=True)), **{name: name for name in self.extra}}
+
+    @property
+    def ctypes(self) -> dict[str, str]:
+        """The launcher's types by its arguments' names."""
+        return {argument.text: argument.ctype for argument in self.arguments}
+
+    @property
+    def behind_align(self) -> str:
+        """Bytes that divide the addresses which arrays of pointers hold: "16", or "2 (A), 2 (B), 4 (C)"."""
+        aligns = {name: self.problem.align_of(name) for name in OPERANDS}
+        if len(set(aligns.values())) == 1:
+            return str(aligns["A"])
+        return ", ".join(f"{align} ({name})" for name, align in aligns.items())
+
+    @property
+    def takes_integers(self) -> bool:
+        """Whether the epilogue takes zero points or sums: integers where the sums of A * B are."""
+        return any(operand.summed for operand in self.epilogue.operands)
+
+    @property
+    def amaxes(self) -> dict[str, str]:
+        """Of what it writes the vectors, which a launch sets to 0 before, and how many elements each has."""
+        batch = f"{self.batch} * " if self.batched else ""
+        return {one.name: f"{batch}{self.sizes[str(one.size)]}" for one in self.epilogue.amaxes}
+
+    @property
+    def batch(self) -> str:
+        """How many products: a number, or "batch"."""
+        return self.sizes.get("batch", "1")
+
+    @property
+    def may_be_null(self) -> tuple[str, ...]:
+        """The arguments that are not read where K = 0."""
+        return ("A", "B") if "K" in self.runtime_sizes and not self.pointers else ()
+
+    @property
+    def may_be_empty(self) -> tuple[str, ...]:
+        """The sizes that can leave C without an element."""
+        return tuple(name for name in self.runtime_sizes if name != "K")
+
+    @property
+    def size_limit(self) -> int:
+        """Of each size: columns of B, of two matrices maybe, keep to it."""
+        return SIZE_LIMIT // self.problem.products
+
+    @property
+    def epilogue(self) -> Epilogue:
+        return self.problem.epilogue
+
+    @property
+    def formula(self) -> str:
+        """What becomes of C."""
+        return "alpha * A * B + beta * C" if self.epilogue.is_linear else f"{self.epilogue}, {', '.join(self._terms)}"
+
+    @property
+    def _terms(self) -> Iterator[str]:
+        """What the epilogue's names mean that stand for no argument."""
+        gated = self.problem.products > 1
+        yield "acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B" if gated else "acc = A * B"
+        meant = {"row_sum": "row_sum of a row of A", "column_sum": "column_sum of a column of B"}
+        yield from (meant[name] for name in self.epilogue.sums)
+
+    @property
+    def written(self) -> dict[str, str]:
+        """What the epilogue writes beside C: the value, by the operand's name."""
+        calls = {node.name: node for node in self.epilogue.nodes if isinstance(node, Call)}
+        return {operand.name: unparse(calls[operand.name].arguments[0]) for operand in self.epilogue.outputs}
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """The arguments that say where the epilogue's operands are."""
+        return tuple(operand.name for operand in self.epilogue.operands)
+
+    @property
+    def matrices(self) -> tuple[MatrixText, ...]:
+        return matrix_texts(self.problem)

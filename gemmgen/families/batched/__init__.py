@@ -1,0 +1,1 @@
+"""Many small products on CUDA cores. Templates: templates/batched/."""

@@ -1,0 +1,1 @@
+"""Many small products on tensor cores. Templates: templates/batched_mma/."""

@@ -1,0 +1,1 @@
+"""Products on tensor cores by mma.sync. Templates: templates/mma/."""

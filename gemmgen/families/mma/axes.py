@@ -1,0 +1,127 @@
+"""The axes of `mma`, what they must hold, and what the search leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmgen.families.base import PDL_CONSTRAINTS, PDL_LAST, SPLIT_CONSTRAINTS, pdl_axis, split_axis
+from gemmgen.kernel.config import Config, Constraint, axis
+from gemmgen.problem.types import PROMOTION
+
+
+@dataclass(frozen=True)
+class MmaConfig(Config):
+    """The axes of `mma`."""
+
+    PATTERN = (
+        "{BM}x{BN}x{BK}_w{WM}x{WN}_s{STAGES}_async{ASYNC}[_mma{MMA_K}][_swizzle{SWIZZLE}][_exchange{EXCHANGE}]"
+        "_g{GROUP}_split{SPLIT}[_pdl{PDL}]"
+    )
+
+    BM: int = axis(128, (128, 256, 64, 32, 16), "rows of C that a block computes")
+    BN: int = axis(128, (128, 256, 64, 32), "columns of C that a block computes")
+    BK: int = axis(32, (32, 64, 128, 16), "depth of a k tile")
+    WM: int = axis(64, (64, 32, 16, 128), "rows of C that a warp computes")
+    WN: int = axis(64, (64, 32, 16, 128), "columns of C that a warp computes")
+    STAGES: int = axis(3, (3, 4, 2, 5, 6), "stages: k tiles of A and B that shared memory holds")
+    ASYNC: int = axis(1, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
+    MMA_K: int = axis(16, (16, 32, 8, 4), "k of an instruction")
+    SWIZZLE: int = axis(1, (1, 0), "1: chunks of a shared line trade places, 0: they lie in order")
+    EXCHANGE: int = axis(
+        0,
+        (0, 1),
+        "1: lanes exchange sums until each has an access of 16 bytes to C together, 0: each stores what it has",
+    )
+    GROUP: int = axis(8, (8, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2")
+    SPLIT: int = split_axis()
+    PDL: int = pdl_axis(0)
+
+
+MMA_M = 16  # rows of C that one instruction multiplies
+PAIR_N = 16  # columns whose fragments of B one ldmatrix brings: those of two instructions
+
+CONSTRAINTS = (
+    Constraint("HAS_MMA == 1", "no tensor core multiplies these types", False),
+    Constraint("MMA_SINCE < NEVER", "no instruction multiplies so many k of these types", False),
+    Constraint("MMA_K <= K_STEP", "a fragment of A has four registers at most", False),
+    Constraint(
+        "MMA_SINCE <= ARCH", "the architecture has no such instruction, or none as exact as --compute asks", False
+    ),
+    Constraint(
+        "ARCH < MMA_UNTIL or MMA_AGAIN <= ARCH",
+        "the architecture makes several others of it: see problem/mma.py",
+        False,
+    ),
+    Constraint("SUMMED == 0 or A_BYTES == 1", "zero points are of s8 and u8", False),
+    Constraint("BM >= 1 and BN >= 1 and BK >= 1 and WM >= 1 and WN >= 1", "a tile holds at least one element", False),
+    Constraint("GROUP >= 1", "counts start at one", False),
+    Constraint("GROUP <= BN", "the blocks of a group of tile rows are counted in 32 bits", False),
+    Constraint("ASYNC <= 1 and SWIZZLE <= 1 and EXCHANGE <= 1", "a switch is 0 or 1", False),
+    # Tiles: of a block, a warp, an instruction
+    Constraint("BM % WM == 0", "warps split a block's rows evenly"),
+    Constraint("BN % WN == 0", "warps split a block's columns evenly"),
+    Constraint(f"WM % {MMA_M} == 0", f"fragments of A have {MMA_M} rows"),
+    Constraint(f"WN % {PAIR_N} == 0", "fragments of B, of 8 columns, are loaded two at a time"),
+    Constraint("BK % (2 * K_STEP) == 0", "fragments of a k tile take turns in two sets of registers"),
+    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    # Stages and copies
+    Constraint("A_LANES > 0 and THREADS % A_LANES == 0", "threads copy whole lines of A's tile together"),
+    Constraint("B_LANES > 0 and THREADS % B_LANES == 0", "threads copy whole lines of B's tile together"),
+    # How C leaves
+    Constraint(
+        "EXCHANGE == 0 or C_ACCESS > C_RUN",
+        "wider accesses than to a lane's own run need ldc and C aligned to them",
+        False,
+    ),
+    Constraint("EXCHANGE == 0 or WN % STEP_N == 0", "four lanes have whole accesses of a row together"),
+    Constraint("STAGES >= 2", "one stage is filled while another is read", False),
+    Constraint("ASYNC == 1 or STAGES == 2", "copies through registers keep one tile in flight", False),
+    Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
+    Constraint(
+        "ASYNC == 0 or A_ACCESS >= 4 and B_ACCESS >= 4", "cp.async copies 4, 8 or 16 bytes: align lda and ldb", False
+    ),
+    Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
+    *SPLIT_CONSTRAINTS,
+    *PDL_CONSTRAINTS,
+    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
+)
+
+PRUNING = (
+    Constraint("SWIZZLE == 1", "lines in order lie in the same banks, and an ldmatrix reads eight of them at once"),
+    Constraint("ASYNC == 1 or HAS_CP_ASYNC == 0 or A_ACCESS < 4 or B_ACCESS < 4", "cp.async holds no registers"),
+    Constraint("A_BYTES == 8 or (MMA_K * A_BYTES == 32) == (ARCH >= 80)", "the instruction that multiplies most"),
+    Constraint(
+        "A_BYTES < 8 or ARCH == 80 and MMA_K == 4 or ARCH == 90 and MMA_K == 8", "others have few units for f64"
+    ),
+    Constraint(
+        "WM * WN * ELEMENT_BYTES * (1 + PROMOTED) <= 16384 and WM * WN >= 512",
+        "accumulators fill the registers, and reuse what is read",
+    ),
+    Constraint(
+        "A_BYTES < 8 or WM * WN <= 1024 or WM == 64 and WN == 32 and BM == 128 and BN == 128",
+        "fragments of f64 leave no registers for more sums: they spill, but 64 x 32 in blocks of 128 x 128",
+    ),
+    Constraint("WM <= 2 * WN or BN <= WN", "a square warp tile reads less"),
+    Constraint("WN <= 2 * WM or BM <= WM", "a square warp tile reads less"),
+    Constraint(
+        "BM / WM * (BN / WN) >= 2 and BM / WM * (BN / WN) <= 8", "an SM's four schedulers share few large warp tiles"
+    ),
+    Constraint("M == 0 or BM < 2 * M or BM == 16", "most of the tile would lie outside of C"),
+    Constraint("N == 0 or BN < 2 * N or BN == 32", "most of the tile would lie outside of C"),
+    Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= 2 * BK * STAGES", "parts too short for the stages"),
+    Constraint("SPLIT == 1 or M * N / (BM * BN) <= 2 * SMS", "the grid fills the card without a split"),
+    Constraint("K == 0 or STAGES == 2 or K / SPLIT > BK * (STAGES - 2)", "K has fewer tiles than there are stages"),
+    Constraint("STAGES * BK * A_BYTES <= 512", "further ahead than global memory takes"),
+    Constraint("BK * A_BYTES >= 64 and BK * A_BYTES <= 128", "a line of a sector or two, or of more than 128 bytes"),
+    Constraint(
+        "A_ITERATIONS <= 32 and B_ITERATIONS <= 32",
+        "so many copies a thread: unrolled they spill, and compile for seconds",
+    ),
+    PDL_LAST,
+    Constraint("GROUP == 8", "a detail, tried last, of the fastest"),
+    Constraint(
+        "EXCHANGE == 1 or 4 * C_RUN * C_BYTES >= 32 or C_ACCESS <= C_RUN or WN % (4 * C_ACCESS) > 0",
+        "likewise: the runs of four lanes fill no sector",
+    ),
+    Constraint("EXCHANGE == 0 or 4 * C_RUN * C_BYTES < 32", "likewise: they fill one"),
+)

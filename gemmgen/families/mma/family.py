@@ -1,0 +1,368 @@
+"""`mma`: GEMM on tensor cores by mma.sync, whose fragments ldmatrix brings from swizzled shared memory.
+
+    grid -> block BM x BN -> warp WM x WN -> instruction 16 x 8 x MMA_K, in k tiles of BK
+
+STAGES k tiles of A and B are in shared memory or on their way there by cp.async. Their lines are not padded: chunks of
+16 bytes trade places within a line (a swizzle), so that the eight rows of an ldmatrix lie in banks of their own.
+
+Elements of 8 bits whose lines run along m or n come in pairs of neighbours (templates/mma/ldmatrix_pairs.cu). The
+even ones of 16 rows of A are an instruction's first 8, the odd ones the others; even and odd columns of B are those of
+two instructions. Nothing but a thread's place in C knows of it: it has two neighbouring rows, or four columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import gcd
+from types import MappingProxyType
+from typing import cast
+
+from gemmgen.families.base import Family, constants, launch_of, never_cut, run_bytes, sides, sizes_of, tile_grid
+from gemmgen.families.mma.axes import CONSTRAINTS, MMA_M, PAIR_N, PRUNING, MmaConfig
+from gemmgen.families.mma.operands import (
+    LDMATRIX_PAIRS,
+    LDS,
+    THREADS,
+    Operand,
+    access_width,
+    fragment_of,
+    k_step,
+    operand_constants,
+    rendered,
+)
+from gemmgen.kernel.config import Config, Derived
+from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
+from gemmgen.kernel.plan import Never, Plan, SumOrder, Tile, Work
+from gemmgen.problem.device import BANK_BYTES, WARP
+from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.mma import NEVER, Mma, instruction
+from gemmgen.problem.types import Compute
+from gemmgen.support.words import plural
+
+INSTRUCTION_K = (4, 8, 16, 32)
+NARROW = 3  # times the instructions for an access of less than a word: 1023x1025x1027 took 33 us (H100, 2026-11-27)
+MMA_N = 8  # columns of C that one instruction multiplies
+SWIZZLES = ("PHASE", "SWIZZLED")  # constants, of A and of B, that say which chunks trade places
+OTHER_REGISTERS = 40  # of a thread, for addresses and counters
+FEW_REGISTERS = 16  # likewise, without a loop
+
+
+@dataclass(frozen=True)
+class MmaView:
+    """What the templates of `mma` need beside the constants.
+
+    mma                  the instruction
+    composed             several of them multiply a fragment of A by one of B
+    registers            of a thread's sums of an instruction's 16 x 8
+    halves               which hold two sums of f16 each
+    promoted             sums are added up in f32 after each k tile
+    rounds               operands are rounded to tf32
+    instructions, loads  what templates/device/mma.cu and ldmatrix.cu define
+    K                    how many k the block sums over
+    may_be_empty         which can be none
+    advances             the mainloop goes on from one k tile to another
+    refills              and copies k tiles to stages: there are more than were filled before it
+    run                  neighbouring columns that instructions leave a thread sums of,
+    together             and that it has sums of in the end
+    exchanges            distances of lanes that exchange sums, one after the other, for longer runs
+    group                tile rows of a raster group: blocks go down them before they step right
+    compute, outer, slices, sums, loops_fixup  as `simt` has them
+    """
+
+    a: Operand
+    b: Operand
+    mma: Mma
+    composed: bool
+    registers: int
+    halves: bool
+    promoted: bool
+    rounds: bool
+    instructions: tuple[Mma, ...]
+    loads: tuple[tuple[int, bool], ...]
+    K: str
+    may_be_empty: bool
+    advances: bool
+    refills: bool
+    run: int
+    together: int
+    exchanges: tuple[int, ...]
+    group: int
+    compute: str = "mma/tensor.cu"
+    outer: bool = True
+    slices: int = 1
+    sums: str = "sums"
+    loops_fixup: bool = False
+
+
+class MmaFamily(Family):
+    """The family record: see `gemmgen.families.base.Family`."""
+
+    name = "mma"
+    config_type = MmaConfig
+    constraints = CONSTRAINTS
+    pruning = PRUNING
+    secondary = frozenset({"WM", "WN", "BK", "STAGES", "SPLIT"})
+    details = ("PDL", "GROUP", "EXCHANGE")
+    small = MappingProxyType({"BM": 32, "BN": 32, "WM": 16, "WN": 16})
+    types = (
+        *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16", "f64"),
+        *("f32_tf32", "f16_f16acc", "e4m3,e4m3,bf16_promoted", "e5m2,e4m3,f16_fast"),
+    )
+
+    def default(self, problem: Problem) -> Config:
+        step = k_step(problem.types.a)
+        # A warp's sums in 128 registers of a thread.
+        rows = MmaConfig.WM * WORD // problem.types.accumulator.size // (1 + self.facts(problem)["PROMOTED"])
+        return self.suited(problem, MmaConfig(BK=2 * step, WM=rows, MMA_K=step))
+
+    def suited(self, problem: Problem, config: Config) -> Config:
+        """Copies through registers where lines are aligned to less than cp.async takes."""
+        narrow = any(access_width(problem, side) * problem.dtype_of(side.X).size < WORD for side in sides(problem))
+        return config.with_values(ASYNC=0, STAGES=2) if narrow else config
+
+    def facts(self, problem: Problem) -> dict[str, int]:
+        a, b = sides(problem)
+        types = problem.types
+        return {
+            **sizes_of(problem),
+            "A_BYTES": types.a.size,
+            "B_BYTES": types.b.size,
+            "C_BYTES": types.c.size,
+            "A_ACCESS": access_width(problem, a) * types.a.size,
+            "B_ACCESS": access_width(problem, b) * types.b.size,
+            "PROMOTED": int(types.compute is Compute.PROMOTED),
+            "HAS_MMA": int(any(instruction(types, axis_k).mma for axis_k in INSTRUCTION_K)),
+            "C_ACCESS": _c_access(problem),
+            "C_RUN": _c_run(problem),
+            "NEVER": NEVER,
+        }
+
+    def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
+        mma, (a, b) = cast(MmaConfig, config), sides(problem)
+        one, access = instruction(problem.types, mma.MMA_K), _c_access(problem)
+        columns = access if mma.EXCHANGE else _c_run(problem)
+        return (
+            *_native(one.since, one.until, one.again),
+            *_tiling(k_step(problem.types.a)),
+            *operand_constants(problem, mma, a),
+            *operand_constants(problem, mma, b),
+            *_results(2 if _pairs(problem)[0] else 1, columns, gcd(access, columns)),
+            SHARED_BYTES,
+        )
+
+    def plan(self, problem: Problem, config: Config) -> Plan:
+        mma, value = cast(MmaConfig, config), constants(self, problem, config)
+        summed = sum(value[{"row_sum": "TM", "column_sum": "TN"}[name]] for name in problem.epilogue.sums)
+        launch = launch_of(value, tile_grid(problem, value), splits=mma.SPLIT, summed=summed)
+        work, tile = _work(problem, mma, value), (mma.BM, mma.BN)
+        one = instruction(problem.types, mma.MMA_K).mma
+        promotion = mma.BK if problem.types.compute is Compute.PROMOTED else 0
+        sums = None if one is None else SumOrder(one, mma.BK, mma.SPLIT, promotion, tf32="away")
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, one, sums)
+
+    def template(self, config: Config) -> str:
+        return "mma/mma_cp_async.cu" if cast(MmaConfig, config).ASYNC else "mma/mma_registers.cu"
+
+    def unused(self, plan: Plan) -> frozenset[str]:
+        choices = {"ASYNC", "EXCHANGE", "MMA_K", "SWIZZLE", "PDL", "SHARED_BYTES"}
+        choices |= {"MMA_SINCE", "MMA_UNTIL", "MMA_AGAIN"}
+        places = set() if cast(MmaConfig, plan.config).SWIZZLE else {f"{x}_{of}" for x in "AB" for of in SWIZZLES}
+        return frozenset(choices | places | ({"SPLIT"} if plan.launch.splits == 1 else set()))
+
+    def view(self, plan: Plan) -> MmaView:
+        mma, problem = cast(MmaConfig, plan.config), plan.problem
+        a, b = rendered(problem, mma, plan.constants, plan.edges)
+        assert isinstance(plan.mma, Mma), "constraints ask for one"
+        return MmaView(
+            a=a,
+            b=b,
+            mma=plan.mma,
+            composed=plan.mma.a_registers < 4,
+            registers=2 if plan.mma.c_shared == 2 else 4,
+            halves=plan.mma.c_shared == 2,
+            promoted=problem.types.compute is Compute.PROMOTED,
+            rounds=problem.types.compute is Compute.TF32,
+            instructions=(plan.mma,),
+            loads=tuple(sorted({(4, x.k_rows) for x in (a, b) if x.by_ldmatrix})),
+            K="extent" if plan.launch.adds_up else "s.K",
+            may_be_empty=plan.launch.adds_up or problem.k is None,
+            advances=plan.k_tiles[1] > 1,
+            refills=plan.k_tiles[1] >= mma.STAGES,
+            run=_c_run(problem),
+            together=plan.constants["FN"],
+            exchanges=_exchanges(problem, plan.constants["FN"]),
+            group=mma.GROUP,
+        )
+
+    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
+        rows, columns = plan.constants["FM"], plan.constants["FN"]
+        once = len(_exchanges(plan.problem, columns)) == 1
+        return tuple((lane // 4 * rows, _first_column(lane % 4, columns, once)) for lane in range(WARP))
+
+    def tiles(self, plan: Plan) -> tuple[Tile, ...]:
+        mma, value = cast(MmaConfig, plan.config), plan.constants
+        return (
+            Tile("warp", mma.WM, mma.WN, plan.launch.threads // WARP),
+            Tile("thread", 2 * value["MMAS_M"], 2 * value["MMAS_N"], WARP),
+        )
+
+    def prose(self, plan: Plan) -> tuple[str, ...]:
+        shared = f"{plan.shared_bytes} bytes of shared memory"
+        return (
+            f"{block(plan)}, in k tiles of {plan.work.depth}, {shared}",
+            *_multiplying(plan),
+            *shared_tiles(plan.launch),
+        )
+
+    def never(self, plan: Plan) -> Iterator[Never]:
+        stages = plan.constants["STAGES"]
+        if plan.k_tiles[1] <= stages:
+            yield Never("read + 1 < STAGES", False, f"K has no more k tiles than {stages} stages")
+        yield from never_cut(plan)
+
+
+def _multiplying(plan: Plan) -> Iterator[str]:
+    """What a warp does of a k step, how A and B come to it, and how C leaves."""
+    mma, value = cast(MmaConfig, plan.config), plan.constants
+    one, k = plan.mma, value["K_STEP"]
+    assert isinstance(one, Mma)
+    mmas = MMA_M * MMA_N * k // one.products * value["MMAS_M"] * value["MMAS_N"]
+    reads = plan.work.shared_reads * k
+    by = "ldmatrix" if all(_by_ldmatrix(plan.problem)) else "loads"
+    yield (
+        f"Warp    {mma.WM} x {mma.WN} of C: for each {k} k, {plural(mmas, 'mma')} of {one.m} x {one.n} x {one.k}, "
+        f"whose fragments {reads:g} {by} bring"
+    )
+    pairs = [of for of, paired in zip(("rows of A", "columns of B"), _pairs(plan.problem), strict=True) if paired]
+    if pairs:
+        yield f"Pairs   ldmatrix transposes pairs of {' and of '.join(pairs)}: lanes unzip them to even and odd ones"
+    if plan.problem.types.compute is Compute.PROMOTED:
+        yield promoted_sums(mma.BK)
+    if mma.ASYNC:
+        yield f"Stages  cp.async fills shared memory {plural(plan.work.prefetch, 'stage')} ahead of its use"
+    else:
+        yield "Stages  the next k tile is in registers while this one is multiplied"
+    if mma.EXCHANGE:
+        yield f"Stores  lanes exchange sums: each stores {value['FN']} neighbours of a row of C at once"
+
+
+def _c_access(problem: Problem) -> int:
+    """Elements of C, of up to 16 bytes, that its alignment lets one access move: of a row of an instruction's tile."""
+    return gcd(MMA_N, WIDEST_ACCESS // problem.types.c.size, problem.vector_limit("ldc"))
+
+
+def _by_ldmatrix(problem: Problem) -> tuple[bool, bool]:
+    """Whether it brings fragments of A, and of B,"""
+    a, b = (fragment != LDS for fragment in _fragments(problem))
+    return a, b
+
+
+def _pairs(problem: Problem) -> tuple[bool, bool]:
+    """and brings pairs of neighbours in m, and in n."""
+    a, b = (fragment == LDMATRIX_PAIRS for fragment in _fragments(problem))
+    return a, b
+
+
+def _fragments(problem: Problem) -> tuple[str, ...]:
+    """The templates that bring those of A and of B."""
+    return tuple(fragment_of(problem.dtype_of(side.X), side.along_k) for side in sides(problem))
+
+
+def _c_run(problem: Problem) -> int:
+    """Neighbouring columns that a lane has sums of: two of an instruction, or of each of two in turn."""
+    return 4 if _pairs(problem)[1] else 2
+
+
+def _exchanges(problem: Problem, together: int) -> tuple[int, ...]:
+    """Distances of the lanes that exchange sums, until each has so many neighbours together: runs double each time."""
+    return tuple(distance for distance in (1, 2) if distance * _c_run(problem) < together)
+
+
+def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
+    one, (a, b), (pairs_a, pairs_b) = instruction(problem.types, mma.MMA_K).mma, _by_ldmatrix(problem), _pairs(problem)
+    size_a, size_b, k = problem.types.a.size, problem.types.b.size, value["K_STEP"]
+    read = mma.WM * size_a + mma.WN * size_b  # bytes of a warp, for each k
+    # Of eight lines that are read at once, those that lie in the same banks, where chunks stay in order.
+    ways_a, ways_b = (1, 1) if mma.SWIZZLE else (value["A_SWIZZLED"], value["B_SWIZZLED"])
+    moved = (mma.BM * size_a + mma.BN * size_b) * mma.BK
+    loads = sum(
+        value[f"{x}_ITERATIONS"] * (NARROW if value[f"V{x}"] * size < WORD else 1)
+        for x, size in (("A", size_a), ("B", size_b))
+    )
+    staged = sum(
+        value[f"{x}_ITERATIONS"] * max(1, value[f"V{x}"] * size // WORD) for x, size in (("A", size_a), ("B", size_b))
+    )
+    loops = problem.k is None or problem.k > mma.BK  # else the only k tile's fragments need no second set of registers
+    fragments = (4 * value["MMAS_M"] + 2 * value["MMAS_N"]) * max(1, size_a // WORD)
+    return Work(
+        outputs=mma.WM * mma.WN // WARP,
+        depth=mma.BK,
+        shared_reads=(mma.WM / MMA_M * (1 if a else 4) + mma.WN / PAIR_N * (1 if b else 4)) / k,
+        read_bytes=read / WARP,
+        wavefronts=(mma.WM * size_a * ways_a + mma.WN * size_b * ways_b) / BANK_BYTES,
+        copies=loads if mma.ASYNC else 2 * loads,
+        copy_wavefronts=moved / BANK_BYTES,
+        global_bytes=moved,
+        prefetch=mma.STAGES - 1,
+        staged_registers=0 if mma.ASYNC else staged,
+        products=one.products // WARP if one else 1,
+        conversions=4 * (mma.WM / MMA_M * pairs_a + mma.WN / PAIR_N * pairs_b) / k,
+        other_registers=OTHER_REGISTERS if loops else FEW_REGISTERS,
+        fragment_registers=(1 + loops) * fragments,
+        row_bytes=value["STEP_N"] * problem.types.c.size,
+        run_bytes=run_bytes(problem, mma.BM, mma.BN, mma.BK),
+    )
+
+
+def _first_column(lane: int, together: int, once: bool) -> int:
+    """Of the four lanes of a row that of so many neighbours, which exchanged sums `once`, or twice or never: see
+    templates/device/warp_origin.cu."""
+    return lane % 2 * 2 * together + lane // 2 * together if once else lane * together
+
+
+@cache
+def _native(since: int, until: int, again: int) -> tuple[Derived, ...]:
+    """Which architectures have the instruction, for the constraints."""
+    return (
+        Derived("MMA_SINCE", str(since), "NN of the first sm_NN that has the instruction"),
+        Derived("MMA_UNTIL", str(until), "and of the first that has not any more"),
+        Derived("MMA_AGAIN", str(again), "unless as new as this one"),
+    )
+
+
+@cache
+def _tiling(step: int) -> tuple[Derived, ...]:
+    return (
+        Derived("THREADS", THREADS, "threads a block"),
+        Derived("K_STEP", str(step), "k of a step: those of one set of fragments"),
+        Derived("MMAS_M", f"WM / {MMA_M}", "products of 16 x 8 down a warp's tile"),
+        Derived("MMAS_N", f"WN / {MMA_N}", "products of 16 x 8 across a warp's tile"),
+        Derived("K_STEPS", "BK / K_STEP", "steps along a k tile"),
+    )
+
+
+@cache
+def _results(rows: int, columns: int, store: int) -> tuple[Derived, ...]:
+    """The thread tile that a warp's accumulators make up: see templates/device/warp_origin.cu."""
+    lines = (
+        ("TM", "2 * MMAS_M", "rows of C that a thread has sums of"),
+        ("TN", "2 * MMAS_N", "columns of C that a thread has sums of"),
+        ("FM", str(rows), "adjacent rows in a run"),
+        ("FN", str(columns), "adjacent columns in a run"),
+        ("STEP_M", str(8 * rows), "rows from a run to the next"),
+        ("STEP_N", str(4 * columns), "columns from a run to the next"),
+        ("VC", str(store), "elements of an access to C"),
+    )
+    return tuple(Derived(*line, group="How C leaves registers") for line in lines)
+
+
+SHARED_BYTES = Derived(
+    "SHARED_BYTES",
+    "STAGES * BK * (BM * A_BYTES + BN * B_BYTES) + 16 * (SPLIT > 1)",
+    "bytes of shared memory a block",
+)
+
+MMA = MmaFamily()

@@ -1,0 +1,145 @@
+"""How A and B travel through a kernel of `mma`: global memory -> swizzled shared memory -> fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from math import gcd
+
+from gemmgen.families.base import Side, elements_of, sides
+from gemmgen.families.mma.axes import MmaConfig
+from gemmgen.kernel.config import Derived
+from gemmgen.problem.device import BANK_BYTES
+from gemmgen.problem.dtype import WIDEST_ACCESS, WORD, DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Compute
+
+LDMATRIX, LDMATRIX_PAIRS, LDS = "mma/ldmatrix.cu", "mma/ldmatrix_pairs.cu", "mma/lds.cu"
+LDMATRIX_BYTES = 4  # of the widest element that it brings
+THREADS = "32 * (BM / WM) * (BN / WN)"
+
+
+@dataclass(frozen=True)
+class Operand(Side):
+    """How A or B travels to shared memory; names are those of the rendered kernel.
+
+    copy      template that brings a tile to shared memory
+    width     elements of a global access
+    mn_edge   a tile may cross an edge of C, so that copies are checked there
+    k_edge    a step may cross the end of K, likewise
+    fragment  template that brings fragments to registers
+    rounds    to tf32: tensor cores would cut the other bits off
+    ragged    some threads have an access less than others
+    swizzled  chunks of a shared line trade places
+    words     copies through registers hold elements of 8 bits as words
+    """
+
+    copy: str
+    width: int
+    mn_edge: bool
+    k_edge: bool
+    fragment: str
+    rounds: bool
+    ragged: bool
+    swizzled: bool
+    words: bool
+
+    moves = False
+
+    @property
+    def by_ldmatrix(self) -> bool:
+        return self.fragment != LDS
+
+    @property
+    def pairs(self) -> bool:
+        """ldmatrix brings elements of 8 bits in pairs, neighbours in m or n, which lanes take apart."""
+        return self.fragment == LDMATRIX_PAIRS
+
+    @property
+    def at_edge(self) -> bool:
+        return self.mn_edge or self.k_edge
+
+    @property
+    def k_rows(self) -> bool:
+        """Shared lines run along m or n, one for each k: ldmatrix transposes them."""
+        return not self.along_k
+
+    @property
+    def extent(self) -> str:
+        return "rows" if self.x == "a" else "columns"
+
+
+def fragment_of(dtype: DType, along_k: bool) -> str:
+    """The template that brings fragments of `dtype` to registers: ldmatrix moves 16 bytes along a shared line, and
+    transposes units of 2 bytes only."""
+    if along_k:
+        return LDMATRIX if dtype.size <= LDMATRIX_BYTES else LDS
+    return {1: LDMATRIX_PAIRS, 2: LDMATRIX}.get(dtype.size, LDS)
+
+
+def k_step(dtype: DType) -> int:
+    """k whose fragments registers hold at once, four of A and two of B: what an instruction takes, or several do."""
+    return 32 // min(dtype.size, LDMATRIX_BYTES)
+
+
+def access_width(problem: Problem, side: Side) -> int:
+    """Elements of one global access: as many as the alignment of the operand's lines allows, up to 16 bytes."""
+    return gcd(WIDEST_ACCESS // problem.dtype_of(side.X).size, problem.vector_limit(side.ld))
+
+
+def operand_constants(problem: Problem, config: MmaConfig, side: Side) -> tuple[Derived, ...]:
+    width, size = access_width(problem, side), problem.dtype_of(side.X).size
+    block = config.BM if side.x == "a" else config.BN
+    line = config.BK if side.along_k else block
+    by_ldmatrix = fragment_of(problem.dtype_of(side.X), side.along_k) != LDS
+    chunk = WIDEST_ACCESS if by_ldmatrix else 2 * WIDEST_ACCESS
+    return _copy_constants(side, width, chunk // size, gcd(BANK_BYTES, line * size), chunk, elements_of(problem))
+
+
+@cache  # the configs of a space have few that differ
+def _copy_constants(
+    side: Side, width: int, chunk: int, common: int, chunk_bytes: int, elements: str
+) -> tuple[Derived, ...]:
+    """`common`: lines begin at multiples of so many bytes in the banks."""
+    X, block = side.X, f"B{side.MN}"
+    line, count = ("BK", block) if side.along_k else (block, "BK")
+    lines = (
+        (f"V{X}", str(width), f"{elements} of an access to {X}"),
+        (f"{X}_LANES", f"{line} / V{X}", f"threads along a line of {X}'s tile"),
+        (f"{X}_ITERATIONS", f"({count} * {X}_LANES + THREADS - 1) / THREADS", "accesses of a thread, at most"),
+        (f"CHUNK_{X}", str(chunk), f"{elements} of a chunk of {chunk_bytes} bytes, the unit of the swizzle"),
+        (f"{X}_PHASE", str(BANK_BYTES // common), "consecutive lines that swizzle alike: they fill the banks together"),
+        (f"{X}_SWIZZLED", str(max(1, common // chunk_bytes)), "chunks of a line that the swizzle permutes"),
+    )
+    return tuple(Derived(*line, group=f"How {X} gets to shared memory") for line in lines)
+
+
+def _lines(config: MmaConfig, side: Side) -> int:
+    """Of a tile."""
+    return (config.BM if side.x == "a" else config.BN) if side.along_k else config.BK
+
+
+def rendered(
+    problem: Problem, config: MmaConfig, value: Mapping[str, int], edges: frozenset[str]
+) -> tuple[Operand, Operand]:
+    """A and B with what their copies need to know of accesses and edges."""
+    copy = "copy/cp_async_chunks.cu" if config.ASYNC else "copy/staged_chunks.cu"
+    a, b = (
+        Operand(
+            side.x,
+            side.mn,
+            side.along_k,
+            copy,
+            width=access_width(problem, side),
+            mn_edge=side.MN in edges,
+            k_edge="K" in edges,
+            fragment=fragment_of(problem.dtype_of(side.X), side.along_k),
+            rounds=problem.types.compute is Compute.TF32,
+            ragged=_lines(config, side) * value[f"{side.X}_LANES"] % value["THREADS"] != 0,
+            swizzled=config.SWIZZLE == 1,
+            words=problem.dtype_of(side.X).size == 1 and access_width(problem, side) >= WORD,
+        )
+        for side in sides(problem)
+    )
+    return a, b

@@ -1,0 +1,1 @@
+"""One thread per element of C, operands straight from global memory. Templates: templates/naive/."""

@@ -1,0 +1,1 @@
+"""Products on CUDA cores. Templates: templates/simt/."""

@@ -1,0 +1,268 @@
+"""The axes of `simt`, what they must hold, and what the search leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmgen.families.base import (
+    CUDA_CORES,
+    PDL_CONSTRAINTS,
+    PDL_LAST,
+    SPLIT_CONSTRAINTS,
+    TILES,
+    grid_fits,
+    pdl_axis,
+    split_axis,
+)
+from gemmgen.kernel.config import Config, Constraint, axis
+
+
+@dataclass(frozen=True)
+class SimtConfig(Config):
+    """The axes of `simt`."""
+
+    PATTERN = (
+        "outer{OUTER}_{BM}x{BN}x{BK}_{TM}x{TN}_w{WM}x{WN}_v{VEC}_ta{TA}_tb{TB}_pad{PAD}"
+        "_s{STAGES}_async{ASYNC}_unroll{K_UNROLL}_slices{SLICES}_minb{MINB}_g{GROUP}_split{SPLIT}"
+        "[_stream{STREAM}][_hoist{HOIST}][_fma{FMA_ORDER}][_copy{COPY_THREADS}][_pdl{PDL}][_fixup{FIXUP_UNROLL}]"
+    )
+
+    OUTER: int = axis(1, (1, 0), "1: outer product, k outermost; 0: inner product")
+    BM: int = axis(128, (32, 64, 128, 256, 16, 8, 4), "rows of C that a block computes")
+    BN: int = axis(128, (32, 64, 128, 256, 16, 8), "columns of C that a block computes")
+    BK: int = axis(8, (16, 32, 64, 128, 8), "depth of a k tile")
+    TM: int = axis(8, (4, 8, 16), "rows of C that a thread computes")
+    TN: int = axis(8, (4, 8, 16), "columns of C that a thread computes")
+    WM: int = axis(64, (0, 16, 32, 64, 128, 8, 4), "rows of C that a warp computes", "no warp tiles")
+    WN: int = axis(32, (0, 16, 32, 64, 128, 8), "columns of C that a warp computes", "no warp tiles")
+    VEC: int = axis(4, (4, 2, 1), "elements of the widest access: 1, 2, or 4 of 4 bytes")
+    TA: int = axis(0, (1, 0), "1: A, stored along k, is transposed into shared memory")
+    TB: int = axis(0, (1, 0), "1: B, stored along k, is transposed into shared memory")
+    PAD: int = axis(0, (4, 0), "elements after each shared line of an operand stored along k: spreads banks")
+    STAGES: int = axis(2, (3, 2, 4, 1), "stages: k tiles of A and B that shared memory holds")
+    ASYNC: int = axis(0, (1, 0), "1: cp.async copies to shared memory, 0: through registers")
+    K_UNROLL: int = axis(
+        0, (4, 0), "k that a mainloop iteration unrolls, with fragments prefetched two k ahead", "a k tile, no prefetch"
+    )
+    SLICES: int = axis(
+        1, (1, 2, 4, 8), "sliced-K: groups of warps that compute the same block tile, each over a part of the k tile"
+    )
+    MINB: int = axis(1, (1,), "blocks that must fit an SM at once: caps a thread's registers")
+    GROUP: int = axis(8, (8, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2")
+    SPLIT: int = split_axis()
+    STREAM: int = axis(
+        0,
+        (0, 1, 2, 4),
+        "stream-K: blocks that compute the last wave's tiles of C, with about as many k tiles each",
+        per_sm=True,
+    )
+    HOIST: int = axis(
+        0, (0, 1, 2, 4), "rows or columns of the thread tile whose FMAs are hoisted above the mainloop's branch"
+    )
+    FMA_ORDER: int = axis(
+        0,
+        tuple(range(8)),
+        "order of FMAs and loads, a sum: 1 starts at a row's far end, 2 takes the last row first, 4 loads B first",
+    )
+    COPY_THREADS: int = axis(
+        0,
+        (0, 16, 32),
+        "threads along the contiguous dimension of a transposing copy",
+        "as many as cause no bank conflict",
+    )
+    PDL: int = pdl_axis(0)
+    FIXUP_UNROLL: int = axis(
+        1, (1, 0), "1: the fixup of a tile that blocks share is unrolled over a thread's rows, 0: it loops over them"
+    )
+
+
+TILE_THREADS = "BM / TM * (BN / TN)"  # that cover a block's tile of C
+ALL_TRANSPOSED = "TA + TB == A_ALONG_K + B_ALONG_K"  # of the operands that lie along k, if any
+
+CONSTRAINTS = (
+    # Values
+    Constraint("BM >= 1 and BN >= 1 and BK >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element", False),
+    Constraint("STAGES >= 1 and MINB >= 1 and GROUP >= 1 and SLICES >= 1", "counts start at one", False),
+    Constraint("GROUP <= BN", "the blocks of a group of tile rows are counted in 32 bits", False),
+    Constraint("OUTER <= 1 and TA <= 1 and TB <= 1 and ASYNC <= 1", "a switch is 0 or 1", False),
+    Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is a power of two wide", False),
+    Constraint("VEC * ELEMENT_BYTES <= 16", "an access is at most 16 bytes wide", False),
+    # Tiles: of a block, a warp, a thread
+    Constraint("BM % TM == 0", "threads split a block's rows evenly"),
+    Constraint("BN % TN == 0", "threads split a block's columns evenly"),
+    Constraint("(WM == 0) == (WN == 0)", "a warp tile has both sizes or none", False),
+    Constraint("WM == 0 or BM % WM == 0", "warps split a block's rows evenly"),
+    Constraint("WM == 0 or BN % WN == 0", "warps split a block's columns evenly"),
+    Constraint("WM == 0 or WM % TM == 0", "lanes split a warp's rows evenly"),
+    Constraint("WM == 0 or WN % (2 * TN) == 0", "lanes stand in pairs along a warp's columns"),
+    Constraint("WM == 0 or WM * WN == 32 * TM * TN", "a warp has 32 lanes, each with a TM x TN tile"),
+    # Stages, and fragments that are prefetched
+    Constraint("ASYNC == 1 or STAGES <= 2", "copies through registers keep one tile in flight", False),
+    Constraint("ASYNC == 0 or STAGES >= 2", "cp.async fills one stage while another is read", False),
+    Constraint(
+        "K_UNROLL == 0 or ASYNC == 1 and OUTER == 1", "outer products of cp.async's stages prefetch fragments", False
+    ),
+    Constraint(
+        f"K_UNROLL == 0 or {ALL_TRANSPOSED} or VEC == K_UNROLL",
+        "a vector along k holds the k of an unrolled iteration",
+        False,
+    ),
+    Constraint(
+        "K_UNROLL == 0 or TA + TB >= A_ALONG_K + B_ALONG_K - 1",
+        "one operand's vectors are replaced at an iteration's end, not both",
+        False,
+    ),
+    Constraint(
+        "K_UNROLL == 0"
+        " or (TA == A_ALONG_K or PITCH_A % K_UNROLL == 0) and (TB == B_ALONG_K or PITCH_B % K_UNROLL == 0)",
+        "vectors along k stay aligned",
+        False,
+    ),
+    Constraint(
+        "K_UNROLL % 2 == 0 and (K_UNROLL == 0 or BK % (K_UNROLL * SLICES) == 0)",
+        "a k tile is a whole number of unrolled iterations",
+        False,
+    ),
+    Constraint(
+        "SUMMED == 0 or K_UNROLL == 0", "only f32 and f64 prefetch fragments; zero points are of s8 and u8", False
+    ),
+    # Slices
+    Constraint("SLICES == 1 or K_UNROLL > 0 and WM > 0", "slices are warps that prefetch fragments", False),
+    Constraint("SLICES == 1 or TN * ELEMENT_BYTES % 16 == 0", "slices add up 16 bytes at a time", False),
+    Constraint(
+        "SLICES == 1 or TM % (SLICES * ROUNDS) == 0", "slices divide a thread tile's rows evenly, in each round", False
+    ),
+    Constraint(
+        "SLICES == 1 or SLICES * BM * BN <= ROUNDS * STAGES * (SHARED_A + SHARED_B)",
+        "the slices' sums fit where the tiles were",
+    ),
+    # Copies, and accesses that stay aligned
+    Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
+    Constraint("ASYNC <= UNIFORM", "cp.async converts nothing", False),
+    Constraint("TA <= A_ALONG_K", "only an A with k contiguous can be transposed", False),
+    Constraint("TB <= B_ALONG_K", "only a B with k contiguous can be transposed", False),
+    Constraint("PAD == 0 or A_ALONG_K + B_ALONG_K >= 1", "padding serves operands with k contiguous", False),
+    Constraint("A_CONTIGUOUS % VA == 0", "A's tile is a whole number of accesses along its contiguous dimension"),
+    Constraint("B_CONTIGUOUS % VB == 0", "B's tile is a whole number of accesses along its contiguous dimension"),
+    Constraint("TM % FM == 0", "a thread's rows are a whole number of shared reads"),
+    Constraint("TN % FN == 0", "a thread's columns are a whole number of shared reads"),
+    Constraint("FN % VC == 0", "a thread's neighbouring columns are a whole number of stores"),
+    Constraint("PITCH_A % FM == 0 and PITCH_A % STORE_A == 0", "vector accesses to A's shared tile stay aligned"),
+    Constraint("PITCH_B % FN == 0 and PITCH_B % STORE_B == 0", "vector accesses to B's shared tile stay aligned"),
+    Constraint(
+        "STAGES * SHARED_A % FN == 0 and STAGES * SHARED_A % STORE_B == 0",
+        "vector accesses to B's tiles, which may follow A's, stay aligned",
+    ),
+    # Split-K and stream-K; the order of FMAs
+    *SPLIT_CONSTRAINTS,
+    *PDL_CONSTRAINTS,
+    CUDA_CORES,
+    Constraint(
+        "HOIST == 0 or K_UNROLL > 0", "only a loop that prefetches fragments has them for a hoisted product", False
+    ),
+    Constraint("HOIST < TM and HOIST < TN", "a part of a product is hoisted", False),
+    Constraint("FMA_ORDER <= 7", "it is a sum of the choices 1, 2 and 4", False),
+    Constraint(
+        "FMA_ORDER == 0 or K_UNROLL > 0", "only a loop that prefetches fragments has an order of its own", False
+    ),
+    Constraint(
+        "COPY_THREADS == 0 or ASYNC == 1 and TA + TB >= 1",
+        "only cp.async's transposing copies go element by element",
+        False,
+    ),
+    Constraint("COPY_THREADS <= BK", "these threads copy along one row of a k tile", False),
+    Constraint("STREAM == 0 or SPLIT == 1", "a kernel is split-K or stream-K", False),
+    grid_fits(f"STREAM == 0 or {TILES} + STREAM"),
+    Constraint("STREAM == 0 or BATCH == 1", "stream-K serves no batch", False),
+    Constraint("FIXUP_UNROLL <= 1", "a switch is 0 or 1", False),
+    Constraint("FIXUP_UNROLL == 1 or SPLIT + STREAM > 1", "no tile is shared", False),
+    Constraint("FIXUP_UNROLL == 1 or SUMMED == 0", "sums of A's rows are in registers, which no loop counts", False),
+    # Limits of the architecture
+    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
+    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
+)
+
+PRUNING = (
+    # Tried last, of the fastest
+    Constraint(
+        "HOIST == 2 * (A_ALONG_K + B_ALONG_K - TA - TB) * (K_UNROLL > 0)",
+        "vectors along k gain by it, others seldom",
+    ),
+    Constraint(
+        "FMA_ORDER == 0", "it changes register bank conflicts, of which no model knows: tried last, of the fastest"
+    ),
+    Constraint(
+        "COPY_THREADS == 0", "some tiles gain by longer contiguous copies and some lose: tried last, of the fastest"
+    ),
+    PDL_LAST,
+    Constraint(
+        "FIXUP_UNROLL == (SPLIT + STREAM == 1) or SUMMED > 0",
+        "unrolled it compiles twice as long, for 1.5% at most: tried last, of the fastest",
+    ),
+    Constraint("GROUP == 8 or M > 0 and M <= BM or N > 0 and N <= BN", "the raster is tried last, of the fastest"),
+    # What a thread does
+    Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
+    Constraint(
+        "VEC * ELEMENT_BYTES == 16",
+        "narrower accesses only add instructions (lines that are not aligned narrow their own)",
+    ),
+    # Tiles and the size of C
+    Constraint("BM >= 32 or M <= BM and 2 * M > BM", "so low a tile reuses little of B: only where C is as low"),
+    Constraint("BN >= 32 or N <= BN and 2 * N > BN", "so narrow a tile reuses little of A: only where C is as narrow"),
+    # For so few rows or columns that no low or narrow tile is meant for them any tile has to do.
+    Constraint("BM <= 16 or M <= 2 or M > 16", "half of a higher tile's rows, or more, do not exist"),
+    Constraint("BN <= 16 or N <= 4 or N > 16", "half of a wider tile's columns, or more, do not exist"),
+    Constraint(
+        "(BM <= 32 or M == 0 or M > 2) and (BN <= 32 or N == 0 or N > 4)", "so few rows or columns need no larger tile"
+    ),
+    Constraint(
+        "GROUP == 1 or (M == 0 or M > BM) and (N == 0 or N > BN)", "a single row or column of tiles has one order"
+    ),
+    Constraint("WM > 0", "warp tiles read less shared memory than rows of threads"),
+    Constraint(
+        "(WN <= 8 * WM or BM <= 8) and (WM <= 2 * WN or BN <= 16 and WM <= 8 * WN or BN <= 8)",
+        "a longer warp tile reads more shared memory, for no gain where the block's tile is no strip",
+    ),
+    # How operands travel
+    Constraint(
+        f"{ALL_TRANSPOSED} or K_UNROLL > 0", "without prefetch tiles with k contiguous are loaded element by element"
+    ),
+    Constraint(f"{ALL_TRANSPOSED} or BK * ELEMENT_BYTES >= 128", "shorter copies along k come slowly"),
+    Constraint(
+        f"{ALL_TRANSPOSED} or A_ALONG_K + B_ALONG_K < 2 or (BM - BN) * (TB - TA) >= 0",
+        "of two operands along k the one with the larger tile gains more where it is not transposed",
+    ),
+    Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "without padding copies or loads conflict in few banks"),
+    # Threads and blocks
+    Constraint("TM * TN >= 16", "a smaller thread tile spends its issue slots on shared reads"),
+    Constraint("TM * TN * ELEMENT_BYTES <= 512", "a larger thread tile exceeds 255 registers"),
+    Constraint(f"{TILE_THREADS} * SLICES >= 64", "smaller blocks leave an SM short of warps"),
+    Constraint(f"{TILE_THREADS} * SLICES <= 256", "larger blocks leave a thread too few registers"),
+    # Split-K and stream-K
+    Constraint("SPLIT == 1 or M * N / (BM * BN) * SPLIT <= 1024", "more blocks than that fill any card"),
+    Constraint("SPLIT == 1 or K == 0 or K / SPLIT >= 16 * BK", "ranges of K too short for what their fixup costs"),
+    Constraint("STREAM == 0 or TM * TN * ELEMENT_BYTES >= 256", "smaller tiles leave less of the last wave idle"),
+    Constraint(
+        "STREAM == 0 or STREAM * THREADS == SMS * (512 - 256 * (TM * TN * ELEMENT_BYTES > 256))",
+        "not as many blocks as run at once: a thread with so many sums takes 128 or 255 registers",
+    ),
+    Constraint("STREAM == 0 or K == 0 or K >= 64 * BK", "so few k tiles a tile are not worth dealing out"),
+    Constraint(
+        f"STREAM == 0 or M == 0 or N == 0 or {TILES} > STREAM / 4 and {TILES} < 16 * STREAM and {TILES} % STREAM > 0"
+        f" and 16 * ({TILES} % STREAM) <= 15 * STREAM",
+        "the last wave is as good as full, or one of many, or so empty that splitting K of all tiles is as good",
+    ),
+    # K tiles
+    Constraint(
+        "K_UNROLL > 0 or ASYNC == 0 or SUMMED > 0",
+        "values that are read when used make FMAs wait and read registers out of order",
+    ),
+    Constraint("ASYNC == 1 or HAS_CP_ASYNC * UNIFORM == 0", "cp.async beats copies through registers"),
+    Constraint("BK <= 32 * SLICES", "a longer k tile only takes shared memory from other stages and blocks"),
+    Constraint("BK >= 16 or ASYNC == 0", "so short a k tile waits as often as it multiplies"),
+    Constraint("BK >= 8 * SLICES", "so short a part of a k tile is mostly barrier"),
+    Constraint("SLICES == 1 or M * N / (BM * BN) <= 1024", "more tiles than that fill any card"),
+    Constraint("STAGES <= 2 or (STAGES - 1) * BK * TM * TN <= 4096", "further ahead than global memory takes"),
+    Constraint("32 * (A_ITERATIONS + B_ITERATIONS) <= TM * TN * BK", "so many copies a thread crowd out the FMAs"),
+)

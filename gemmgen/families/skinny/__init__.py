@@ -1,0 +1,1 @@
+"""Products in which M or N is small. Templates: templates/skinny/."""

@@ -1,0 +1,108 @@
+"""The axes of `skinny`, what they must hold, and what the search leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmgen.families.base import CUDA_CORES, PDL_CONSTRAINTS, PDL_LAST, SPLIT_CONSTRAINTS, pdl_axis, split_axis
+from gemmgen.kernel.config import Config, Constraint, axis
+from gemmgen.problem.sizes import TILE_REACH
+
+MOST_SMALL = 64  # lines of the small operand up to which streaming its partner is the plan
+
+
+@dataclass(frozen=True)
+class SkinnyConfig(Config):
+    """The axes of `skinny`."""
+
+    PATTERN = (
+        "s{S}_t{T}[_l{LANES}]_w{WARPS}_k{BK}_u{UNROLL}[_d{DEPTH}][_async{ASYNC}][_mma{MMA}]_v{VEC}_split{SPLIT}"
+        "[_pdl{PDL}]"
+    )
+
+    S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines (rows or columns) of the small operand in a block: uses of a weight")
+    T: int = axis(4, (1, 2, 4, 8, 16, 32), "elements along C's long side that a thread sums")
+    LANES: int = axis(32, (32, 16, 8, 4, 2), "lanes of a warp along C's long side; its other lanes take other k")
+    WARPS: int = axis(4, (2, 4, 8, 16), "warps of a block")
+    BK: int = axis(256, (0, 128, 256, 512, 1024, 2048), "k of the small operand that shared memory holds at once")
+    UNROLL: int = axis(2, (2, 4, 8, 16), "steps along K whose weights are under way at once")
+    DEPTH: int = axis(1, (1, 2, 4, 8), "neighbouring k of a lane at a step, where weights run across C")
+    ASYNC: int = axis(0, (1, 0), "1: weights under way are cp.async copies to shared memory, 0: loads to registers")
+    MMA: int = axis(0, (0, 1), "1: tensor cores multiply 8 lines of the small operand at once, 0: FMAs do")
+    VEC: int = axis(4, (4, 1), "widest access, in units of 4 bytes: 1, 2 or 4")
+    SPLIT: int = split_axis()
+    PDL: int = pdl_axis(0)
+
+
+CONSTRAINTS = (
+    Constraint("ELEMENT_BYTES == 4", "its shuffles move sums of 4 bytes: f32 or s32", False),
+    Constraint("BATCH == 1", "it serves no batches", False),
+    Constraint("SUMMED == 0", "its threads share rows and columns: it takes their sums as sum_m and sum_n", False),
+    Constraint("S >= 1 and T >= 1 and LANES >= 1 and WARPS >= 1 and UNROLL >= 1", "counts start at one", False),
+    Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is 4, 8 or 16 bytes wide", False),
+    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    Constraint("S * T <= 256", "larger tiles of sums exceed the registers"),
+    Constraint("BK % (UNROLL * STEP) == 0", "a chunk is a whole number of the steps that registers hold"),
+    Constraint(f"2 * UNROLL * STEP <= {TILE_REACH}", "loads that run ahead stay near the edge of K"),
+    Constraint("BK <= 8192 and SPLIT * STEP <= 32768", "k past the edge of K stays below 2^31", False),
+    Constraint("PARTIALS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0", "lanes halve the sums until each has its own"),
+    Constraint("32 % LANES == 0", "a warp is a whole number of groups of lanes"),
+    Constraint("LANES == 32 or ALONG_K == 0", "where weights run along k, a warp's lanes lie along k as well", False),
+    Constraint("DEPTH >= 1", "counts start at one", False),
+    Constraint("DEPTH == 1 or ALONG_K == 0", "where weights run along k, a vector of them is so many k", False),
+    Constraint("ASYNC <= 1", "a switch is 0 or 1", False),
+    Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
+    Constraint("ASYNC == 0 or UNIFORM == 0", "operands that nothing converts go to registers", False),
+    Constraint("ASYNC == 0 or W_BYTES * VW >= 4", "cp.async copies 4, 8 or 16 bytes"),
+    # On tensor cores: m16n8k16, whose rows are weights
+    Constraint("MMA <= 1", "a switch is 0 or 1", False),
+    Constraint("MMA == 0 or MMA_SINCE <= ARCH", "the architecture multiplies no 16 k of these types at once", False),
+    Constraint("MMA == 0 or S % 8 == 0", "an instruction takes 8 lines of the small operand"),
+    Constraint("MMA == 0 or BK == 0", "fragments of the small operand come straight to registers", False),
+    Constraint("MMA == 0 or X_ALONG_K == 1", "a register of a fragment holds two neighbouring k", False),
+    Constraint("MMA == 0 or XW % 2 == 0", "loads of the small operand bring whole pairs of k"),
+    Constraint("MMA == 0 or ALONG_K == 0 or T % 16 == 0 and VW % 4 == 0", "a warp takes 16 lines of weights at once"),
+    Constraint("MMA == 0 or ALONG_K == 1 or LANES == 8 and DEPTH % 4 == 0", "a lane takes 4 of an instruction's 16 k"),
+    Constraint("MMA == 0 or ALONG_K == 1 or VW % 2 == 0", "a lane takes two of an instruction's 16 rows"),
+    Constraint("DEPTH == 1 or UNIFORM == 0", "operands that nothing converts are taken a k at a time", False),
+    Constraint("GROUPS % (S * T) == 0 or S * T % GROUPS == 0", "groups halve the sums until each has its own"),
+    *SPLIT_CONSTRAINTS,
+    *PDL_CONSTRAINTS,
+    CUDA_CORES,
+    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
+)
+
+PRUNING = (
+    Constraint("SMALL >= 1", "neither M nor N is known to be small: simt"),
+    Constraint(f"SMALL <= {MOST_SMALL}", "with M and N so large tiles of both operands are reused: simt"),
+    Constraint("S < 2 * SMALL or MMA == 1 and S == 8", "most of the sums would be of lines that do not exist"),
+    Constraint("4 * S >= SMALL", "more blocks than four read the same weights"),
+    Constraint("T * LANES * W_BYTES >= 32", "blocks read less of a line than a sector of 32 bytes"),
+    Constraint("LANES == 32 or SPLIT <= 4 - 2 * UNIFORM + 4 * MMA", "narrow tiles fill the card in place of a split"),
+    Constraint(
+        "T <= 8 or T == 16 and ALONG_K == 0 and W_BYTES <= 2 or MMA == 1",
+        "so many sums leave few registers for weights under way",
+    ),
+    Constraint("VEC == 4", "narrower accesses only add instructions (lines that are not aligned narrow their own)"),
+    Constraint("LOADS * UNROLL * VW * W_BYTES >= 32", "less than 32 bytes of a lane under way do not hide the latency"),
+    Constraint(
+        "SUMS + HELD * (LOADS * VW * W_BYTES + LANE_LINES * LANE_K * X_BYTES * (BK == 0)) / 4 <= 192",
+        "sums, weights and small operand under way exceed the registers",
+    ),
+    Constraint("UNIFORM == 1 or ALONG_K == 1 or T * W_BYTES >= 16", "a thread's weights fill no access of 16 bytes"),
+    Constraint("UNIFORM == 1 or T * LANES * W_BYTES >= 64", "blocks read too little of a line in a row"),
+    Constraint("UNIFORM == 1 or WARPS > 2", "so few warps leave an SM with many blocks, each with a start of its own"),
+    Constraint("BK > 0 or UNIFORM == 1 or ALONG_K == 1 or DEPTH >= 4", "the small operand comes element by element"),
+    Constraint("BK == 0 or DEPTH == 1", "more steps under way do the same"),
+    Constraint("UNIFORM == 1 or BK == 0 or BK >= 512", "barriers between short chunks hold the loads up"),
+    Constraint(
+        "UNIFORM == 1 or LOADS * UNROLL * VW * W_BYTES >= 128", "less than 128 bytes of a lane under way starve it"
+    ),
+    Constraint("UNIFORM == 1 or LOADS * UNROLL * VW * W_BYTES <= 256 + 256 * ASYNC", "more bytes under way cost warps"),
+    Constraint("UNIFORM == 0 or BK <= 1024", "longer chunks of elements of 4 bytes are unmeasured"),
+    Constraint("BK > 0 or S <= 8 or MMA == 1", "every thread would read most of the small operand itself"),
+    Constraint("S * T * UNROLL * LANE_K <= 2048 or MMA == 1", "the unrolled loop exceeds the instruction cache"),
+    Constraint("S * BK <= 16384", "a chunk of more than 64 KB leaves an SM short of blocks"),
+    Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= UNROLL * STEP", "parts too short for the steps under way"),
+    PDL_LAST,
+)

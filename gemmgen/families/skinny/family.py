@@ -1,0 +1,316 @@
+"""`skinny`: products in which M or N is small, so that reading the other operand once bounds the time.
+
+The operand with few lines is the small one (A where M is small, B where N is); the other one holds the weights. Each
+weight goes from global memory straight to a register and is used S times there; the small operand passes through
+shared memory, BK of its depths at a time, or with BK = 0 goes straight to registers as well, by way of L1.
+
+    weights with lines along k     a lane has VEC of the depths of each of its warp's T lines; shuffles add the lanes up
+    weights with lines across C    a lane has T weights of a line that LANES lanes share; other lanes and warps of the
+                                   block have other depths, and shuffles add the lanes up
+
+Elements that are narrower than the sums stay packed in the registers of their loads until they are used. With ASYNC
+weights under way are copies to shared memory, where each thread has a ring of its own, so that they cost no registers
+and the compiler waits for none before its time; bytes that lie four of neighbouring k in a register are multiplied and
+summed at once.
+
+Either way SPLIT blocks can share a tile of C, so that the grid fills the card where the long side alone does not. Fewer
+LANES do the same by narrower tiles, with nothing to add up between blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import cast
+
+from gemmgen.families.base import (
+    Family,
+    Side,
+    constants,
+    launch_of,
+    sizes_of,
+    tile_grid,
+)
+from gemmgen.families.skinny.axes import CONSTRAINTS, MOST_SMALL, PRUNING, SkinnyConfig
+from gemmgen.families.skinny.constants import derived
+from gemmgen.families.skinny.cost import STAGE_UNROLL, work_of
+from gemmgen.families.skinny.operands import dots, roles, tensor_core, weight_width
+from gemmgen.kernel.analysis import traffic
+from gemmgen.kernel.config import Config, Derived
+from gemmgen.kernel.notes import block, memory_bound, shared_tiles
+from gemmgen.kernel.plan import Plan, Tile
+from gemmgen.problem.device import WARP
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.mma import Mma
+from gemmgen.problem.sizes import Size
+from gemmgen.support.words import plural
+
+SUBWORDS = ((2, "unsigned short"), (1, "unsigned char"))  # vectors that fill no register: bytes, and what holds them
+
+
+@dataclass(frozen=True)
+class SkinnyView:
+    """What the templates of `skinny` need beside the constants.
+
+    x, w           the small operand, and the weights
+    along_k        lines of the weights run along k
+    grouped        a warp's lanes form groups, each at a depth of its own
+    stores         vectors are stored to shared memory
+    stream, small, mainloop  templates: how threads share the weights, how the small operand comes to them, and the loop
+    direct         the small operand goes straight to registers
+    stage_unroll   loads of a thread under way at once while it stages a chunk
+    x_edge, w_edge  a tile may cross an edge of C along the lines of x, or of the weights
+    chunk_steps     times that the loop over a chunk's steps runs
+    k_edge          K may end within what a block reads of the small operand at once
+    partial        the end of a line of the weights can cut an access
+    x_cut          the size whose end can cut an access to x, K or M or N; empty: none can
+
+    of kernels that convert:
+    packed       types whose elements are taken out of registers
+    subwords     (bytes, type) of vectors that fill no register
+    sum_vectors  vectors of sums pass through shared memory
+    whole_steps  K ends where a lane's neighbouring k do
+    ring         weights pass through shared memory
+    mma          the tensor-core instruction; None: FMAs
+    load_edge    some access to an operand in registers may not exist, or in part
+    dots         four products of bytes are summed at once
+    """
+
+    x: Side
+    w: Side
+    along_k: bool
+    grouped: bool
+    stores: bool
+    stream: str
+    small: str
+    mainloop: str
+    direct: bool
+    stage_unroll: int
+    x_edge: bool
+    w_edge: bool
+    k_edge: bool
+    chunk_steps: int
+    partial: bool
+    x_cut: str
+    packed: tuple[DType, ...]
+    subwords: tuple[tuple[int, str], ...]
+    sum_vectors: bool
+    whole_steps: bool
+    dots: bool
+    ring: bool
+    mma: Mma | None
+
+    @property
+    def load_edge(self) -> bool:
+        return not self.ring or self.x_guarded
+
+    @property
+    def x_guarded(self) -> bool:
+        """Some access to x may not exist, or in part."""
+        return self.k_edge or self.x_edge
+
+
+class Skinny(Family):
+    """The family record: see `gemmgen.families.base.Family`."""
+
+    name = "skinny"
+    config_type = SkinnyConfig
+    constraints = CONSTRAINTS
+    pruning = PRUNING
+    secondary = frozenset({"WARPS", "BK", "UNROLL", "DEPTH", "SPLIT"})
+    details = ("PDL",)
+    small = MappingProxyType({"S": 4, "T": 4, "WARPS": 2, "BK": 32, "UNROLL": 2})
+
+    def default(self, problem: Problem) -> Config:
+        _, w = roles(problem)
+        if not problem.types.uniform:
+            return _converting(problem, self.facts(problem)["SMALL"])
+        step = WARP * weight_width(problem, SkinnyConfig()) if w.along_k else 1  # depths of a block's
+        return SkinnyConfig(BK=max(SkinnyConfig.BK, SkinnyConfig.UNROLL * step))
+
+    def facts(self, problem: Problem) -> dict[str, int]:
+        small = min(size for size in (problem.m, problem.n, MOST_SMALL + 1) if size is not None)
+        known = problem.m is not None or problem.n is not None
+        x, w = roles(problem)
+        sizes = {"X_BYTES": problem.dtype_of(x.X).size, "W_BYTES": problem.dtype_of(w.X).size}
+        return {
+            **sizes_of(problem),
+            **sizes,
+            "SMALL": small if known else 0,
+            "ALONG_K": int(w.along_k),
+            "X_ALONG_K": int(x.along_k),
+            "MMA_SINCE": tensor_core(problem.types).since,
+        }
+
+    def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
+        return derived(problem, cast(SkinnyConfig, config))
+
+    def plan(self, problem: Problem, config: Config) -> Plan:
+        skinny, value = cast(SkinnyConfig, config), constants(self, problem, config)
+        tile, launch = (value["BM"], value["BN"]), launch_of(value, tile_grid(problem, value), splits=skinny.SPLIT)
+        mma = tensor_core(problem.types).mma if skinny.MMA else None
+        work = work_of(problem, skinny, value, mma)
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma)
+
+    def template(self, config: Config) -> str:
+        return "skinny/skinny.cu"
+
+    def declares(self, plan: Plan) -> tuple[Derived, ...]:
+        lines, skinny = super().declares(plan), cast(SkinnyConfig, plan.config)
+        if not skinny.MMA or not roles(plan.problem)[1].along_k:
+            return lines
+        meaning = "elements along C's long side that a warp sums"
+        return tuple(replace(line, meaning=meaning) if line.name == "T" else line for line in lines)
+
+    def unused(self, plan: Plan) -> frozenset[str]:
+        skinny = cast(SkinnyConfig, plan.config)
+        _, w = roles(plan.problem)
+        names = {"VEC", "SHARED_BYTES", "ASYNC", "HELD", "MMA", "LANE_LINES", "SUMS", "PDL"}
+        uniform, direct = plan.problem.types.uniform, skinny.BK == 0
+        if direct or dots(plan.problem, skinny) if w.along_k else skinny.LANES < WARP:
+            names |= {"RX"}
+        names |= {"BK", "PITCH", "CHUNK_WORDS"} if direct else {"LANE_K"}
+        if uniform and not direct:
+            names |= {"XW"}
+        if w.along_k:
+            names |= {"FX", "LANES", "GROUPS"}
+        names |= {"FX", "RX"} if skinny.MMA else set()
+        if w.along_k or uniform:
+            names |= {"DEPTH"}
+        elif direct:
+            names |= {"FX"}
+        if skinny.SPLIT == 1:
+            names.add("SPLIT")
+        if plan.launch.shared_bytes:
+            names |= {"SHARED_WORDS", "CHUNK_WORDS", "SUMS_WORDS"}
+        return frozenset(names)
+
+    def view(self, plan: Plan) -> SkinnyView:
+        skinny = cast(SkinnyConfig, plan.config)
+        x, w = roles(plan.problem)
+        value, types = plan.constants, plan.problem.types
+        dot = dots(plan.problem, skinny)
+        mainloop = "skinny/staged.cu" if skinny.BK else "skinny/direct.cu"
+        scattered = dot and skinny.BK > 0 and not x.along_k  # elements of x, in a chunk
+        taken = [] if skinny.MMA or (dot and not scattered) else [x] if dot else [x, w]
+        widths = {value["VW"] * value["W_BYTES"], value["XW"] * value["X_BYTES"]}
+        return SkinnyView(
+            x=x,
+            w=w,
+            along_k=w.along_k,
+            grouped=skinny.LANES < WARP and not skinny.MMA,
+            stores=not w.along_k and skinny.LANES == WARP,
+            stream=f"skinny/{'along_k' if w.along_k else 'across'}{'_mma' if skinny.MMA else ''}.cu",
+            small="skinny/fragment.cu" if skinny.MMA else mainloop,
+            mainloop=mainloop,
+            direct=skinny.BK == 0,
+            stage_unroll=STAGE_UNROLL if types.uniform else STAGE_UNROLL // 2,
+            x_edge=x.MN in plan.edges,
+            w_edge=w.MN in plan.edges,
+            k_edge=_k_edge(plan, skinny),
+            chunk_steps=skinny.BK // (skinny.UNROLL * value["STEP"]),
+            partial=_cut(plan, w, value["VW"]),
+            x_cut=_x_cut(plan, x),
+            packed=tuple(dict.fromkeys(plan.problem.dtype_of(role.X) for role in taken)),
+            subwords=tuple((size, ctype) for size, ctype in SUBWORDS if size in widths),
+            sum_vectors=(skinny.BK > 0 and not dot) or (not w.along_k and skinny.LANES == WARP),
+            whole_steps=not _cut_at(plan.problem.k, value["LANE_K"]),
+            dots=dot,
+            ring=skinny.ASYNC == 1,
+            mma=plan.mma if isinstance(plan.mma, Mma) else None,
+        )
+
+    def tiles(self, plan: Plan) -> tuple[Tile, ...]:
+        """Several threads, or warps, sum the same elements, each over k of its own."""
+        skinny = cast(SkinnyConfig, plan.config)
+        if skinny.MMA:
+            return (Tile("warp", *plan.tile, skinny.WARPS),)
+        rows, cols = (skinny.S, skinny.T) if roles(plan.problem)[0].mn == "m" else (skinny.T, skinny.S)
+        return (Tile("thread", rows, cols, plan.launch.threads),)
+
+    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
+        return ()
+
+    def prose(self, plan: Plan) -> tuple[str, ...]:
+        return (
+            f"{block(plan)}, {plan.shared_bytes} bytes of shared memory",
+            *_streaming(plan),
+            *shared_tiles(plan.launch),
+        )
+
+
+def _streaming(plan: Plan) -> Iterator[str]:
+    """How the weights travel, and what bounds the kernel."""
+    work, intensity = plan.work, traffic(plan).intensity
+    small, weights = (role.X for role in roles(plan.problem))
+    slices, mma = work.k_slices, plan.constants["MMA"] == 1
+    unit = "warps" if mma else "threads"
+    whole = "K" if plan.launch.splits == 1 else "the block's part of K"
+    sharing = f"over 1/{slices} of {whole}: the sums of {slices} {unit} are added up at the end"
+    if mma:
+        yield f"Warp    {plan.tile[0]} x {plan.tile[1]} of C on tensor cores, {sharing}"
+    else:
+        yield f"Thread  {plural(work.outputs, 'element')} of C, {sharing}"
+    yield (f"Weights the elements of {weights}, each multiplied by those of {small}, the small operand, at the same k")
+    way = "through its thread's ring in shared memory" if plan.constants["ASYNC"] else "to a register"
+    yield (
+        f"Reads   each weight once, {way}, with {work.global_bytes:g} bytes of a block in flight; "
+        f"{intensity:.3g} FLOP for a byte of global memory"
+    )
+    if work.repeated_bytes:
+        yield f"Cached  {small}, which every warp reads again: L1 serves most of it"
+    if mma or memory_bound(intensity, plan.problem.types.accumulator):
+        yield "Bound   global memory: too few FLOP for each byte, on every known card"
+    else:
+        issue = f"{plan.instruction} issue"
+        yield f"Bound   global memory on a card that can compute more than that for each byte, else {issue}"
+
+
+def _converting(problem: Problem, small: int) -> SkinnyConfig:
+    """What converts well, by the model: `small` lines of the small operand (0: not known) straight to registers, while
+    these have room, and as many blocks as an H200 has SMs, about."""
+    _, w = roles(problem)
+    lines = min((count for count in (1, 2, 4, 8) if count >= small > 0), default=8)
+    if w.along_k:
+        step = WARP * weight_width(problem, SkinnyConfig())
+        config = SkinnyConfig(S=lines, BK=0 if lines <= 4 else 2 * step)
+    elif lines <= 4:
+        config = SkinnyConfig(S=lines, T=8, WARPS=8, BK=0, DEPTH=4)
+    else:
+        config = SkinnyConfig(S=lines, T=8, WARPS=8, BK=512, UNROLL=8)
+    length, tile = problem.sizes[w.MN] or 0, config.T * (config.WARPS if w.along_k else WARP)
+    most = min(128 * tile // max(1, length), (problem.k or 0) // 512)  # of blocks in a card, and parts of some depth
+    return replace(config, SPLIT=max(split for split in (1, 2, 4, 8) if split <= max(1, most)))
+
+
+def _cut(plan: Plan, side: Side, width: int) -> bool:
+    """Whether the end of a line of `side` can cut an access to so many elements."""
+    return _cut_at(plan.problem.sizes["K" if side.along_k else side.MN], width)
+
+
+def _x_cut(plan: Plan, x: Side) -> str:
+    """The size whose end can cut an access to x; any edge of C is taken to."""
+    if x.along_k:
+        return "K" if _cut(plan, x, plan.constants["XW"]) else ""
+    return x.MN if x.MN in plan.edges else ""
+
+
+def _k_edge(plan: Plan, config: SkinnyConfig) -> bool:
+    """Whether K, or a block's part of it, may end within what the block reads of the small operand at once: a chunk, or
+    the steps between two of the loop's tests. Loads to registers run ahead of the loop, past the end."""
+    k, step = plan.problem.k, config.SPLIT * plan.constants["STEP"]
+    at_once = config.BK or config.ASYNC * config.UNROLL * plan.constants["STEP"]
+    if k is None or at_once == 0:
+        return True
+    part = -(-k // step) * plan.constants["STEP"] if config.SPLIT > 1 else k
+    return k % at_once != 0 or part % at_once != 0
+
+
+def _cut_at(size: Size, width: int) -> bool:
+    """Whether `size` may be no whole number of `width`."""
+    return width > 1 and (size is None or size % width != 0)
+
+
+SKINNY = Skinny()

@@ -1,0 +1,66 @@
+"""Which operand of `skinny` is the small one, how wide its accesses are, and what taking an element out costs."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import gcd
+
+from gemmgen.families.base import Side, sides
+from gemmgen.families.skinny.axes import MOST_SMALL, SkinnyConfig
+from gemmgen.problem.device import WARP
+from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.mma import Instruction, instruction
+from gemmgen.problem.types import Types
+
+# Instructions that take an element out of its register, as compiled for sm_90; an integer's where sums are floats.
+UNPACKING = {DType.F32: 0, DType.BF16: 1, DType.F16: 1, DType.E4M3: 1.5, DType.E5M2: 2, DType.S8: 2, DType.U8: 2}
+
+
+@lru_cache(maxsize=64)
+def roles(problem: Problem) -> tuple[Side, Side]:
+    """(the small operand, the weights): B is the small one where N is known to be less than M."""
+    a, b = sides(problem)
+    n_is_less = problem.n is not None and (problem.m is None or problem.n < problem.m)
+    m_is_small = problem.m is None and problem.n is not None and problem.n > MOST_SMALL
+    return (b, a) if n_is_less and not m_is_small else (a, b)
+
+
+def tensor_core(types: Types) -> Instruction:
+    """m16n8k16: the templates are written for its fragments."""
+    return Instruction() if types.uniform else instruction(types, k=16, m=16)
+
+
+def weight_width(problem: Problem, config: SkinnyConfig) -> int:
+    """Elements of an access to the weights: the alignment of their lines caps VEC, and so does T across lines."""
+    _, w = roles(problem)
+    width = gcd(config.VEC * WORD // problem.dtype_of(w.X).size, problem.vector_limit(w.ld))
+    return width if w.along_k else gcd(width, config.T)
+
+
+def small_width(problem: Problem, config: SkinnyConfig) -> int:
+    """Elements of a thread's access to the small operand in global memory: along its lines, as far as the step goes."""
+    x, w = roles(problem)
+    width = gcd(config.VEC * WORD // problem.dtype_of(x.X).size, problem.vector_limit(x.ld))
+    if not x.along_k:
+        return gcd(width, config.S)
+    if config.BK == 0:
+        return gcd(width, weight_width(problem, config) if w.along_k else config.DEPTH)
+    # Chunks begin at multiples of BK from a block's first k, and that lies whole steps from 0.
+    step = WARP if w.along_k else config.WARPS * (WARP // config.LANES) * config.DEPTH
+    return gcd(width, config.BK, step if config.SPLIT > 1 else 0)
+
+
+def dots(problem: Problem, config: SkinnyConfig) -> bool:
+    """Whether a thread's weights and what they meet are bytes that lie four of neighbouring k in a register."""
+    x, w = roles(problem)
+    whole = weight_width(problem, config) % 4 == 0 and (
+        config.BK > 0 or (x.along_k and small_width(problem, config) % 4 == 0)
+    )
+    return problem.types.accumulator.is_integer and not problem.types.uniform and w.along_k and whole
+
+
+def unpacking(problem: Problem, side: Side) -> float:
+    """Instructions that take one element of `side` out of its register."""
+    dtype = problem.dtype_of(side.X)
+    return 0 if problem.types.uniform else 1 if problem.types.accumulator.is_integer else UNPACKING[dtype]

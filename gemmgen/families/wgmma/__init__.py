@@ -1,0 +1,1 @@
+"""Products on Hopper's tensor cores, fed by TMA. Templates: templates/wgmma/."""

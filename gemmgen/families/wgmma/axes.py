@@ -1,0 +1,320 @@
+"""The axes of `wgmma`, what they must hold, and what the search leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemmgen.families.base import PDL_CONSTRAINTS, SPLIT_FITS, pdl_axis
+from gemmgen.kernel.config import Config, Constraint, axis
+from gemmgen.kernel.prepare import COPY_ALIGNS
+from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
+from gemmgen.problem.device import L2_LINE
+from gemmgen.problem.types import PROMOTION
+from gemmgen.problem.wgmma import MOST_N, M
+
+
+@dataclass(frozen=True)
+class WgmmaConfig(Config):
+    """The axes of `wgmma`."""
+
+    PATTERN = (
+        "{BM}x{BN}x{BK}_c{CONSUMERS}_k{CLUSTER}x{ACROSS}_s{STAGES}_f{IN_FLIGHT}_g{GROUP}_p{PERSISTENT}[_o{PINGPONG}]"
+        "[_split{SPLIT}][_r{FROM_REGISTERS}][_x{SWAP}][_pdl{PDL}][_copy{COPY_ALIGN}][_whole{WHOLE}][_rows{ROWS_UNROLL}]"
+        "[_boxes{C_BOXES}][_b{BROADCAST}]"
+    )
+
+    BM: int = axis(
+        128,
+        (128, 256, 64, 192, *(rows for rows in range(8, 256, 8) if rows % M)),
+        "rows of C that a block computes",
+    )
+    BN: int = axis(
+        256,
+        (256, 128, 192, 64, 160, 224, 176, 96, 32, 16, 208, 240, 144, 112, 80, 48),
+        "columns of C that a block computes",
+    )
+    BK: int = axis(64, (64, 128, 32, 256), "depth of a k tile")
+    SWAP: int = axis(
+        0, (0, 1), "1: A and B change places, C^T = B^T A^T: the 64 rows of an instruction are columns of C"
+    )
+    FROM_REGISTERS: int = axis(
+        0,
+        (0, 1, 2),
+        "wgmma takes from registers the fragments of, 1: A; 2: B, and computes C's transpose; 0: neither",
+    )
+    CONSUMERS: int = axis(2, (2, 1, 3), "warpgroups that multiply, each its rows of the block tile")
+    CLUSTER: int = axis(1, (1, 2), "blocks of a cluster: each brings its part of an operand to all")
+    ACROSS: int = axis(
+        0, (0, 1), "a cluster's tiles lie, 0: below each other, and share B; 1: beside each other, and A"
+    )
+    STAGES: int = axis(4, (4, 3, 5, 6, 7, 8, 2), "stages: k tiles of A and B that shared memory holds")
+    IN_FLIGHT: int = axis(1, (1, 0), "k tiles whose products may be under way while the next one is awaited")
+    GROUP: int = axis(
+        8, (8, 16, 1), "raster: tile rows that blocks go down before the next tile column, for reuse in L2"
+    )
+    PERSISTENT: int = axis(1, (1, 0), "1: a block computes one tile after the other, 0: one tile")
+    PINGPONG: int = axis(0, (0, 1), "1: consumers take turns at the block's tiles, 0: they share each of them")
+    SPLIT: int = axis(
+        1, (1, 2, 4, 8), "split-K: blocks of a cluster that compute the same tile of C, each over a part of K"
+    )
+    PDL: int = pdl_axis(1)
+    COPY_ALIGN: int = axis(UNIT, COPY_ALIGNS, "bytes of which lines of copied operands begin at multiples")
+    WHOLE: int = axis(0, (0, 1), "1: threads stage whole pieces of C, and TMA drops what lies beyond an edge")
+    ROWS_UNROLL: int = axis(
+        1, (1, 0), "1: where warps store C by rows, eight that they have staged are unrolled, 0: they loop over them"
+    )
+    C_BOXES: int = axis(
+        1, (1, 2, 4, 3, *range(5, 12)), "boxes of TMA, side by side, of a piece of C, which is staged at once"
+    )
+    BROADCAST: int = axis(
+        0,
+        (0, 1),
+        "1: a warp's lanes have its number from the first, and the compiler keeps what follows from it in uniform "
+        "registers, 0: each computes it",
+    )
+
+
+# Seen on an H200 (2026-11-23, driver 580.159.04): a load of a box that lies outside as a whole ends in an illegal
+# memory access, as if TMA went to the tensor's address, which is 0 in a map of all memory. In others it gives zeros.
+OUTSIDE = "TMA is asked for no box that lies wholly outside of a matrix behind a pointer"
+
+# Guards of a constraint: products are those of C's transpose, one way or the other; or they are not.
+SWAPS, KEEPS = "SWAP == 1 or FROM_REGISTERS == 2", ("SWAP == 0", "FROM_REGISTERS != 2")
+KEPT = "SWAP + FROM_REGISTERS / 2 == 0"  # both of the latter
+
+
+def _meets(extent: str, tile: str, box: str) -> str:
+    """That the last box of every tile along `extent` (0: known at run time alone) holds some of the matrix."""
+    return f"({tile} == {box} or {extent} > 0 and ({extent} - 1) % {tile} >= {tile} - {box})"
+
+
+# Sizes that tiles are to fit: those given, else the typical ones; 0 where neither is known.
+ROWS, COLUMNS, MATRICES = "TYPICAL_M", "TYPICAL_N", "TYPICAL_BATCH"
+KNOWN, UNKNOWN = (f"{ROWS} * {COLUMNS} * {MATRICES} {than} 0" for than in (">", "=="))
+# Then how many rows and columns of tiles C has, and waves the grid.
+TILES_M, TILES_N = f"(({ROWS} + BM - 1) / BM)", f"(({COLUMNS} + BN - 1) / BN)"
+WAVES = f"(({TILES_M} * {TILES_N} * {MATRICES} * SPLIT + SMS - 1) / SMS)"
+
+
+def _least(extent: str, tile: str, step: str, across: str) -> str:
+    """That in tiles of a `step` less `extent` takes more waves; the other way the grid has `across` tiles."""
+    return f"({tile} - {step}) * ({WAVES} * SMS / ({across} * {MATRICES} * SPLIT)) < {extent}"
+
+
+# Whether a cluster's tiles may end beyond C, of which so many lie beside each other, and the others below.
+BESIDE = "(1 + ACROSS * (CLUSTER - 1))"
+CUT = f"M * N == 0 or M % (BM * (CLUSTER / {BESIDE})) > 0 or N % (BN * {BESIDE}) > 0"
+
+CONSTRAINTS = (
+    Constraint("HAS_WGMMA == 1", "no wgmma multiplies these types as exactly as --compute says", False),
+    Constraint("ARCH == 90", "wgmma is of sm_90a alone", False),
+    Constraint(
+        f"POINTERS == 0 or POINTER_ALIGN % {UNIT} == 0", f"TMA takes matrices that begin at multiples of {UNIT}", False
+    ),
+    Constraint("POINTERS == 0 or AS_IT_LIES == 1", "matrices behind pointers are not copied for TMA or wgmma", False),
+    Constraint("POINTERS == 0 or SUMMED == 0", "nor are their lines summed before the launch", False),
+    *(
+        Constraint(f"POINTERS == 0 or {where} or {meets}", OUTSIDE, False)
+        for where, meets in (
+            ("A_ALONG_K == 0", _meets("K", "BK", "LINE_A")),
+            ("A_ALONG_K == 1", _meets("M", "BM", "LINE_A")),
+            ("B_ALONG_K == 0", _meets("K", "BK", "LINE_B")),
+            ("B_ALONG_K == 1", _meets("N", "BN", "LINE_B")),
+            ("C_BY_TMA == 0", f"{_meets('M', 'BM', str(M))} and {_meets('N', 'BN', 'CN')}"),
+            ("ACROSS == 0 or A_ALONG_K == 1", _meets("K", "BK", "BK / CLUSTER")),  # the part of A, or B, that a block
+            ("ACROSS == 1 or B_ALONG_K == 1", _meets("K", "BK", "BK / CLUSTER")),  # brings to its cluster
+            ("CLUSTER == 1", "M > 0 and N > 0 and M % BM == 0 and N % BN == 0"),
+            ("CLUSTER == 1", "ACROSS == 0 and M % (CLUSTER * BM) == 0 or ACROSS == 1 and N % (CLUSTER * BN) == 0"),
+        )
+    ),
+    Constraint("SUMMED == 0 or INTEGER == 1", "zero points are of s8 and u8", False),
+    Constraint("SUMMED == 0 or PRODUCTS == 1", "lines of one matrix B are summed", False),
+    Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
+    Constraint(
+        "CONSUMERS >= 1 and CLUSTER >= 1 and SPLIT >= 1 and GROUP >= 1 and C_BOXES >= 1", "counts start at one", False
+    ),
+    *(
+        Constraint(f"{switch} <= 1", "a switch is 0 or 1", False)
+        for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP", "WHOLE", "ROWS_UNROLL", "BROADCAST")
+    ),
+    *PDL_CONSTRAINTS,
+    Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
+    Constraint(
+        f"COPY_ALIGN == {UNIT} or COPY_ALIGN == {L2_LINE}",
+        "lines of a copy begin where TMA can take them, or with lines of L2",
+        False,
+    ),
+    Constraint(f"COPY_ALIGN == {UNIT} or CUT_LINES == 1", "no copy has lines that begin inside of L2's", False),
+    Constraint(f"WHOLE == 0 or {CUT}", "no tile ends beyond C", False),
+    Constraint("WHOLE == 0 or C_BY_TMA == 1", "TMA alone drops what lies beyond C's edges", False),
+    Constraint("ROWS_UNROLL == 1 or C_BY_TMA == 0", "no warp stores C by rows", False),
+    Constraint("C_BOXES == 1 or C_BY_TMA == 1", "TMA stores no box of C", False),
+    Constraint(f"C_BOXES == 1 or {KEPT}", "pieces of C's transpose have as many boxes as are 64 columns", False),
+    Constraint("C_BOXES == 1 or SPLIT == 1", "a block stores few columns of a tile that several add up", False),
+    Constraint("C_BOXES == 1 or BN % (CN * C_BOXES) == 0", "pieces of C have as many boxes each", False),
+    Constraint("WHOLE == 0 or OUTPUTS == 0", "threads store what an epilogue writes beside C, within its edges", False),
+    # Tiles: of a block, a warpgroup, an instruction
+    Constraint(
+        f"PINGPONG == 1 or {SWAPS} or BM % ({M} * CONSUMERS) == 0",
+        f"a warpgroup multiplies {M} rows at once",
+    ),
+    Constraint(f"PINGPONG == 0 or SWAP == 1 or BM % {M} == 0", f"a warpgroup multiplies {M} rows at once"),
+    Constraint("BM <= 256", "a box of TMA has at most 256 elements along each dimension"),
+    Constraint(
+        f"{SWAPS} or BN % 8 == 0 and BN <= {MOST_N}",
+        f"wgmma's n is a multiple of 8, up to {MOST_N}",
+    ),
+    Constraint(f"PRODUCTS * BN <= {MOST_N}", "an instruction multiplies the columns of both products", False),
+    Constraint(
+        "INTEGER == 0 or SWAP == 0 and (BN <= 32 or BN % 16 == 0) or SWAP == 1 and (BM <= 32 or BM % 16 == 0)",
+        "wgmma of integers has multiples of 16 columns",
+        False,
+    ),
+    Constraint("B_ALONG_K == 1 or BN % 16 == 0", "TMA swizzles lines of 32 bytes at least", False),
+    Constraint("BK % K_STEP == 0", "a k tile is a whole number of instructions"),
+    Constraint("BK <= 256", "a box of TMA has at most 256 elements along each dimension", False),
+    Constraint("LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32", "TMA swizzles lines of 32 bytes at least", False),
+    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    # C's transpose
+    Constraint("SWAP == 0 or FROM_REGISTERS == 0", "where A and B change places, shared memory feeds both", False),
+    Constraint("SWAP == 0 or C_BY_TMA == 1", "sums of C's transpose leave by TMA alone", False),
+    Constraint(
+        "SWAP == 0 or PRODUCTS == 1 and HALVES == 0", "two products, and sums of f16, have no transpose here", False
+    ),
+    *(
+        Constraint(f"{keeps} or {rule}", because, in_kernel)
+        for keeps in KEEPS
+        for rule, because, in_kernel in (
+            (f"PINGPONG == 1 or BN % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} columns at once", True),
+            (f"PINGPONG == 0 or BN % {M} == 0", f"a warpgroup multiplies {M} columns at once", True),
+            ("BM % 8 == 0", "wgmma's n, here rows of A, is a multiple of 8", True),
+            ("BM % (8 * SPLIT) == 0", "a block adds up whole eights of the tile's rows", False),
+        )
+    ),
+    # Fragments from registers
+    Constraint("FROM_REGISTERS <= 2", "registers feed one operand, A or B", False),
+    Constraint("FROM_REGISTERS != 1 or A_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
+    Constraint("FROM_REGISTERS != 2 or B_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
+    Constraint("FROM_REGISTERS == 0 or BK % (2 * K_STEP) == 0", "two sets of fragments take turns"),
+    Constraint("FROM_REGISTERS == 0 or PINGPONG == 0", "consumers that load fragments share a tile", False),
+    # Pingpong
+    Constraint("PINGPONG == 0 or CONSUMERS >= 2", "a consumer alone has nobody to take turns with", False),
+    Constraint("PINGPONG == 0 or PERSISTENT == 1", "a single tile gives no turns", False),
+    # Clusters
+    Constraint("CLUSTER > 1 or ACROSS == 0", "a block alone shares nothing", False),
+    Constraint("CLUSTER <= 8 and SPLIT <= 8", "every card grants 8 blocks a cluster at most", False),
+    Constraint(
+        f"CLUSTER == 1 or (ACROSS * LINES_A + (1 - ACROSS) * LINES_B) % ({PATTERN_LINES} * CLUSTER) == 0",
+        "a block brings whole patterns of a swizzle, 8 lines each",
+        False,
+    ),
+    # Split-K
+    Constraint("SPLIT == 1 or PERSISTENT == 0", "sums meet in the ring, which the next tile would fill", False),
+    Constraint("SPLIT == 1 or CLUSTER == 1", "the blocks of a cluster share an operand or the K of a tile", False),
+    Constraint("SPLIT == 1 or HALVES == 0", "sums of f16 would be rounded once more with each part of K", False),
+    Constraint(f"{SWAPS} or BN % (8 * SPLIT) == 0", "a block adds up whole eights of the tile's columns", False),
+    Constraint("SPLIT == 1 or BN * C_BYTES % (16 * SPLIT) == 0", "and TMA stores lines of 16 bytes at least", False),
+    Constraint(
+        "SPLIT == 1 or STAGES * BK * (BM * A_BYTES + PRODUCTS * BN * B_BYTES) >= PRODUCTS * BM * BN * ELEMENT_BYTES",
+        "the ring has room for a tile's sums",
+        False,
+    ),
+    # Stages
+    Constraint("STAGES >= 2", "one stage is filled while another is read", False),
+    Constraint("IN_FLIGHT < STAGES", "stages that products still read cannot be filled"),
+    Constraint("IN_FLIGHT <= 1", "one k tile's products suffice to keep the tensor cores busy", False),
+    Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
+    Constraint(f"PIECES == 0 or {PROMOTION} % BK == 0", "or after some, of each pair of pieces", False),
+    Constraint(
+        "SUM_REGISTERS + BESIDE_SUMS <= CONSUMER_REGISTERS",
+        "sums, and what goes on beside them, fit the registers",
+        False,
+    ),
+    *SPLIT_FITS,
+    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
+)
+
+# Tiles smaller than WIDE ask L2 for more than it serves. Where no cluster shares them, and the products take longer
+# than about 25 us, blocks that start in the grid's order gain more than a start that overlaps (H100, 2026-11-26:
+# docs/wgmma-notes.md).
+ALONE, TILE, WIDE = "CLUSTER * SPLIT", "BM * BN * PRODUCTS", 128 * 128
+WORK, LONG = f"{ROWS} * {COLUMNS} * {MATRICES} * K * A_BYTES", 2**34
+
+PRUNING = (
+    Constraint(
+        f"COPY_ALIGN == {L2_LINE} or CUT_LINES == 0", "a box's line that lies in two of L2's is asked for twice"
+    ),
+    Constraint(
+        f"C_BY_TMA == 0 or OUTPUTS > 0 or WHOLE == ({CUT})",
+        "where an edge cuts tiles, code for it takes twice as long to compile: tried last, of the fastest",
+    ),
+    Constraint("ROWS_UNROLL == C_BY_TMA", "unrolled it compiles up to twice as long: tried last, of the fastest"),
+    Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
+    *(
+        Constraint(
+            f"{x}_ALONG_K == 1 or {tile} % 32 == 0 or {tile} == 16",
+            "TMA takes as long for lines of 32 bytes as for those of 128",
+        )
+        for x, tile in (("A", "BM"), ("B", "BN"))
+    ),
+    Constraint("BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384", "stages of large tiles are long enough"),
+    Constraint("FROM_REGISTERS > 0 or A_FEEDS + B_FEEDS == 0", "registers spare an operand's copy, at every size"),
+    Constraint("FROM_REGISTERS != 1 or BM == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
+    Constraint("FROM_REGISTERS != 2 or BN == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
+    Constraint(
+        "SWAP + FROM_REGISTERS > 0 or BM == 64 * CONSUMERS or PRODUCTS * BN <= 128",
+        "a wide warpgroup tile reads less shared memory",
+    ),
+    Constraint("CONSUMERS >= 2 or BM * BN * PRODUCTS <= 16384", "two warpgroups keep the tensor cores busier than one"),
+    Constraint("STAGES * BK * A_BYTES <= 1024 or BM * BN * PRODUCTS <= 4096", "further ahead than global memory takes"),
+    Constraint(
+        "STAGES * (BM * BK * A_BYTES + PRODUCTS * BN * BK * B_BYTES) >= 65536",
+        "memory's latency hides behind more stages",
+    ),
+    Constraint("BROADCAST == 1", "fewer instructions beside products and epilogues; a detail, too, for not all gain"),
+    Constraint("PROMOTED == 1 or IN_FLIGHT == 1", "a detail, tried last, of the fastest"),
+    Constraint("PIECES == 0 or IN_FLIGHT == 0", "likewise"),
+    Constraint("GROUP == 8", "likewise"),
+    Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
+    Constraint("C_BOXES == 1", "likewise"),
+    Constraint(f"PDL == 1 or {ALONE} == 1 and {TILE} < {WIDE} and {WORK} > {LONG}", "likewise, but where L2 decides"),
+    Constraint(f"PDL == 0 or {ALONE} > 1 or {TILE} >= {WIDE} or {WORK} <= {LONG}", "blocks in order share lines"),
+    Constraint(
+        "PINGPONG == 0 or BM >= 128 - 32 * SWAP and PRODUCTS * BN >= 128 * (1 + HALVES)",
+        "in turns smaller tiles than these were never the fastest",
+    ),
+    Constraint("PINGPONG == 0 or PROMOTED == 0", "in turns promoted sums have room for small tiles alone"),
+    Constraint(
+        "PINGPONG == 0 or CLUSTER == 1 or ACROSS == 1 and BM > PRODUCTS * BN or ACROSS == 0 and BM < PRODUCTS * BN",
+        "in turns clusters gained only by sharing the larger of the tiles of A and B",
+    ),
+    Constraint(
+        "PINGPONG == 0 or M * N * BATCH == 0 or M * N * BATCH > SMS * BM * BN",
+        "no block has a second tile, and with it another turn",
+    ),
+    Constraint("K == 0 or SPLIT == 1 or K >= 4 * SPLIT * BK", "a start and a reduction for so few k tiles"),
+    Constraint("SPLIT == 1 or M * N * BATCH * SPLIT <= 2 * SMS * BM * BN", "the grid fills the card without a split"),
+    Constraint(
+        "SWAP == 0 or BM % 64 > 0 or BN == 64 or BM < 64 * CONSUMERS or BM == 192 and PROMOTED == 1",
+        "whole instructions of rows need no transpose, but for consumers, or for registers that it spares",
+    ),
+    Constraint(
+        "SWAP == 0 or BN == 64 * CONSUMERS or BN == 128 * CONSUMERS and CONSUMERS == 2 or PINGPONG == 1 and BN == 128",
+        "a warpgroup multiplies 64 columns, or 128 where these are all",
+    ),
+    Constraint(
+        f"{KEPT} or {KNOWN} or BM % 32 == 0 or BM == 16 or BM == 176",
+        "steps of 8 fit waves, or an edge, of sizes that are known",
+    ),
+    Constraint(
+        f"{KEPT} or {UNKNOWN} or {ROWS} <= 512 and (BM - 8 * SPLIT) * {TILES_M} < {ROWS} "
+        f"or {_least(ROWS, 'BM', '8 * SPLIT', TILES_N)}",
+        "fewer rows a tile would take no more waves",
+    ),
+    Constraint(
+        f"BN % 32 == 0 or BN == 16 or BN == 176 or {KNOWN} and {_least(COLUMNS, 'BN', '16', TILES_M)}",
+        "fewer columns a tile would take no more waves",
+    ),
+    Constraint("M == 0 or BM < 2 * M or BM == 64 or SWAP == 1 and BM == 8", "most of the tile would lie outside of C"),
+    Constraint("N == 0 or BN < 2 * N or BN == 16", "most of the tile would lie outside of C"),
+)

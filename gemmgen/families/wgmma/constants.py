@@ -1,0 +1,313 @@
+"""Constants of `wgmma` that follow from a problem and a config: threads, registers, boxes, how C leaves.
+
+Each is an expression of axes and of other constants, which constraints count with and a kernel's text declares.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from gemmgen.families.base import elements_of
+from gemmgen.families.wgmma.axes import WgmmaConfig
+from gemmgen.families.wgmma.operands import Operand, feeds, operands, piece_box, staged, swaps
+from gemmgen.kernel.config import Derived
+from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.pieces import Pieces
+from gemmgen.problem.types import PROMOTION, Compute
+from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M
+
+PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
+BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: larger tiles were slower
+BESIDE_OWN = 40  # likewise where it stores a tile of its own as it is, beside another's products: nothing spills
+STAGED = "Shared memory"  # the heading of constants that say what lies there
+SUMS = "How C leaves registers"
+OF_PIECES = frozenset({"CM", "CN", "PN", "C_STAGES", "PITCH_C"})
+MATRIX_BYTES = 2  # of an element of the matrices that stmatrix moves
+BESIDE_TURN = 48  # likewise where such a tile's epilogue computes all of a piece at once: wider ones spill
+BESIDE_TOTALS = 40  # likewise where half of the sums are touched once in many k tiles, and nothing spills
+
+
+def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
+    """The constants that a kernel has beside its axes."""
+    a, b = operands(problem, config)
+    elements = "elements" if problem.types.compute.pieces else elements_of(problem)
+    return (
+        *_tiling(K_BYTES // problem.types.factors[0].size, bool(config.PINGPONG), swaps(config), donates(config)),
+        *_registers(config.CONSUMERS, f"{mmas(config)} * {sums_of_mma(problem, config)}", *_sets(problem, config)),
+        *_clusters(a if a.shared else b),
+        *_pieces(problem.types.compute.pieces),
+        *_parts(config),
+        *_lines(a, elements),
+        *_lines(b, elements),
+        *_results(
+            piece_box(problem, config),
+            feeds(config),
+            staged(problem),
+            problem.products,
+            _across(problem, config),
+            bool(config.SWAP),
+            piece_columns(config),
+        ),
+    )
+
+
+def donates(config: WgmmaConfig) -> bool:
+    """Whether the producer leaves registers to the consumers: a single one has all that a thread can address."""
+    return config.CONSUMERS > 1
+
+
+def start_registers(consumers: int) -> int:
+    """Of a thread, with which a block of one producer and so many consumers starts where it has the SM for itself."""
+    return _granted(REGISTERS_PER_SM // (WARPGROUP * (consumers + 1)))
+
+
+def consumer_registers(consumers: int) -> int:
+    """Of a consumer's thread, once the producer has given up all but PRODUCER_REGISTERS."""
+    return _granted(start_registers(consumers) + (start_registers(consumers) - PRODUCER_REGISTERS) // consumers)
+
+
+def _granted(registers: int) -> int:
+    """setmaxnreg counts in units of 8; no thread addresses more than 255."""
+    return min(registers, MAX_REGISTERS) // 8 * 8
+
+
+def mmas(config: WgmmaConfig) -> str:
+    """The constant that says how many instructions have the 64 rows of each, in a consumer's tile."""
+    return "MMAS_N" if swaps(config) else "MMAS_M"
+
+
+def direct(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether a thread's sums become elements of C one like the other: there is no other epilogue. TMA leaves out what
+    lies beyond an edge.
+
+    Integers, tiles of one piece alone, and edges but where consumers take turns or pieces are WHOLE, are not among
+    them: ptxas makes other code of these, which was not measured. Of C's transpose elements of 2 bytes are, as stmatrix
+    moves them.
+    """
+    if config.SWAP:
+        return staged(problem) and problem.epilogue.is_linear and problem.types.c.size == MATRIX_BYTES
+    known = piece_box(problem, config)[0] < config.BN and not problem.types.accumulator.is_integer
+    usual = known and not config.FROM_REGISTERS and problem.types.compute is not Compute.F16
+    whole = config.PINGPONG == 1 or config.WHOLE == 1 or not _edges(problem, config)
+    return usual and staged(problem) and problem.epilogue.is_linear and whole
+
+
+def at_once(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether a thread computes all that it has of a piece of C before it stores the first of it.
+
+    Not where its epilogue writes more than C, nor where it looks at an edge before each store.
+    """
+    epilogue = problem.epilogue
+    simple = staged(problem) and not epilogue.is_linear and not epilogue.outputs
+    return simple and (config.WHOLE == 1 or not _edges(problem, config))
+
+
+def _edges(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether C may end inside a tile, of a block or of a cluster."""
+    below, beside = (1, config.CLUSTER) if config.ACROSS else (config.CLUSTER, 1)
+    sides = (problem.m, config.BM * below), (problem.n, config.BN * beside)
+    return any(size is None or size % max(1, tile) != 0 for size, tile in sides)
+
+
+def single(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether a consumer's tile is that of one instruction: then nothing counts them, nor numbers their sums.
+
+    Only where these are `direct`: ptxas makes other code of the rest, which was not measured.
+    """
+    along = config.BN if swaps(config) else config.BM
+    return direct(problem, config) and (1 if config.PINGPONG else config.CONSUMERS) * M == along
+
+
+def sums_of_mma(problem: Problem, config: WgmmaConfig) -> str:
+    """Registers of a thread for the sums of an instruction, 64 x BN of each product, as an expression."""
+    if swaps(config):
+        return "BM / 2"
+    per_register = 2 if problem.types.compute is Compute.F16 else 1
+    columns = 2 * per_register // problem.products  # that take a register of each thread
+    return f"BN / {columns}" if columns > 1 else "BN"
+
+
+def alternates(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether k tiles have two sets of sums by turns: where they are promoted while products are under way."""
+    return problem.types.compute is Compute.PROMOTED and config.IN_FLIGHT > 0
+
+
+def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
+    """(sets of sums that a consumer has, registers of a thread that it needs beside them)."""
+    compute, two = problem.types.compute, alternates(problem, config)
+    if compute.pieces or two:
+        beside = BESIDE_TOTALS
+    elif (config.PINGPONG == 1 or config.SWAP == 1) and direct(problem, config):
+        beside = BESIDE_OWN
+    else:
+        beside = BESIDE_TURN if config.PINGPONG == 1 and at_once(problem, config) else BESIDE_SUMS
+    return 1 + compute.promotes + two, beside
+
+
+@cache
+def _tiling(step: int, pingpong: bool, swapped: bool, donates: bool) -> tuple[Derived, ...]:
+    along, direction = ("N", "across") if swapped else ("M", "down")
+    rows = str(M) if pingpong else f"({M} * CONSUMERS)"  # of an instruction in all consumers that share a tile
+    bound = "; without this bound ptxas ignores setmaxnreg" if donates else ""
+    return (
+        Derived("THREADS", f"{WARPGROUP} * (CONSUMERS + 1)", "threads a block: the last warpgroup is the producer"),
+        Derived("MINB", "1", f"blocks an SM, at least{bound}"),
+        Derived("K_STEP", str(step), "k of an instruction"),
+        Derived(f"MMAS_{along}", f"B{along} / {rows}", f"instructions {direction} a consumer's tile"),
+    )
+
+
+@cache
+def _registers(consumers: int, sums: str, sets: int, beside: int) -> tuple[Derived, ...]:
+    lines = (
+        ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "registers of a producer's thread, after setmaxnreg"),
+        (
+            "CONSUMER_REGISTERS",
+            str(consumer_registers(consumers)),
+            "and of a consumer's: together no more than the block starts with",
+        ),
+        ("SUM_REGISTERS", f"{sums} * {sets}", "of a consumer's thread, for sums"),
+        ("BESIDE_SUMS", str(beside), "of a consumer's thread, for all else"),
+    )
+    return tuple(Derived(*line) for line in lines)
+
+
+@cache
+def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
+    return (
+        Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X}'s boxes, the span of the swizzle", STAGED),
+        Derived(f"LINES_{x.X}", _box_lines(x), f"lines of a box of {x.X}: there are no more", STAGED),
+    )
+
+
+def _box_lines(x: Operand) -> str:
+    return str(x.lines) if x.limited else f"B{x.MN}" if x.along_k else "BK"
+
+
+@cache
+def _clusters(shared: Operand) -> tuple[Derived, ...]:
+    size, direction = ("CLUSTER_N", "columns") if shared.x == "a" else ("CLUSTER_M", "rows")
+    return (
+        Derived(size, f"CLUSTER * B{size[-1]}", f"{direction} of C that a cluster computes", "Clusters"),
+        Derived(
+            f"PART_{shared.X}",
+            f"{_box_lines(shared)} / CLUSTER",
+            f"lines of a box of {shared.X} that a block brings",
+            "Clusters",
+        ),
+    )
+
+
+@cache
+def _pieces(pieces: Pieces | None) -> tuple[Derived, ...]:
+    if pieces is None:
+        return ()
+    lines = (
+        ("INTERVAL", str(PROMOTION), "k of which sums are added up in f32"),
+        ("PIECES", str(pieces.count), "of each operand"),
+        ("PAIRS", str(len(pieces.pairs)), "of pieces whose products count"),
+    )
+    return tuple(Derived(*line, group="Pieces") for line in lines)
+
+
+def even(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether several blocks share a tile whose ranges of K are known to have the same length."""
+    k, steps = problem.k or 0, config.SPLIT * range_step(problem, config)
+    return config.SPLIT > 1 and k > 0 and k % steps == 0
+
+
+def range_step(problem: Problem, config: WgmmaConfig) -> int:
+    """K of which a block's range has a whole number."""
+    return PROMOTION if problem.types.compute.pieces and config.SPLIT > 1 else config.BK
+
+
+def stored(config: WgmmaConfig) -> str:
+    """The constant that says how many columns of the tile a block stores, or rows where C is transposed."""
+    side = "M" if swaps(config) else "N"
+    return f"PART_{side}" if config.SPLIT > 1 else f"B{side}"
+
+
+def _parts(config: WgmmaConfig) -> tuple[Derived, ...]:
+    if config.SPLIT == 1:
+        return ()
+    name, what = stored(config), "rows" if swaps(config) else "columns"
+    return (Derived(name, f"B{name[-1]} / SPLIT", f"{what} of the tile that a block stores", "Split-K"),)
+
+
+def _across(problem: Problem, config: WgmmaConfig) -> str:
+    """Columns of all instructions in the tile that a consumer stores, or rows where C is transposed."""
+    return stored(config) if single(problem, config) else f"{mmas(config)} * {stored(config)}"
+
+
+@cache
+def _results(
+    box: tuple[int, int], feed: str, by_tma: bool, products: int, across: str, swap: bool, columns: str
+) -> tuple[Derived, ...]:
+    """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
+    swapped = swap or feed == "b"
+    own = f"{M} * {'CM' if swapped else columns}"
+    staged = f"C_STAGES * CONSUMERS * {own} * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
+    b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
+    b = f"({b} + 1023) / 1024 * 1024" if by_tma else b  # C's pieces begin at a pattern of a swizzle
+    a = "STAGES * BK * BM * A_BYTES"
+    a = f"({a} + 1023) / 1024 * 1024" if swap else a  # B's tiles begin at one, too, whatever BM is
+    total = f"{a} + {b} + {staged} + 16 * STAGES + 8 * CONSUMERS"
+    neighbours = 2 if feed else 1  # that lie side by side along the rows of an instruction
+    lines = _swapped_piece(box, neighbours, across) if swapped else _piece(box, neighbours, across, columns)
+    access = ("VC", "1" if swap else "2", "elements of an access to C")
+    return (
+        *(Derived(*line, group=STAGED if line[0] in OF_PIECES else SUMS) for line in (*lines, access)),
+        Derived("SHARED_BYTES", f"({total} + 1023) / 1024 * 1024", "bytes of shared memory a block"),
+    )
+
+
+Line = tuple[str, str, str]
+
+
+def piece_columns(config: WgmmaConfig) -> str:
+    """What the columns of a piece are called, where its rows are those of an instruction."""
+    return "CN" if config.C_BOXES == 1 else "PN"
+
+
+def _piece(box: tuple[int, int], neighbours: int, across: str, piece: str) -> tuple[Line, ...]:
+    columns, rows = box
+    meaning = f"columns of a piece: C leaves by pieces of a consumer's {rows} rows"
+    one = ("CN", str(columns), meaning)
+    several = ("CN", str(columns), "columns of a box of TMA"), ("PN", "CN * C_BOXES", meaning)
+    return (
+        *(several if piece == "PN" else (one,)),
+        _stages(f"{across} / {piece}"),
+        ("PITCH_C", "CN + 8 * (CN % 16 == 0)", "elements from one of a warp's rows in shared memory to the next"),
+        ("TM", "2", "rows of C that a thread has sums of, of each instruction"),
+        ("TN", f"{piece} / 4", "columns of C that a thread has sums of, of a piece"),
+        ("FM", str(neighbours), "adjacent rows in a run"),
+        ("FN", "2", "adjacent columns in a run"),
+        ("STEP_M", "8", "rows from a run to the next"),
+        ("STEP_N", "8", "columns from a run to the next"),
+    )
+
+
+def _swapped_piece(box: tuple[int, int], neighbours: int, across: str) -> tuple[Line, ...]:
+    columns, rows = box
+    return (
+        ("CM", str(rows), f"rows of a piece: C leaves by pieces of a consumer's {M} columns"),
+        ("CN", str(columns), "columns of these in a line of shared memory"),
+        _stages(f"{across} / CM"),
+        ("TM", "CM / 4", "rows of C that a thread has sums of, of a piece"),
+        ("TN", "2", "columns of C that a thread has sums of, of each instruction"),
+        ("FM", "2", "adjacent rows in a run"),
+        ("FN", str(neighbours), "adjacent columns in a run"),
+        ("STEP_M", "8", "rows from a run to the next"),
+        ("STEP_N", "8", "columns from a run to the next"),
+    )
+
+
+def _stages(pieces: str) -> Line:
+    meaning = "a consumer's buffers: 2, in turns, for an even number of pieces"
+    return "C_STAGES", f"1 + ({pieces} % 2 == 0)", meaning
+
+
+def _times(products: int) -> str:
+    """Of a factor BN, where it counts the columns of B."""
+    return f" * {products}" if products > 1 else ""

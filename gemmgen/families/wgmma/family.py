@@ -1,0 +1,370 @@
+"""`wgmma`: GEMM on Hopper's tensor cores, fed by TMA.
+
+    grid -> block BM x BN -> warpgroup BM / CONSUMERS x BN -> instruction 64 x BN x K_STEP, in k tiles of BK
+
+One warpgroup, the producer, lets TMA bring k tiles of A and B to a ring of STAGES stages in shared memory; the others,
+the consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers a stage pass it to and fro:
+`full` when its bytes have arrived, `empty` when the consumers have done with it. With PINGPONG each consumer computes
+block tiles of its own, in turns: one's C leaves beside another's products.
+
+With SWAP A and B change places, C^T = B^T A^T: the 64 rows of an instruction are columns of C, and its columns, any
+multiple of 8, are rows of C. So a tile fits few rows, and waves of blocks that multiples of 64 do not.
+
+Where C has too few tiles for the card, SPLIT blocks of a cluster compute a tile together, each over a range of K: their
+sums meet in shared memory, where the ring was, and each block adds up and stores its part of the tile.
+
+An operand that TMA or wgmma cannot take as it lies, for its alignment or its order, is copied into the workspace first.
+Elements of tf32 need no copy for their order alone where their threads load them: wgmma takes its first operand, whose
+rows are 64, from registers, too. For B that is the product of the transposes, as with SWAP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from textwrap import wrap
+from types import MappingProxyType
+from typing import cast
+
+from gemmgen.families.base import Family, constants, launch_of, run_bytes, sizes_of, tile_grid
+from gemmgen.families.wgmma.axes import CONSTRAINTS, PRUNING, WgmmaConfig
+from gemmgen.families.wgmma.constants import derived, direct, donates, mmas, range_step, single, start_registers
+from gemmgen.families.wgmma.operands import (
+    LINE_BYTES,
+    Operand,
+    as_product,
+    can_feed,
+    cuts_lines,
+    feeds,
+    instruction,
+    maps_of,
+    needed_copies,
+    operands,
+    prepares,
+    staged,
+    sums_type,
+    swaps,
+    taken,
+)
+from gemmgen.families.wgmma.view import WgmmaView, view_of
+from gemmgen.kernel.config import Config, Derived
+from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
+from gemmgen.kernel.plan import Never, Plan, SumOrder, Tile, Work
+from gemmgen.kernel.tensor_map import UNIT
+from gemmgen.problem.device import BANK_BYTES, L2_LINE, WARP
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.pieces import Pieces
+from gemmgen.problem.types import PROMOTION, Compute
+from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M, Wgmma
+from gemmgen.support.words import plural
+
+OTHER_REGISTERS = 40  # of a thread, for addresses and counters
+PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
+FRAGMENT = 4  # registers of a thread for its rows of an instruction, for a step of k
+NOTE_WIDTH = 110  # characters of a line of a kernel's header
+SPARED_SHARE = 0.5  # of the bytes that L2 need not read again for a cluster, as far as times show it (H200)
+
+
+class WgmmaFamily(Family):
+    """The family record: see `gemmgen.families.base.Family`."""
+
+    name = "wgmma"
+    config_type = WgmmaConfig
+    constraints = CONSTRAINTS
+    pruning = PRUNING
+    secondary = frozenset({"CLUSTER", "ACROSS", "STAGES", "SPLIT"})
+    kinds = ("SWAP", "PINGPONG", "SPLIT")
+    details = ("BROADCAST", "PDL", "C_BOXES", "GROUP", "IN_FLIGHT", "PERSISTENT", "WHOLE", "ROWS_UNROLL")
+    small = MappingProxyType({"BM": 64, "BN": 16, "CONSUMERS": 1})
+    types = (
+        *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),
+        *("f32_tf32", "f32_bf16x6", "f16_f16acc", "e4m3,e4m3,bf16_promoted", "e5m2,e4m3,f16_fast"),
+    )
+    arch_specific = True
+
+    def default(self, problem: Problem) -> Config:
+        compute, size = problem.types.compute, problem.types.factors[0].size
+        wide = PROMOTED_COLUMNS if compute.promotes else WgmmaConfig.BN
+        rows, columns, feeds_a, feeds_b = WgmmaConfig.BM, wide // problem.products, *can_feed(problem)
+        turned, line = feeds_b and not feeds_a, LINE_BYTES // size
+        if problem.pointers:  # no box of a tile may lie outside as a whole
+            a, b = taken(problem)
+            rows, columns = rows if a.along_k else line, columns if b.along_k else line
+        return WgmmaConfig(
+            BM=columns if turned else rows,
+            BN=rows if turned else columns,
+            BK=line,
+            CONSUMERS=max(1, min(WgmmaConfig.CONSUMERS, rows // M)),
+            FROM_REGISTERS=2 if turned else int(feeds_a),
+            IN_FLIGHT=int(compute.pieces is None),
+            COPY_ALIGN=L2_LINE if cuts_lines(problem) else UNIT,
+        )
+
+    def suited(self, problem: Problem, config: Config) -> Config:
+        """With rows and columns of a tile exchanged where those in registers are B's, and are too few."""
+        one = cast(WgmmaConfig, config)
+        return replace(one, BM=one.BN, BN=one.BM) if swaps(one) and one.BN % M and one.BM % M == 0 else one
+
+    def facts(self, problem: Problem) -> dict[str, int]:
+        (a, b), (feeds_a, feeds_b) = taken(problem), can_feed(problem)
+        types, (factor_a, factor_b) = problem.types, problem.types.factors
+        typical, sizes = dict(problem.typical), (("M", problem.m), ("N", problem.n), ("batch", problem.batch))
+        return {
+            **sizes_of(problem),
+            **{f"TYPICAL_{name.upper()}": size or typical.get(name, 0) for name, size in sizes},
+            "A_BYTES": factor_a.size,
+            "B_BYTES": factor_b.size,
+            "C_BYTES": types.c.size,
+            "A_ALONG_K": int(a.along_k),
+            "B_ALONG_K": int(b.along_k),
+            "A_FEEDS": int(feeds_a),
+            "B_FEEDS": int(feeds_b),
+            "PROMOTED": int(types.compute.promotes),
+            "PIECES": types.compute.pieces.count if types.compute.pieces else 0,
+            "HALVES": int(types.compute is Compute.F16),
+            "INTEGER": int(types.accumulator is DType.S32),
+            "HAS_WGMMA": int(sums_type(types) is not None),
+            "POINTERS": int(problem.pointers),
+            "POINTER_ALIGN": problem.pointer_align,
+            "C_BY_TMA": int(staged(problem)),
+            "AS_IT_LIES": int(not needed_copies(problem)),
+            "CUT_LINES": int(cuts_lines(problem)),
+            "OUTPUTS": len(problem.epilogue.outputs),
+        }
+
+    def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
+        return derived(problem, cast(WgmmaConfig, config))
+
+    def plan(self, problem: Problem, config: Config) -> Plan:
+        one = cast(WgmmaConfig, config)
+        value = constants(self, problem, config)
+        before = prepares(problem, one)
+        launch = launch_of(
+            value,
+            tile_grid(problem, _cluster_tile(one)),
+            dynamic=True,
+            splits=one.SPLIT,
+            cluster=max(one.CLUSTER, one.SPLIT),
+            maps=maps_of(problem, one),
+            persistent=bool(one.PERSISTENT),
+            prepares=before,
+            overlapped=bool(before),
+        )
+        work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
+        pieces = problem.types.compute.pieces
+        promotion = PROMOTION if pieces else one.BK * value["PROMOTED"]
+        step = range_step(problem, one)
+        of_c = as_product(mma) if one.SWAP else mma
+        sums = SumOrder(of_c, step, one.SPLIT, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
+        return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
+
+    def template(self, config: Config) -> str:
+        return "wgmma/wgmma.cu"
+
+    def declares(self, plan: Plan) -> tuple[Derived, ...]:
+        lines, one = super().declares(plan), cast(WgmmaConfig, plan.config)
+        if one.PINGPONG:
+            meaning = "warpgroups that multiply in turns, each a block tile of its own"
+        elif swaps(one):
+            meaning = "warpgroups that multiply, each its columns of the block tile"
+        else:
+            return lines
+        return tuple(replace(line, meaning=meaning) if line.name == "CONSUMERS" else line for line in lines)
+
+    def unused(self, plan: Plan) -> frozenset[str]:
+        names = {"ACROSS", "COPY_ALIGN", "FROM_REGISTERS", "IN_FLIGHT", "PDL", "PERSISTENT", "PINGPONG", "SWAP"}
+        names |= {"WHOLE", "ROWS_UNROLL", "BROADCAST", "SUM_REGISTERS", "BESIDE_SUMS", "SHARED_BYTES"}
+        one = cast(WgmmaConfig, plan.config)
+        if not donates(one):
+            names |= {"PRODUCER_REGISTERS", "CONSUMER_REGISTERS"}
+        if not plan.problem.batched:
+            names |= {"PIECES"}
+        if one.SPLIT == 1:
+            names |= {"SPLIT"}
+        if single(plan.problem, one):
+            names |= {mmas(one)}
+        if one.CLUSTER == 1:
+            names |= {"CLUSTER", "CLUSTER_M", "PART_B"}
+        if one.C_BOXES == 1:
+            names |= {"C_BOXES"}
+        if direct(plan.problem, one):
+            names |= {"TM", "TN", "FM", "FN", "STEP_M", "STEP_N", "VC"}
+        names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
+        return frozenset(names | ({"PITCH_C"} if staged(plan.problem) else {"C_STAGES"}))
+
+    def view(self, plan: Plan) -> WgmmaView:
+        return view_of(plan)
+
+    def tiles(self, plan: Plan) -> tuple[Tile, ...]:
+        one = cast(WgmmaConfig, plan.config)
+        sharers = 1 if one.PINGPONG else one.CONSUMERS
+        rows, columns = _across(one)
+        tiles = ((rows // sharers, columns), (2 * plan.constants[mmas(one)], columns // 4))
+        warpgroup, thread = (tile[::-1] if swaps(one) else tile for tile in tiles)
+        return Tile("warpgroup", *warpgroup, sharers), Tile("thread", *thread, WARPGROUP)
+
+    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
+        one, usual = cast(WgmmaConfig, plan.config), super().origins(plan)
+        if not one.FROM_REGISTERS:
+            return tuple((column, row) for row, column in usual) if one.SWAP else usual
+        places = ((fragment_row(lane), column) for lane, (_, column) in enumerate(usual))
+        return tuple((column, row) if swaps(one) else (row, column) for row, column in places)
+
+    def never(self, plan: Plan) -> Iterator[Never]:
+        if plan.k_tiles[0] >= 1:
+            yield Never("previous >= 0", False, "K has a k tile, whose products are under way behind the loop")
+        one, problem, stages = cast(WgmmaConfig, plan.config), plan.problem, plan.constants["STAGES"]
+        if None in (problem.m, problem.n, problem.k, problem.batch) or problem.types.compute.pieces is not None:
+            return
+        case = problem.case()
+        tiles = -(-case.m // one.BM) * -(-case.n // one.BN) * case.batch if one.PERSISTENT else 1  # of a block, at most
+        most = int(tiles * plan.k_tiles[1])
+        if most < stages:
+            because = f"a block goes through {plural(most, 'k tile')} at most, and the ring has {stages} stages"
+            yield Never("stage + 1 < STAGES", False, because)
+            yield Never("stage == 0", True, because)
+
+    def prose(self, plan: Plan) -> tuple[str, ...]:
+        one, mma = cast(WgmmaConfig, plan.config), plan.mma
+        assert isinstance(mma, Wgmma)
+        tile, count = self.tiles(plan)[0], plan.constants[mmas(one)]
+        steps = one.BK // mma.k * count
+        each = " each" if one.CONSUMERS > 1 else ""
+        lines = [
+            f"{block(plan)}, in k tiles of {one.BK}{_persistence(one)}",
+            "Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of "
+            f"{plural(one.STAGES, 'stage')};",
+            f"        {plural(one.CONSUMERS, 'consumer warpgroup')}: {tile.rows} x {tile.cols} of C{each} by "
+            f"{plural(steps, 'wgmma')} of 64 x {mma.n} x {mma.k} a k tile",
+        ]
+        if one.PINGPONG:
+            lines.append("        in turns: while one stores its tile of C, another multiplies the block's next one")
+        if plan.problem.products > 1:
+            lines.append(f"Sums    {one.BN} columns of each product: those of B2 follow those of B1 in shared memory")
+        if plan.problem.types.compute is Compute.PROMOTED:
+            lines.append(promoted_sums(one.BK))
+        compute = plan.problem.types.compute
+        if compute.pieces is not None:
+            lines += _pieces_prose(compute, compute.pieces)
+        return (*lines, *_copies_prose(plan.problem, one), *_start_prose(one), *shared_tiles(plan.launch))
+
+
+def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
+    size_a, size_b = (dtype.size for dtype in problem.types.factors)
+    pieces = problem.types.compute.pieces
+    rows, columns = _across(config)
+    columns *= problem.products
+    threads = WARPGROUP * config.CONSUMERS  # that compute
+    moved = (config.BM * size_a + problem.products * config.BN * size_b) * config.BK
+    tile = _cluster_tile(config)
+    spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
+    lines = sum(_box_lines(x, config) for x in operands(problem, config))
+    read = rows * size_a + rows // M * columns * size_b  # bytes of a tile, for each k
+    outputs = rows * columns // threads
+    loaded = value[mmas(config)] * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a step of k
+    fragments = 2 * loaded  # and of the next one
+    held = start_registers(config.CONSUMERS) if donates(config) else 0
+    return Work(
+        outputs=outputs,
+        depth=config.BK,
+        shared_reads=loaded / 2 / (K_BYTES // size_a),
+        read_bytes=read / threads,
+        wavefronts=read / BANK_BYTES / (threads // WARP),
+        copies=1,
+        copy_wavefronts=moved / BANK_BYTES,
+        global_bytes=moved - spared * SPARED_SHARE,
+        prefetch=config.STAGES - 1,
+        products=M * columns * (K_BYTES // size_a) // WARPGROUP,
+        other_registers=max(OTHER_REGISTERS, held - outputs) - (fragments if donates(config) else 0),
+        fragment_registers=max(1, fragments),
+        producers=WARPGROUP,
+        pairs=len(pieces.pairs) if pieces else 1,
+        promotions=outputs * (problem.types.compute is Compute.PROMOTED and not config.IN_FLIGHT),
+        turns=config.CONSUMERS if config.PINGPONG else 1,
+        drains=not config.IN_FLIGHT,
+        box_lines=lines,
+        run_bytes=run_bytes(problem, config.BM, config.BN, config.BK),
+    )
+
+
+def _box_lines(x: Operand, config: WgmmaConfig) -> float:
+    """Of a step, those that another block of the cluster asks for in part."""
+    spared = SPARED_SHARE * (1 - 1 / config.CLUSTER) if x.shared else 0
+    return x.beside * x.boxes * x.lines * (1 - spared)
+
+
+def _across(config: WgmmaConfig) -> tuple[int, int]:
+    """Of a block's tile what the 64 rows of instructions go along, and their columns."""
+    return (config.BN, config.BM) if swaps(config) else (config.BM, config.BN)
+
+
+def fragment_row(thread: int) -> int:
+    """The first of the two neighbouring rows of an instruction that a thread has fragments and sums of: as the template
+    says. Warps two by two share 32 rows, which lie in a line of shared memory."""
+    warp, group = thread // WARP % 4, thread % WARP // 4
+    chunk = (warp % 2 * 2 + group // 4) ^ (group // 2 % 2 * 5)
+    return warp // 2 * 32 + chunk * 4 + group % 2 * 2
+
+
+def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
+    """How A, B and C reach the tensor cores and leave them."""
+    if one.CLUSTER > 1:
+        yield (
+            f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
+            f"each lets TMA send its part of {'A' if one.ACROSS else 'B'} to all of them"
+        )
+    if problem.pointers:
+        yield "Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix"
+    if one.SWAP:
+        yield "Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C"
+    if one.FROM_REGISTERS:
+        yield from _fed_prose(feeds(one).upper())
+    if staged(problem):
+        yield "Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered"
+        if one.WHOLE:
+            yield "        pieces of it are staged whole: TMA drops what lies beyond C"
+    else:
+        yield "Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines"
+
+
+def _start_prose(one: WgmmaConfig) -> tuple[str, ...]:
+    if one.PDL:
+        return ()
+    return (
+        "Start   once the kernel before has ended (no programmatic dependent launch): "
+        "SMs get blocks in the grid's order,",
+        "        not as they become free, so that neighbours in the raster ask for lines together, which L2 reads once",
+    )
+
+
+def _persistence(one: WgmmaConfig) -> str:
+    """Which tiles a block computes, if several."""
+    if not one.PERSISTENT:
+        return ""
+    if one.CLUSTER > 1:
+        return "; persistent: cluster c of n computes tiles c, c + n, ..."
+    return "; persistent: block b computes tiles b, b + gridDim.x, ..."
+
+
+def _fed_prose(X: str) -> tuple[str, ...]:
+    line = f"Feeds   lines of {X} run across K: wgmma takes tf32 of such lines only from registers; threads load it"
+    turned = "        C^T = B^T A^T: the rows of instructions are columns of C"
+    return (line, turned) if X == "B" else (line,)
+
+
+def _cluster_tile(config: WgmmaConfig) -> dict[str, int]:
+    """Rows and columns of C that a cluster computes."""
+    blocks = {"BM": 1, "BN": config.CLUSTER} if config.ACROSS else {"BM": config.CLUSTER, "BN": 1}
+    return {"BM": config.BM * blocks["BM"], "BN": config.BN * blocks["BN"]}
+
+
+def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:
+    return (
+        f"Pieces  A and B are each split into {pieces.count} of {pieces.dtype.label}: for {PROMOTION} of K at a time",
+        f"        {len(pieces.pairs)} pairs of them are multiplied, small products first; sums are added in f32",
+        *wrap(f"Error   {compute.note}", NOTE_WIDTH, subsequent_indent=" " * 8),
+    )
+
+
+WGMMA = WgmmaFamily()

@@ -1,0 +1,262 @@
+"""How A, B and C travel through a kernel of `wgmma`: what is copied first, boxes of TMA, the instruction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import gcd
+
+from gemmgen.families.base import Side, shared_by, sides
+from gemmgen.families.wgmma.axes import WgmmaConfig
+from gemmgen.kernel.prepare import SUMMED, LineSums, Prepare, Step
+from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT, TensorMap
+from gemmgen.problem.device import L2_LINE
+from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Order
+from gemmgen.problem.sizes import MatrixSizes, Size
+from gemmgen.problem.types import Compute, Types
+from gemmgen.problem.wgmma import FACTORS, M, Wgmma
+
+TRANSPOSED_BYTES = 2  # of an element whose lines may run across K
+OTHER: dict[Order, Order] = {"r": "c", "c": "r"}
+LINE_BYTES = 128  # of shared memory that one pattern of a swizzle permutes, at most
+ROW_BYTES = 256  # of a row of C that a warp stages, at most
+PIECE_ROWS = 32  # of C that leave at once where products are those of C transposed, from registers
+# Where A and B change places, C leaves by pieces of so many rows at least and at most, or of all: few, as each piece
+# waits until TMA has read the one before.
+PARTS = 24, 64
+PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
+# Which check themselves: a space of thousands of configs has few that differ.
+map_of, instruction_of = lru_cache(maxsize=1024)(TensorMap), lru_cache(maxsize=1024)(Wgmma)
+
+
+@dataclass(frozen=True)
+class Operand(Side):
+    """How A or B lies in shared memory; names are those of the rendered kernel.
+
+    line     elements of a line of a box, which is swizzled
+    boxes    that make up a k tile of the operand
+    lines    of a box
+    limited  whether these are fewer than the tile's: the matrix has no more, and TMA takes its time for zeros, too
+    ragged   whether a run-time size may cut its last tile, which then comes by a second map
+    shared   whether the blocks of a cluster each bring a part of these lines to all
+    beside   matrices side by side, of each of which a k tile has as many such boxes, one matrix after the other
+    """
+
+    line: int
+    boxes: int
+    lines: int
+    limited: bool
+    ragged: bool
+    shared: bool
+    beside: int = 1
+
+
+@lru_cache(maxsize=64)
+def staged(problem: Problem) -> bool:
+    """Whether TMA can store C: its lines begin, and for sure end, at multiples of 16 bytes, of which it writes all."""
+    size = problem.types.c.size
+    if problem.pointers and problem.m is None:  # pieces that lie wholly outside are none that TMA can be asked for
+        return False
+    return problem.n is not None and problem.n * size % UNIT == 0 and problem.vector_limit("ldc") * size % UNIT == 0
+
+
+@lru_cache(maxsize=64)  # the space asks for each config
+def can_feed(problem: Problem) -> tuple[bool, bool]:
+    """Whether wgmma can take the fragments of A and of B from registers, and gains by it: they are tf32, a register
+    each, and their lines, which TMA takes as they lie, run across K. TMA stores C, too, from shared memory, to which
+    the sums of a warp may go in any order."""
+    tf32 = problem.types.compute is Compute.TF32 and not problem.pointers and problem.products == 1 and staged(problem)
+    feeds_a, feeds_b = (tf32 and not side.along_k and not _unaligned(problem, side) for side in sides(problem))
+    return feeds_a, feeds_b
+
+
+def _unaligned(problem: Problem, side: Side) -> bool:
+    """Whether lines begin elsewhere than TMA can take them."""
+    return problem.vector_limit(side.ld) * problem.dtype_of(side.X).size % UNIT != 0
+
+
+def _second_unaligned(problem: Problem, side: Side) -> bool:
+    """Whether lines of two matrices, side by side, run across K, and the second's begin where no box of TMA can.
+
+    Seen on an H200 (2026-11-24, driver 580.159.04): TMA of a box that begins within 16 bytes of a line ends in "an
+    illegal instruction was encountered", whatever its swizzle; from multiples of 16 bytes it is right.
+    """
+    beside = side.x == "b" and problem.products > 1
+    return beside and not side.along_k and (problem.n is None or problem.n * _size(problem, side) % UNIT != 0)
+
+
+def _size(problem: Problem, side: Side) -> int:
+    """Bytes of an element that TMA brings: of a piece, where the operand is split."""
+    return problem.types.factors[side.x == "b"].size
+
+
+@lru_cache(maxsize=64)
+def copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
+    """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
+    alone, and takes any order of the operand that `feeds` it from registers. And the pieces of operands that are
+    split."""
+    return () if problem.pointers else needed_copies(problem, feeds)
+
+
+def needed_copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
+    """The same, also of matrices behind pointers, which no launch copies."""
+    needed = []
+    for side in sides(problem):
+        order = problem.layout.a if side.x == "a" else problem.layout.b
+        across = not side.along_k and side.x != feeds
+        turns = across and (_size(problem, side) != TRANSPOSED_BYTES or _second_unaligned(problem, side))
+        if turns or _unaligned(problem, side) or problem.types.compute.pieces:
+            needed.append(Prepare(side.X, OTHER[order] if turns else order))
+    return tuple(needed)
+
+
+def cuts_lines(problem: Problem) -> bool:
+    """Whether lines of a copy, multiples of 16 bytes apart, may begin inside of L2's."""
+    return any(_cuts_lines(problem, one.lies(problem)) for one in copies(problem))
+
+
+def _cuts_lines(problem: Problem, copy: MatrixSizes) -> bool:
+    length = problem.sizes[copy.line]
+    if length is None:
+        return True
+    line = length * copy.times(copy.line) * copy.dtype.size
+    return -(-line // UNIT) * UNIT % L2_LINE != 0
+
+
+def feeds(config: WgmmaConfig) -> str:
+    """The operand, "a" or "b", that feeds products from registers; "" where shared memory does."""
+    return ("", "a", "b")[config.FROM_REGISTERS]
+
+
+def swaps(config: WgmmaConfig) -> bool:
+    """Whether products are those of C's transpose: columns of B are the 64 rows of an instruction."""
+    return config.SWAP == 1 or feeds(config) == "b"
+
+
+def prepares(problem: Problem, config: WgmmaConfig) -> tuple[Step, ...]:
+    """These copies, and the sums of lines that the epilogue takes: wgmma leaves no element of A and B in registers."""
+    made = tuple(replace(one, align=config.COPY_ALIGN) for one in copies(problem, feeds(config)))
+    copied = {one.operand for one in made}
+    summed = (part[-1].upper() for part, name in SUMMED.items() if name in problem.epilogue.sums)
+    return (*made, *(LineSums(operand, operand in copied) for operand in summed))
+
+
+@lru_cache(maxsize=64)
+def taken(problem: Problem, feeds: str = "") -> tuple[Side, Side]:
+    """A and B as TMA takes them: themselves, or their copies."""
+    orders: dict[str, Order] = {one.operand: one.order for one in copies(problem, feeds)}
+    a, b = sides(problem)
+    order_a, order_b = orders.get("A", problem.layout.a), orders.get("B", problem.layout.b)
+    return replace(a, along_k=order_a == "r"), replace(b, along_k=order_b == "c")
+
+
+def sums_type(types: Types) -> DType | None:
+    """The type in which wgmma sums a product of `types` as exactly as their compute promises, or None."""
+    sums = DType.F16 if types.compute is Compute.F16 else types.accumulator
+    if sums not in FACTORS.get(types.factors, ()):
+        return None
+    tf32, fp8 = types.factors[0] is DType.F32, types.a in (DType.E4M3, DType.E5M2)
+    cut = (Compute.PROMOTED, Compute.FAST)
+    return sums if tf32 == (types.compute is Compute.TF32) and fp8 == (types.compute in cut) else None
+
+
+def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
+    """What multiplies, for a problem and a config that hold the constraints."""
+    types, (a, b) = problem.types, taken(problem, feeds(config))
+    sums = sums_type(types)
+    assert sums is not None, "constraints ask for one"
+    if config.FROM_REGISTERS:
+        return instruction_of(config.BM if swaps(config) else config.BN, *types.factors, sums, registers=True)
+    across = not a.along_k, not b.along_k
+    if swaps(config):
+        return instruction_of(config.BM, *types.factors[::-1], sums, *across[::-1])
+    return instruction_of(config.BN * problem.products, *types.factors, sums, *across)
+
+
+@lru_cache(maxsize=64)
+def as_product(mma: Wgmma) -> Wgmma:
+    """The instruction that sums the products of A * B as `mma` sums those of its transpose."""
+    return replace(mma, a=mma.b, b=mma.a, trans_a=mma.trans_b, trans_b=mma.trans_a)
+
+
+@shared_by(WgmmaConfig, "BM", "BN", "BK", "SWAP", "FROM_REGISTERS", "CLUSTER", "ACROSS")
+def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
+    """A and B, or their copies, as boxes of TMA."""
+    (a, b), (type_a, type_b) = taken(problem, feeds(config)), problem.types.factors
+    pieces = problem.types.compute.pieces
+    rows, columns = (None, None) if pieces else (problem.m, problem.n)  # a large product's tile is seldom too large
+    whole = pieces is not None or problem.pointers  # boxes, whatever of them lies outside
+    of_a = _operand(config, a, type_a.size, rows, ragged=not whole)
+    of_b = _operand(config, b, type_b.size, columns, ragged=not whole and problem.products == 1)
+    return of_a, replace(of_b, beside=problem.products)
+
+
+def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: bool) -> Operand:
+    """`side`, which has `extent` rows of A or columns of B, and whose tiles may be `ragged` where that is not known.
+
+    TMA swizzles lines of 128 bytes at most. It takes longer for lines outside of the matrix than for lines that exist.
+    So a box that a run-time size cuts comes by a second map, whose box ends with the matrix, rounded up to 8 lines. A
+    box of 8 lines has nothing to save.
+    """
+    block = config.BM if side.x == "a" else config.BN
+    across, lines = (config.BK, block) if side.along_k else (block, config.BK)
+    line = gcd(LINE_BYTES // size, across)
+    needed = lines if extent is None or not side.along_k else min(lines, -(-extent // PATTERN_LINES) * PATTERN_LINES)
+    shared = config.CLUSTER > 1 and (side.x == "a") == bool(config.ACROSS)
+    part = lines // config.CLUSTER if shared else lines
+    spares = part > PATTERN_LINES and part % PATTERN_LINES == 0
+    ragged = ragged and extent is None and side.along_k and spares
+    return Operand(side.x, side.mn, side.along_k, line, across // line, needed, needed < lines, ragged, shared)
+
+
+def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
+    """The matrices that TMA moves, apart from those which an epilogue reaches as it does C."""
+    reached = not staged(problem) or problem.epilogue.written_matrices
+    return tuple(one for one in problem.matrices if one.name in ("A", "B") or (one.name == "C" and not reached))
+
+
+def piece_box(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
+    """Columns and rows of C that leave at once: by TMA swizzled lines, else by rows, eight of each warp."""
+    size, columns = problem.types.c.size, config.BN // config.SPLIT
+    if config.SWAP:
+        return gcd(LINE_BYTES // size, M), _parts(config.BM // config.SPLIT)
+    if swaps(config):
+        return gcd(LINE_BYTES // size, M), gcd(PIECE_ROWS, config.BM // config.SPLIT)
+    if staged(problem):
+        return gcd(LINE_BYTES // size, columns), M
+    return max(some for some in range(8, ROW_BYTES // size + 1, 8) if columns % some == 0), M
+
+
+def _parts(rows: int) -> int:
+    """Into parts of how many `rows` are divided."""
+    least, most = PARTS
+    parts = [part for part in range(8, rows + 1, 8) if rows % part == 0]
+    within = [part for part in parts if least <= part <= most]
+    return max(within) if within else next((part for part in parts if part > most), rows)
+
+
+def row_access(problem: Problem) -> int:
+    """Elements of an access that stores C by rows: a word, where rows begin and end at words."""
+    word = WORD // problem.types.c.size
+    return gcd(word, problem.vector_limit("ldc"), problem.n or 1)
+
+
+def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
+    """Of A and B, each with that of its tail where it has one, and of C where TMA stores it."""
+    matrix = (1, 1) if problem.pointers else (1,) if problem.batched else ()
+    piece = (1,) if problem.types.compute.pieces else matrix
+    maps = []
+    for x, dtype in zip(operands(problem, config), problem.types.factors, strict=True):
+        lines = x.lines // config.CLUSTER if x.shared else x.lines
+        span, rounds = x.line * dtype.size, problem.types.compute is Compute.TF32
+        for tail in (False, True)[: 1 + x.ragged]:
+            box = (x.line, lines, *piece)
+            maps.append(map_of(x.X, box, span, PROMOTION_BYTES, rounds, problem.pointers, tail))
+    if staged(problem):
+        columns, rows = piece_box(problem, config)
+        span = columns * problem.types.c.size
+        swizzle = span if span >= 2 * UNIT else 0
+        maps.append(map_of("C", (columns, rows, *matrix), swizzle, anywhere=problem.pointers))
+    return tuple(maps)

@@ -1,0 +1,281 @@
+"""What the templates of `wgmma` ask about a kernel, beside its constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from gemmgen.families.wgmma.axes import WgmmaConfig
+from gemmgen.families.wgmma.constants import (
+    alternates,
+    at_once,
+    direct,
+    donates,
+    even,
+    mmas,
+    piece_columns,
+    single,
+    stored,
+    sums_of_mma,
+)
+from gemmgen.families.wgmma.loops import Loops, loops_of
+from gemmgen.families.wgmma.operands import Operand, mapped, operands, piece_box, row_access, staged, swaps
+from gemmgen.families.wgmma.stage import Copy, Tail, Tile, copies_of, tail_of, tile_of
+from gemmgen.kernel.plan import Plan
+from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
+from gemmgen.problem.pieces import Pieces
+from gemmgen.problem.wgmma import M, Wgmma
+
+
+@dataclass(frozen=True)
+class WgmmaView:
+    """What the template of `wgmma` needs beside the constants.
+
+    a, b         operands
+    copies       those that fill a stage
+    tile_a, _b   what they bring
+    tails        the operands whose last tile a run-time size may cut, and how
+    feeds        products take the fragments of one of them from registers
+    swapped      rows of an instruction are columns of C: products are those of its transpose
+    wgmma        the instruction
+    halves       a register holds two sums of f16
+    promoted     sums are added up in f32 after each k tile, or after some of each pair of pieces
+    pieces       how operands are split; None: they are not
+    staged       TMA stores C from shared memory, else warps do
+    loads_c      and brings what stood there before
+    direct       C is alpha * acc + beta * C, and no thread asks where it ends: sums go to shared memory as they are
+    at_once      a thread computes all that it has of a piece before it stores the first of it
+    whole        threads stage whole pieces of C, and TMA drops what lies beyond an edge
+    edges        those of M and N whose edges they look at nevertheless, as the epilogue reads along them
+    reaches      threads compute where elements of a matrix lie in global memory: TMA does not move all of them
+    chunk        elements of 16 bytes of C, and
+    chunks       how many of these a line has in shared memory
+    piece_rows   of C that leave at once, in
+    c_boxes      boxes of TMA, side by side
+    piece        rows of these where products are those of C's transpose, else columns, as the kernel calls them
+    row_access   elements of C that a lane of these stores at once
+    rows_unroll  the pragma of the loop over eight of these rows
+    uniform      the compiler is told that a warp's lanes are of one consumer
+    stage        what a consumer multiplies: of one alone the compiler is told that this is the same in all lanes, too
+    cluster      blocks of a cluster, which share A or B
+    along        in which direction their tiles lie: "m" or "n"; "" of a block alone
+    loops        which tiles of C a block computes, and over which k tiles
+    split        the blocks of a cluster compute a tile, each over a range of K
+    even         which are known to have the same length
+    stored       how the kernel calls the columns of the tile that a block stores, or rows where C is transposed
+    persistent   a block computes one tile after the other
+    pingpong     its consumers take turns at them, instead of sharing each
+    donates      registers move from the producer to the consumers
+    in_flight    a k tile's products may be under way while the next one is awaited
+    alternates   its k tiles have two sets of sums by turns: one's products are under way while the other is promoted
+    odd          their number may be odd
+    mmas         instructions of a consumer across its tile, as the kernel calls their number; "" for one
+    sums         registers of a thread for the sums of an instruction, as the kernel computes them
+    batched      tensor maps have a third dimension
+    pointers     and a fourth: of all memory, for matrices that lie where pointers say
+    group        see raster.cu
+    unread       sizes that the kernel has from tensor maps, or as numbers
+    """
+
+    a: Operand
+    b: Operand
+    copies: tuple[Copy, ...]
+    tile_a: Tile
+    tile_b: Tile
+    tails: tuple[tuple[Operand, Tail], ...]
+    feeds: bool
+    swapped: bool
+    wgmma: Wgmma
+    halves: bool
+    promoted: bool
+    pieces: Pieces | None
+    staged: bool
+    loads_c: bool
+    direct: bool
+    at_once: bool
+    whole: bool
+    edges: frozenset[str]
+    reaches: bool
+    chunk: int
+    chunks: int
+    piece_rows: int
+    c_boxes: int
+    piece: str
+    row_access: int
+    rows_unroll: str
+    uniform: bool
+    stage: str
+    cluster: int
+    along: str
+    loops: Loops
+    split: bool
+    even: bool
+    stored: str
+    persistent: bool
+    pingpong: bool
+    donates: bool
+    in_flight: bool
+    alternates: bool
+    odd: bool
+    mmas: str
+    sums: str
+    batched: bool
+    pointers: bool
+    group: int
+    unread: tuple[str, ...]
+
+    @property
+    def vectors(self) -> bool:
+        """Whether other code than copies of operands moves vectors of elements."""
+        return not self.direct or bool(self.limited)
+
+    @property
+    def c_rank(self) -> int:
+        """Dimensions of C's tensor map."""
+        return 4 if self.pointers else 3 if self.batched else 2
+
+    @property
+    def matrices(self) -> int:
+        """Of 8 x 8 elements that a warp stores at once, where C is transposed: two side by side, of 8 or 16 rows."""
+        return 2 if self.piece_rows % 16 else 4
+
+    @property
+    def of_mma(self) -> str:
+        """Behind sums: those of instruction i."""
+        return "[i]" if self.mmas else ""
+
+    @property
+    def full_lines(self) -> bool:
+        """Whether a line of C in shared memory has as many chunks as TMA permutes: a line's number says how."""
+        return self.chunks == PATTERN_LINES
+
+    @property
+    def box_lines(self) -> str:
+        """Lines of a box of C, as the kernel calls their number."""
+        return "CM" if self.swapped else str(M)
+
+    @property
+    def boxes_columns(self) -> str:
+        """Columns of a piece of several boxes, likewise."""
+        return str(M) if self.swapped else self.piece
+
+    @property
+    def box_rank(self) -> int:
+        """Dimensions of the tensor maps of A and B."""
+        return 3 if self.pieces else self.c_rank
+
+    @property
+    def of_matrix(self) -> str:
+        """The coordinates that say which matrix C is."""
+        return ", origin_c.near, origin_c.far" if self.pointers else ", matrix" if self.batched else ""
+
+    @property
+    def guarded(self) -> bool:
+        """Whether a range of K may be empty: a branch holds its loop and the wait for the last products."""
+        return bool(self.loops.any) and self.in_flight and not self.pieces and not self.persistent
+
+    @property
+    def gated(self) -> bool:
+        """Whether B is two matrices, of each of which a tile has as many columns."""
+        return self.b.beside > 1
+
+    @property
+    def summed(self) -> str:
+        """What holds a consumer's sums of a tile of C."""
+        return "totals" if self.promoted else "acc"
+
+    @property
+    def kept(self) -> str:
+        """What holds those sums of a tile of C that a consumer stores."""
+        return "part" if self.split else self.summed
+
+    @property
+    def kept_sums(self) -> str:
+        """Registers of a thread for the sums of an instruction that its consumer stores."""
+        if not self.split:
+            return self.sums
+        return self.stored if self.gated else f"{self.stored} / 2"
+
+    @property
+    def limited(self) -> tuple[Operand, ...]:
+        """The operands of whose tiles no copy brings some lines."""
+        return tuple(x for x in (self.a, self.b) if x.limited)
+
+    @property
+    def first(self) -> Operand:
+        """The operand whose lines are the 64 rows of an instruction."""
+        return self.b if self.swapped else self.a
+
+    @property
+    def tile_of_first(self) -> Tile:
+        """Its k tile."""
+        return self.tile_b if self.swapped else self.tile_a
+
+    @property
+    def tile_of_second(self) -> Tile:
+        """Of the other one, whose lines are its columns."""
+        return self.tile_a if self.swapped else self.tile_b
+
+
+def view_of(plan: Plan) -> WgmmaView:
+    """The view of a plan of this family."""
+    one, problem = cast(WgmmaConfig, plan.config), plan.problem
+    a, b = operands(problem, one)
+    assert isinstance(plan.mma, Wgmma) and plan.sums is not None, "constraints ask for one"
+    loops = loops_of(problem, one)
+    columns, rows = piece_box(problem, one)
+    return WgmmaView(
+        a=a,
+        b=b,
+        copies=copies_of(problem, one, loops),
+        tile_a=tile_of(problem, one, a, "" if one.PINGPONG or swaps(one) else "first"),
+        tile_b=tile_of(problem, one, b, "first" if one.SWAP and not one.PINGPONG else ""),
+        tails=tuple((x, tail_of(one, x)) for x in (a, b) if x.ragged),
+        feeds=bool(one.FROM_REGISTERS),
+        swapped=swaps(one),
+        wgmma=plan.mma,
+        halves=plan.mma.c_shared == 2,
+        promoted=problem.types.compute.promotes,
+        pieces=problem.types.compute.pieces,
+        staged=staged(problem),
+        loads_c=staged(problem) and problem.epilogue.reads_c,
+        direct=direct(problem, one),
+        at_once=at_once(problem, one),
+        whole=bool(one.WHOLE),
+        edges=_edges(plan, one),
+        reaches=not staged(problem) or any(one.is_matrix for one in problem.epilogue.operands),
+        chunk=UNIT // problem.types.c.size,
+        chunks=plan.constants["CN"] * problem.types.c.size // UNIT,
+        piece_rows=rows,
+        c_boxes=M // columns if swaps(one) else one.C_BOXES,
+        piece="CM" if swaps(one) else piece_columns(one),
+        row_access=row_access(problem),
+        rows_unroll="unroll" if one.ROWS_UNROLL else "unroll 1",
+        uniform=bool(one.BROADCAST),
+        stage="first_lane(ring.stage)" if one.BROADCAST and one.CONSUMERS == 1 else "ring.stage",
+        cluster=one.CLUSTER,
+        along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
+        loops=loops,
+        split=one.SPLIT > 1,
+        even=even(problem, one),
+        stored=stored(one),
+        persistent=bool(one.PERSISTENT),
+        pingpong=bool(one.PINGPONG),
+        donates=donates(one),
+        in_flight=bool(one.IN_FLIGHT),
+        alternates=alternates(problem, one),
+        odd=problem.k is None or any(-(-(end - k) // one.BK) % 2 for k, end in plan.sums.ranges(problem.k)),
+        mmas="" if single(problem, one) else mmas(one),
+        sums=sums_of_mma(problem, one),
+        batched=problem.batched,
+        pointers=problem.pointers,
+        group=one.GROUP,
+        unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
+    )
+
+
+def _edges(plan: Plan, config: WgmmaConfig) -> frozenset[str]:
+    """Those of M and N at whose edges a thread that stages a piece of C takes care."""
+    epilogue = plan.problem.epilogue
+    read = (epilogue.reads_rows, epilogue.reads_columns) if config.WHOLE else (True, True)
+    return plan.edges & {name for name, cares in zip("MN", read, strict=True) if cares}

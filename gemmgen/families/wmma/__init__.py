@@ -1,0 +1,1 @@
+"""Tensor cores through `nvcuda::wmma`. Templates: templates/wmma/."""

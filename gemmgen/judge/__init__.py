@@ -1,0 +1,1 @@
+"""One kernel beside cuBLASLt or another kernel: bench, explain, diff."""

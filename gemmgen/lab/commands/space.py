@@ -1,0 +1,44 @@
+"""`gemmgen space`: what there is to search."""
+
+from __future__ import annotations
+
+import click
+
+from gemmgen.cli.options import (
+    ProblemOptions,
+    Shape,
+    arch_option,
+    family_option,
+    json_option,
+    problem_options,
+    shape_argument,
+)
+from gemmgen.cli.output import emit
+from gemmgen.exports.json_records import space_document
+from gemmgen.families import family_named
+from gemmgen.lab.formats.t1 import t1_document
+from gemmgen.lab.prints.space import show_space
+from gemmgen.run.target import compile_target
+from gemmgen.search.space import explore
+
+
+@click.command()
+@shape_argument
+@family_option
+@problem_options
+@arch_option
+@click.option("--t1", is_flag=True, help="Print the axes, and the conditions on them alone, as T1: a JSON document.")
+@json_option
+def command(shape: Shape, family: str, options: ProblemOptions, arch: str, t1: bool, as_json: bool) -> None:
+    """Show the axes of a family, how many configs are accepted, and why the others are not.
+
+    A constraint rules out what cannot work; pruning leaves out what would work and be slow. `gemmgen generate
+    --set` accepts whatever holds the constraints.
+    """
+    name, spec = compile_target(arch)
+    if t1:
+        document = t1_document(family_named(family), options.problem(shape), spec)
+        emit(True, lambda: document, lambda _: None)
+        return
+    space = explore(family_named(family), options.problem(shape), spec)
+    emit(as_json, lambda: {"arch": name, **space_document(space)}, lambda console: show_space(console, space, name))

@@ -1,0 +1,65 @@
+"""What the performance suite is made of: groups of problems, and what each of these is to reach."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from gemmgen.families.skinny.axes import MOST_SMALL
+from gemmgen.kernel.model import representative
+from gemmgen.problem.epilogue import LINEAR, Epilogue
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Types
+
+THIN = MOST_SMALL  # rows or columns of C up to which a product of f32 streams its weights
+
+Size = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What one kernel is to reach; None where nothing is asked.
+
+    ratio  the baseline's time over ours
+    share  of the card's measured limit
+    """
+
+    ratio: float | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Problems of one kind.
+
+    title    for a person
+    goal     what one of them is to reach
+    geomean  what the geometric mean of the ratios is to reach; None where nothing is asked
+    """
+
+    name: str
+    title: str
+    problems: tuple[Problem, ...]
+    goal: Callable[[Problem], Goal]
+    geomean: float | None = None
+
+
+def every(types: Types, sizes: Iterable[Size], *layouts: str, epilogue: Epilogue | str = LINEAR) -> tuple[Problem, ...]:
+    """A problem of each of `sizes` in each of `layouts`."""
+    return tuple(Problem(*size, types=types, layout=layout, epilogue=epilogue) for size in sizes for layout in layouts)
+
+
+def cubes(*sizes: int) -> tuple[Size, ...]:
+    return tuple((size, size, size) for size in sizes)
+
+
+def thin_side(problem: Problem) -> int:
+    """Rows or columns of C, whichever are fewer."""
+    case = representative(problem)
+    return min(case.m, case.n)
+
+
+def weight_bytes(problem: Problem) -> int:
+    """Of the larger of A and B."""
+    case = representative(problem)
+    return max(case.a.least_bytes, case.b.least_bytes)

@@ -1,0 +1,1 @@
+"""What the commands of this room print and plot."""

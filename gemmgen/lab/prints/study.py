@@ -1,0 +1,144 @@
+"""A study for people: its table, why each row is what it is, and how it compares with the document's.
+
+The same rows make the terminal's table and the Markdown that stands beside the plot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from gemmgen.cli.reports.words import (
+    NONE,
+    bold,
+    figure,
+    markdown_table,
+    occupancy,
+    percent,
+    show_table,
+    table,
+    verified,
+)
+from gemmgen.lab.study import StudyResult, StudyRow
+from gemmgen.lab.study.beside import Beside, beside, reference
+from gemmgen.lab.study.points import REPORTED_CARD
+from gemmgen.lab.study.reasons import number, shared_reads
+
+
+def show_study(console: Console, result: StudyResult, files: Sequence[str] = ()) -> None:
+    """The table, a sentence a row, the comparison with what the document reports, and the files written."""
+    made = table(*_columns(result, "\n"), title=title(result))
+    for row in result.rows:
+        made.add_row(*_cells(row, result))
+    show_table(console, made)
+    console.print(result.study.question, soft_wrap=True)
+    console.print(limit_sentence(result) + "\n", soft_wrap=True)
+    console.print(bold("why"))
+    for row in result.rows:
+        console.print("  ", bold(row.point.label), f": {sentence(row)}", sep="", soft_wrap=True)
+    compared = beside(result)
+    if compared:
+        console.print(bold(f"\nbeside the document's {REPORTED_CARD}"))
+        console.print(f"  {_reference_sentence(result)}", soft_wrap=True)
+        for one in compared:
+            console.print("  ", bold(one.label), f": {_beside_sentence(one, result)}", sep="", soft_wrap=True)
+    if files:
+        console.print(bold("\nfiles"), *files, sep="\n  ", soft_wrap=True)
+
+
+def markdown(result: StudyResult, date: str, command: str, plot: str | None) -> str:
+    """The study as a page; `plot` is the name of the picture beside it."""
+    lines = [f"# {title(result)}", "", result.study.question, "", limit_sentence(result), ""]
+    if plot is not None:
+        lines += [f"![{title(result)}]({plot})", ""]
+    cells = [(_linked(row, result), *_cells(row, result)[1:]) for row in result.rows]
+    lines += [*markdown_table(_columns(result, " "), cells), "", "## Why", ""]
+    lines += [f"- **{row.point.label}**: {sentence(row)}." for row in result.rows]
+    compared = beside(result)
+    if compared:
+        lines += ["", f"## Beside the document's {REPORTED_CARD}", "", f"{_reference_sentence(result)}", ""]
+        lines += [f"- **{one.label}**: {_beside_sentence(one, result)}." for one in compared]
+    lines += ["", f"- {result.runner}, {date}: `{command}`", ""]
+    return "\n".join(lines)
+
+
+def title(result: StudyResult) -> str:
+    """ "1024x1024x1024 f32 rr on H200, one idea at a time (predicted)"."""
+    return f"{result.problem} on {result.device.name}, {result.study.title} ({result.kind})"
+
+
+def limit_sentence(result: StudyResult) -> str:
+    """What shares of the limit are shares of, and what the times are."""
+    limit = f"The limit is {figure(result.limit.tflops)} TFLOPS ({result.limit.source})"
+    if result.kind == "measured":
+        return f"{limit}; medians of rounds in which all rows took turns."
+    spills = any(it.compiled and it.compiled.spill_bytes for row in result.rows if (it := row.explanation))
+    added = "; spilled registers add a cycle of the L1 cache for each access" if spills else ""
+    return f"{limit}. Nothing was measured: times are the model's, from what the compiler made of each kernel{added}."
+
+
+def sentence(row: StudyRow) -> str:
+    """The lesson, where there is one, and the reason."""
+    return "; ".join(part for part in (row.point.lesson, row.reason) if part)
+
+
+def _columns(result: StudyResult, newline: str) -> tuple[str, ...]:
+    return (
+        f"<{result.study.axis}",
+        f"{result.kind}{newline}us",
+        "TFLOPS",
+        f"of the{newline}limit",
+        "registers",
+        f"spilled{newline}bytes",
+        f"shared{newline}bytes",
+        "<occupancy",
+        f"shared loads{newline}per FMA",
+        f"FMAs of the{newline}main loop",
+        "verified",
+    )
+
+
+def _cells(row: StudyRow, result: StudyResult) -> tuple[str, ...]:
+    it, tflops = row.explanation, row.tflops(result.case)
+    loop = it.main_loop if it is not None else None
+    compiled = it.compiled if it is not None else None
+    return (
+        row.point.label,
+        figure(row.time_us),
+        figure(tflops) if row.runs else NONE,
+        percent(tflops / result.limit.tflops) if row.runs else NONE,
+        str(compiled.registers) if compiled else NONE,
+        f"{compiled.spill_bytes:,}" if compiled else NONE,
+        f"{it.prediction.shared_bytes:,}" if it else NONE,
+        occupancy(it.prediction.occupancy) if it else NONE,
+        number(shared_reads(it)) if it and loop and loop.fmas else NONE,
+        percent(loop.share(loop.fma)) if loop else NONE,
+        verified(row.trial.verdict) if row.trial else NONE,
+    )
+
+
+def _linked(row: StudyRow, result: StudyResult) -> str:
+    """The row's label, which leads to its kernel where that stands beside the page."""
+    keeps = result.study.keeps and row.runs and row.trial is not None
+    return f"[{row.point.label}]({row.trial.source.name}.cu)" if keeps and row.trial else row.point.label
+
+
+def _reference_sentence(result: StudyResult) -> str:
+    base = reference(result)
+    assert base is not None
+    best = result.best
+    here = "it is the fastest here too"
+    if best is not None and best is not base:
+        here = f"the fastest here is {best.point.label}, {base.time_us / best.time_us:.2f}x as fast ({result.kind})"
+    return f"Shares are of {base.point.label} on the same card, the document's best; {here}."
+
+
+def _beside_sentence(one: Beside, result: StudyResult) -> str:
+    base = reference(result)
+    assert base is not None
+    there = (
+        f"{figure(one.reported)} TFLOPS ({percent(one.reported_share)} of its best)" if one.reported else "no launch"
+    )
+    here = f"{figure(one.tflops)} ({percent(one.share)})" if one.tflops else "none"
+    return f"{there}, here {here}: {one.why}"

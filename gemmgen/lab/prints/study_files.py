@@ -1,0 +1,47 @@
+"""A study as files: the table as Markdown, the plot, and the record."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from gemmgen.exports.kernelfile import write_kernel
+from gemmgen.lab.prints.plots import draw, why_no_plot
+from gemmgen.lab.prints.study import markdown
+from gemmgen.lab.study import StudyResult
+from gemmgen.lab.study.study_json import kernels, study_document
+from gemmgen.render.naming import problem_name
+from gemmgen.support.files import write_atomic
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files of a study; `no_plot` says what is missing where there is no picture among them."""
+
+    paths: tuple[Path, ...] = ()
+    no_plot: str | None = None
+
+
+def write_study(result: StudyResult, command: str, out: Path) -> Written:
+    """Write study_NAME_PROBLEM.md, .json and, with matplotlib, .svg and .png into `out`. Raises GemmgenError.
+
+    The kernels of a study that teaches an idea with each come along, as NAME.cu and NAME.json. `command` is what the
+    records say that they were made by.
+    """
+    record = study_document(result, command)
+    stem, no_plot = f"study_{result.study.name}_{problem_name(result.problem)}", why_no_plot()
+    pictures = {} if no_plot else draw(result)
+    shown = f"{stem}.svg" if pictures else None
+    files: dict[str, bytes | str] = {
+        "md": markdown(result, str(record["date"])[:10], command, shown),
+        "json": json.dumps(record, indent=2, allow_nan=False) + "\n",
+        **pictures,
+    }
+    paths = [out / f"{stem}.{suffix}" for suffix in files]
+    for path, data in zip(paths, files.values(), strict=True):
+        write_atomic(path, data)
+    if result.study.keeps:
+        for source, beside in kernels(result, command):
+            paths += write_kernel(source, beside, out)
+    return Written(tuple(dict.fromkeys(paths)), no_plot)  # two rungs may be one kernel

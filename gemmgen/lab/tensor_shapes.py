@@ -1,0 +1,181 @@
+"""The suite's problems that tensor cores may multiply, and what each of them is to reach.
+
+Where cuBLASLt has no kernel for a layout (it takes 8-bit operands k-major alone), the row has no baseline, and its goal
+asks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+from gemmgen.kernel.model import representative
+from gemmgen.lab.fma_shapes import LINEAR_LAYER
+from gemmgen.lab.group import Goal, Group, cubes, every, thin_side, weight_bytes
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Compute, Types
+from gemmgen.run.gpu.lt_epilogue import own_epilogue
+
+FEW = 128  # rows or columns of C up to which the weights' bytes count as much as the products
+BLOCK = 64  # sizes that it divides fill the tiles of tensor cores
+LARGE_WEIGHTS = 128e6  # bytes of them, from which on reading them is to be near the card's bandwidth
+SATURATING = 16  # rows up to which it is
+VOCABULARY = (4096, 50257, 768)  # GPT-2's last layer
+BF16, F16 = Types.of(DType.BF16), Types.of(DType.F16)
+TF32 = Types(DType.F32, DType.F32, DType.F32, Compute.TF32)
+PIECES = Types(DType.F32, DType.F32, DType.F32, Compute.BF16X6)
+PROMOTED, FAST = (Types(DType.E4M3, DType.E4M3, DType.BF16, compute) for compute in (Compute.PROMOTED, Compute.FAST))
+S8, SCALED_S8 = Types(DType.S8, DType.S8, DType.S32), Types(DType.S8, DType.S8, DType.BF16)
+CUBES = cubes(1024, 2048, 4096, 8192)
+LARGE = (
+    *CUBES,
+    (16384, 4096, 4096),
+    (4096, 512, 4096),
+    (512, 4096, 4096),
+    (4096, 14336, 4096),
+    (8192, 1024, 8192),
+)
+AWKWARD = ((4095, 4097, 1023), (127, 4000, 3999), *cubes(1000, 4097), (1023, 1025, 1027), VOCABULARY)
+BYTES = (*CUBES, *((m, 8192, 8192) for m in (16, 64, 128)))
+STREAMED = tuple((m, size, size) for size in (4096, 8192, 16384) for m in (1, 2, 4))  # of 8-bit operands
+LAYERS = (
+    (4, 4096, 4096),
+    (4, 8192, 8192),
+    (16, 4096, 1024),
+    (4096, 4096, 1024),
+    (16, 28672, 8192),
+    (8192, 28672, 8192),
+)
+GATED = ((16, 14336, 4096), (4096, 14336, 4096))  # two products each
+ATTENTION = ((1024, 1024, 64, "rc"), (1024, 64, 1024, "rr"))  # of 64 heads: Q * K^T, and what it weighs of V
+BATCHES = ((8, 4096), (8, 65536), (16, 4096), (16, 65536), (32, 4096), (32, 65536), (64, 512), (128, 512))
+BATCH_GOALS = ((16, 4.0), (32, 2.0), (64, 1.2))  # up to a largest size; 1.1 beyond
+
+
+def _large(types: Types) -> tuple[Problem, ...]:
+    return (*every(types, LARGE, "rr", "rc"), *every(types, cubes(4096), "cr", "cc"))
+
+
+def is_awkward(problem: Problem) -> bool:
+    """Whether lines are aligned to less than 16 bytes, or tiles of a large C, or of K, stay partly empty."""
+    case = representative(problem)
+    lines = (matrix.ld * matrix.dtype.size % 16 for matrix in (case.a, case.b))
+    partial = any(size % BLOCK for size in (case.m, case.n, case.k))
+    return any(lines) or (partial and thin_side(problem) > FEW)
+
+
+def _awkward_goal(problem: Problem) -> Goal:
+    case = representative(problem)
+    return Goal(3.0 if any(ld % 2 for ld in (case.lda, case.ldb, case.ldc)) else 1.1)
+
+
+def _few_rows(types: Types) -> Iterator[Problem]:
+    """M rows against N x K weights of the sizes that language models have."""
+    weights = ((4096, 4096), (8192, 8192), (4096, 14336), (14336, 4096))
+    rows = [*product((1, 2, 4, 8, 16, 32, 64, 128), weights), *product((1, 2, 4, 8), [(16384, 16384)])]
+    yield from every(types, ((m, n, k) for m, (n, k) in rows), "rr", "rc")
+
+
+def _few_rows_goal(problem: Problem) -> Goal:
+    rows = thin_side(problem)
+    return Goal(1.2 if rows <= 4 else 1.05 if rows <= 16 else 0.98, _share(problem))
+
+
+def _share(problem: Problem) -> float | None:
+    """Of the bandwidth, where large weights are read for few rows."""
+    return 0.85 if thin_side(problem) <= SATURATING and weight_bytes(problem) >= LARGE_WEIGHTS else None
+
+
+def _batched() -> Iterator[Problem]:
+    for (size, batch), pointers in product(BATCHES, (False, True)):
+        yield Problem(size, size, size, types=BF16, batch=batch, pointers=pointers)
+    for (m, n, k, layout), pointers in product(ATTENTION, (False, True)):
+        yield Problem(m, n, k, types=BF16, layout=Layout.parse(layout), batch=64, pointers=pointers)
+
+
+def _batched_goal(problem: Problem) -> Goal:
+    case = representative(problem)
+    largest = max(case.m, case.n, case.k)
+    return Goal(next((ratio for size, ratio in BATCH_GOALS if largest <= size), 1.1))
+
+
+def _bytes(types: Types) -> tuple[Problem, ...]:
+    """With one whose operands are not k-major."""
+    return (*every(types, BYTES, "rc"), *every(types, cubes(4096), "rr"))
+
+
+def _integer_goal(problem: Problem) -> Goal:
+    return Goal(1.0 if thin_side(problem) <= 4 else 1.02, _share(problem))
+
+
+def _fused() -> Iterator[Problem]:
+    """Linear layers, of which other groups have the product alone, gated ones, and integers that are scaled."""
+    yield Problem(*LINEAR_LAYER, epilogue="bias+gelu")
+    yield from every(BF16, LAYERS, "rc", epilogue="bias+gelu")
+    yield from every(BF16, LAYERS[3:4], "rc", epilogue="bias+gelu_tanh")
+    yield from every(BF16, GATED, "rc", epilogue="swiglu")
+    yield from every(SCALED_S8, (*STREAMED, *BYTES), "rc", epilogue="scale_m+scale_n")
+
+
+def _fused_goal(problem: Problem) -> Goal:
+    """Against cuBLASLt's own epilogue, or against its product and a kernel behind it."""
+    types = problem.types
+    if types.uniform:
+        return Goal(1.0)
+    apart = 1.2 if types.accumulator.is_integer else 1.3
+    return Goal(apart if own_epilogue(problem) is None else 1.05, _share(problem))
+
+
+def _f64() -> Iterator[Problem]:
+    yield from every(Types.of(DType.F64), cubes(512, 1000, 1024, 2048, 4096, 8192), "rr")
+    yield Problem(1024, 1024, 1024, dtype=DType.F64, layout=Layout.parse("cr"))
+    yield from (Problem(size, size, size, dtype=DType.F64, batch=batch) for size, batch in ((16, 4096), (64, 2048)))
+
+
+def _f64_goal(problem: Problem) -> Goal:
+    return Goal(1.0 if not problem.batched and thin_side(problem) >= 1024 else None)
+
+
+TENSOR_GROUPS = (
+    Group("bf16 large", "bf16, large", _large(BF16), lambda problem: Goal(0.97), geomean=1.03),
+    Group("f16 large", "f16, large", _large(F16), lambda problem: Goal(0.97), geomean=1.03),
+    Group("awkward", "bf16 and f16, lines or sizes that suit no tile", every(BF16, AWKWARD, "rr", "rc"), _awkward_goal),
+    Group("bf16", f"bf16, up to {FEW} rows or columns of C", tuple(_few_rows(BF16)), _few_rows_goal),
+    Group("f16", f"f16, up to {FEW} rows or columns of C", tuple(_few_rows(F16)), _few_rows_goal),
+    Group("bf16 batched", "bf16 and f16, batched", tuple(_batched()), _batched_goal),
+    Group("tf32", "tf32", every(TF32, CUBES, "rr", "rc"), lambda problem: Goal(), geomean=1.03),
+    Group("f32 by bf16x6", "f32 by bf16x6", every(PIECES, cubes(2048, 4096, 8192), "rr"), lambda problem: Goal(2.0)),
+    Group("fp8", "fp8, sums promoted to f32", _bytes(PROMOTED), lambda problem: Goal(1.05)),
+    Group("fp8 fast", "fp8, sums as tensor cores keep them", _bytes(FAST), lambda problem: Goal(1.02)),
+    Group("s8", "s8 and u8 to s32", (*every(S8, STREAMED, "rc"), *_bytes(S8)), _integer_goal),
+    Group("fused", "with an epilogue", tuple(_fused()), _fused_goal),
+    Group("f64", "f64", tuple(_f64()), _f64_goal),
+)
+
+
+def tensor_group(problem: Problem) -> str:
+    """The name of a problem's group, where its types or its epilogue make it none of f32's."""
+    types = problem.types
+    if not problem.epilogue.is_linear:
+        return "fused"
+    if types.accumulator is DType.F64:
+        return "f64"
+    if types.a is DType.F32 and types.compute is not Compute.FMA:
+        return "tf32" if types.compute is Compute.TF32 else "f32 by bf16x6"
+    if types.accumulator.is_integer:
+        return "s8"
+    if {types.a, types.b} & {DType.E4M3, DType.E5M2}:
+        return "fp8 fast" if types.compute is Compute.FAST else "fp8"
+    return _half_group(problem)
+
+
+def _half_group(problem: Problem) -> str:
+    """Of 16-bit operands."""
+    if problem.batched:
+        return "bf16 batched"
+    if is_awkward(problem):
+        return "awkward"
+    name = "f16" if problem.types.a is DType.F16 else "bf16"
+    return name if thin_side(problem) <= FEW else f"{name} large"

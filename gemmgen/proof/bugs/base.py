@@ -1,0 +1,102 @@
+"""What a seeded bug is: an edit of a correct kernel, and what the verifier should say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from gemmgen.families import SIMT
+from gemmgen.families.base import Family
+from gemmgen.kernel.config import Config
+from gemmgen.kernel.source import Launch
+from gemmgen.problem.device import DEFAULT_ARCH
+from gemmgen.problem.gemm import Problem
+from gemmgen.support.errors import FailureKind
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A correct kernel to plant bugs in: `settings` differ from the family's `small` axes, or its default.
+
+    arch  where its instructions are native: elsewhere it may not compile, or compute with other bits
+    """
+
+    name: str
+    problem: Problem
+    settings: tuple[tuple[str, int], ...] = ()
+    family: Family = SIMT
+    arch: str = DEFAULT_ARCH
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def config(self) -> Config:
+        return self.family.default(self.problem).with_values(**{**self.family.small, **dict(self.settings)})
+
+    @property
+    def skeleton(self) -> str:
+        """ "double_buffer": the schedule's template."""
+        return PurePath(self.family.template(self.config)).stem
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the verifier should say: the failure's kind, and a regular expression of its reason."""
+
+    kind: FailureKind
+    words: str
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One edit of `subject`'s text: `old`, found exactly `count` times, becomes `new`.
+
+    breaks     what is wrong, in the catalogue's own categories
+    also       another text and what becomes of it, where the mistake takes two
+    diagnoses  any of them is right: which one comes first depends on the sizes drawn
+    launch     the mistake is the caller's: launches the kernel like this, its text as it is
+    bits       a bound lets it pass: it shows in bits that are not those of the kernel's plan
+    """
+
+    name: str
+    breaks: str
+    subject: Subject
+    old: str
+    new: str
+    diagnoses: tuple[Diagnosis, ...]
+    count: int = 1
+    launch: Launch | None = None
+    also: tuple[str, str] | None = None
+    bits: bool = False
+
+
+VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
+PLANNED = Diagnosis("wrong", "planned")  # other bits than the plan's
+UNGIVEN = Diagnosis("crash", "a value that nobody has given")
+POISON = Diagnosis("wrong", "is nan")  # nobody wrote it, or what nobody may read was read
+READS = Diagnosis("crash", "reads")
+WRITES = Diagnosis("crash", "writes")
+OUTSIDE_C = Diagnosis("crash", "writes (outside C|.* of C)")
+MISALIGNED = Diagnosis("crash", "misaligned")
+WITHIN_CHUNK = Diagnosis("crash", r"begins -?\d+ bytes into a line, no multiple of 16")  # a box of TMA
+OUT_OF_ARRAY = Diagnosis("crash", r"\d bytes (after the end|before the start) of")
+DIVISION = Diagnosis("crash", "division by zero")
+DIVERGENCE = Diagnosis("crash", "barrier divergence")
+DEADLOCK = Diagnosis("crash", "deadlock")
+RACE = Diagnosis("race", "data race on shared memory")
+RACE_C = Diagnosis("race", "data race on C")
+UNWRITTEN = Diagnosis("crash", "no thread has written")
+PAST_POINTERS = Diagnosis("crash", "reads .* (after the end|before the start) of the pointers to")
+TILES_WRITTEN = Diagnosis("wrong", "tiles of C")
+RACE_PARTIALS = Diagnosis("race", "data race on partials")
+RACE_SEMAPHORES = Diagnosis("race", "data race on semaphores")
+TOO_SOON = Diagnosis("race", "before it has waited for the kernel ahead on the stream")
+SEMAPHORE_LEFT = Diagnosis("crash", r"leaves semaphores\[")
+BESIDE_PARTIALS = Diagnosis("crash", "of partials|beside partials")
+BESIDE_SEMAPHORES = Diagnosis("crash", "of semaphores|beside semaphores")
+BOUNDS = Diagnosis("launch", "__launch_bounds__")
+ORDER = Diagnosis("nondeterministic", "of the same launch")
+# Watched launches say what happened; in others only its result shows.
+STALE = (POISON, VALUE, UNWRITTEN)
+EARLY = (POISON, VALUE, RACE)

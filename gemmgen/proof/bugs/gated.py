@@ -1,0 +1,36 @@
+"""Bugs of gated epilogues: which columns of B the second product takes, and which sums are gated by which."""
+
+from __future__ import annotations
+
+from gemmgen.proof.bugs.base import DEADLOCK, POISON, READS, UNWRITTEN, VALUE, WITHIN_CHUNK, Bug
+from gemmgen.proof.bugs.subjects import NAIVE_GATED, WGMMA_GATED, WGMMA_GATED_RR
+from gemmgen.proof.bugs.wgmma import BYTES, PATTERN, UNDER_WAY
+
+GATED_BUGS = (
+    Bug("gate and value change places", "gated", WGMMA_GATED, "sums, sums2, e)", "sums2, sums, e)", (VALUE,)),
+    Bug("the gate's sums twice", "gated", WGMMA_GATED, "BN / CN + piece, sums2", "piece, sums2", (VALUE,)),
+    Bug("the value is activated, too", "gated", WGMMA_GATED, "return silu(acc) * acc2;",
+        "return silu(acc) * silu(acc2);", (VALUE,)),
+    Bug("gelu of f16 without its highest coefficient", "precision", WGMMA_GATED_RR, "p = 0.004707857f", "p = 0.0f",
+        (VALUE,)),
+    Bug("the value is not gated", "gated", WGMMA_GATED_RR, "return gelu(acc) * acc2;", "return gelu(acc) + acc2;",
+        (VALUE,)),
+    Bug("both boxes of the first matrix", "gated", WGMMA_GATED, "full, k, s.N + tile.n", "full, k, tile.n", (VALUE,)),
+    Bug("the second box beside the first, not N further on", "gated", WGMMA_GATED, "full, k, s.N + tile.n",
+        "full, k, BN + tile.n", (VALUE,)),
+    Bug("the second box of the first tile", "gated", WGMMA_GATED, "s.N + tile.n", "s.N", (VALUE,)),
+    Bug("the second box over the first", "gated", WGMMA_GATED, "shared.b[ring.stage] + BN * LINE_B, &map_b",
+        "shared.b[ring.stage], &map_b", (VALUE, POISON, UNWRITTEN, UNDER_WAY)),
+    Bug("boxes of the second matrix amid those of the first", "gated", WGMMA_GATED_RR,
+        "shared.b[ring.stage] + BN * BK + at * BK", "shared.b[ring.stage] + BN + at * BK",
+        (VALUE, POISON, UNWRITTEN, UNDER_WAY, PATTERN)),
+    Bug("the second matrix's boxes begin within 16 bytes", "gated", WGMMA_GATED_RR, "s.N + tile.n", "s.N + 4 + tile.n",
+        (WITHIN_CHUNK,)),
+    Bug("the first matrix's boxes begin before it", "gated", WGMMA_GATED_RR, "full, tile.n", "full, tile.n - 1",
+        (WITHIN_CHUNK,)),
+    Bug("the bytes of one box of B", "gated", WGMMA_GATED_RR, "+ sizeof(shared.b[0]))", "+ sizeof(shared.b[0]) / 2)",
+        (BYTES, UNDER_WAY, DEADLOCK)),
+    Bug("the second matrix begins in the middle of a line", "gated", NAIVE_GATED, "s.ldb + s.N + n",
+        "s.ldb + s.ldb / 2 + n", (VALUE, POISON, READS)),
+    Bug("the first matrix twice", "gated", NAIVE_GATED, "fmaf(a, b2, acc2)", "fmaf(a, b, acc2)", (VALUE,)),
+)  # fmt: skip

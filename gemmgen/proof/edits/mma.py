@@ -1,0 +1,91 @@
+"""Right edits of kernels on tensor cores."""
+
+from __future__ import annotations
+
+from gemmgen.proof.bugs.subjects import (
+    MMA_EXCHANGE,
+    MMA_PAIRS,
+    MMA_PAIRS_EXCHANGE,
+    MMA_RC,
+    MMA_REGISTERS,
+    MMA_SPLIT,
+    MMA_WHOLE,
+)
+from gemmgen.proof.edits.base import Edit
+
+MMA_EDITS = (
+    Edit("a shorter way for a beta of 1", MMA_RC, (
+        ("            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);", """\
+            for (int i = 0; i < N; ++i)
+                value.at[i] = beta == 1.0f ? value.at[i] + old.at[i] : fmaf(beta, old.at[i], value.at[i]);"""),)),
+    Edit("sums that a loop clears", MMA_RC, (("    Accumulators acc = {};\n", """\
+    Accumulators acc;
+    for (auto& row : acc)
+        for (auto& sums : row)
+            for (float& sum : sums) sum = 0.0f;
+"""),)),
+    Edit("a copy of what nobody has set and nobody uses", MMA_RC, (
+        ("        Vec<BF16, N> stored;\n", "        Vec<BF16, N> stored, spare = stored;\n"),)),
+    Edit("no instructions beyond K", MMA_RC, (
+        ("            mma(a[step % 2], b[step % 2], acc);",
+         "            if (k + step * K_STEP < s.K) mma(a[step % 2], b[step % 2], acc);"),)),
+    Edit("zero points of 0 go a shorter way", MMA_EXCHANGE, (
+        ("    const int zero_n = e.zero_n[n];\n", """\
+    const int zero_n = e.zero_n[n];
+    if (zero_m == 0 && zero_n == 0) return fmaf(e.beta, c, e.alpha * acc);
+"""),)),
+    Edit("columns of instructions outermost", MMA_RC, (("""\
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int step = 0; step < MMAS_N; ++step) {
+            const int j = i % 2 ? MMAS_N - 1 - step : step;
+""", """\
+    for (int j = 0; j < MMAS_N; ++j) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i) {
+"""),)),
+    Edit("another swizzle: by the line's number itself", MMA_RC, (
+        ("line / A_PHASE % A_SWIZZLED", "line % A_SWIZZLED"),)),
+    Edit("copies before the next step's fragments", MMA_WHOLE, (("""\
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            if (step == 0) {
+""", """\
+            if (step == 0) {
+"""), ("""\
+            mma(a[step % 2], b[step % 2], acc);
+""", """\
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            mma(a[step % 2], b[step % 2], acc);
+"""))),
+    Edit("a wait for all k tiles", MMA_SPLIT, (
+        ("cp_async_wait<STAGES - 2>();  // this thread's copies of it", "cp_async_wait<0>();  // it"),)),
+    Edit("what a lane keeps is chosen first", MMA_EXCHANGE, (("""\
+        const int got = __shfl_xor_sync(0xffffffffu, upper ? first : second, DISTANCE);
+        (upper ? first : second) = got;
+""", """\
+        const int kept = upper ? second : first;
+        const int got = __shfl_xor_sync(0xffffffffu, upper ? first : second, DISTANCE);
+        first = upper ? got : kept;
+        second = upper ? kept : got;
+"""),)),
+    Edit("lanes two apart exchange first", MMA_EXCHANGE, (
+        ("    exchange_with<1>(row);\n    exchange_with<2>(row);",
+            "    exchange_with<2>(row);\n    exchange_with<1>(row);"),)),
+    Edit("all lanes get the lower k of pairs first", MMA_PAIRS, (
+        ("(lane / 4 + lane / 8) % 2 * 2", "lane / 8 % 2 * 2"), ("threadIdx.x % 4 < 2 ? 0x6420 : 0x2064", "0x6420"))),
+    Edit("pairs are unzipped by masks and shifts", MMA_PAIRS, (("""\
+    const unsigned first = threadIdx.x % 4 < 2 ? 0x6420 : 0x2064;  // bytes of `two` are 0 to 3, of `others` 4 to 7
+    return __byte_perm(two, others, second ? first + 0x1111 : first);
+""", """\
+    const bool lower_first = threadIdx.x % 4 < 2;
+    const unsigned lower = (lower_first ? two : others) >> 8 * second & 0x00ff00ffu;
+    const unsigned upper = (lower_first ? others : two) >> 8 * second & 0x00ff00ffu;
+    return (lower & 0xffu) | lower >> 8 | (upper & 0xffu) << 16 | upper >> 16 << 24;
+"""),)),
+    Edit("even and odd k in another order, in A and in B", MMA_PAIRS_EXCHANGE, (
+        ("threadIdx.x % 4 < 2 ? 0x6420 : 0x2064", "0x6420"),)),
+    Edit("two barriers for a k tile", MMA_REGISTERS, (
+        ("        stage ^= 1;\n", "        __syncthreads();\n        stage ^= 1;\n"),)),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Plans become text: the templates' values, names, and kernels that are rendered again."""

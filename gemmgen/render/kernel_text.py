@@ -1,0 +1,424 @@
+"""Plan -> KernelSource: Python computes every value, the templates place them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import groupby
+from math import gcd
+from typing import Any
+
+import jinja2
+
+from gemmgen.families import DEFAULT_FAMILY, family_named
+from gemmgen.families.base import Family
+from gemmgen.kernel.config import Config, Constraint, Derived
+from gemmgen.kernel.notes import MatrixText, matrix_texts
+from gemmgen.kernel.plan import Plan
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch, Parameter, size_type
+from gemmgen.problem.device import DEFAULT_ARCH, WARP, parse_arch
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
+from gemmgen.problem.operands import Operand
+from gemmgen.problem.sizes import RUNTIME, Size
+from gemmgen.problem.types import Compute, Types
+from gemmgen.render.compiled_templates import CompiledTemplates
+from gemmgen.render.epilogue_text import EpilogueText, epilogue_text
+from gemmgen.render.line_width import WIDTH, fitted, opened
+from gemmgen.render.naming import DIGITS, full_name, short_name
+from gemmgen.render.prepare_text import LineSumsText, PrepareText, copy_texts, sum_texts
+from gemmgen.support.files import content_key
+from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.words import listed
+
+MIN_NAN_SINCE = 80  # sm_NN: PTX ISA, min.NaN.f32
+BLANK_LINES = re.compile(r"\n{3,}")  # one is enough where a part of a template is empty
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A line `constexpr int NAME = text;  // meaning`, with the spaces that align the comments."""
+
+    name: str
+    text: str
+    meaning: str
+    space: int
+
+
+@dataclass(frozen=True)
+class ConstantGroup:
+    """Constants under one heading."""
+
+    title: str
+    lines: tuple[Constant, ...]
+
+
+@dataclass(frozen=True)
+class VectorText:
+    """N elements in one vector, or several: the `width` of each, how many as an array's bound, and element i of N."""
+
+    width: str
+    count: str
+    element: str
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Everything the templates may ask about a kernel beyond its family's own view."""
+
+    plan: Plan
+    arch: str
+    name: str
+
+    @property
+    def problem(self) -> Problem:
+        return self.plan.problem
+
+    @property
+    def full_name(self) -> str:
+        return full_name(self.problem, family_named(self.plan.family), self.plan.config)
+
+    @property
+    def types(self) -> Types:
+        return self.problem.types
+
+    @property
+    def computes(self) -> str:
+        """ "f32 on CUDA cores", with the types of operands and sums where they differ."""
+        types, cores = self.types, "CUDA cores" if self.plan.mma is None else "tensor cores"
+        if types.compute is not Compute.FMA:
+            cores += f", as --compute {types.compute.label} says"
+        sums = DType.F16.label if types.compute is Compute.F16 else types.accumulator.label
+        if types.uniform:
+            return f"{types} on {cores}"
+        same = types.a == types.b == types.c
+        operands = ", ".join(f"{name} {dtype.label}" for name, dtype in zip("ABC", types.operands, strict=True))
+        return f"{types if same else operands}; sums in {sums} on {cores}"
+
+    @cached_property
+    def sizes(self) -> Mapping[str, Size]:
+        return self.problem.sizes
+
+    @property
+    def launch(self) -> Launch:
+        return self.plan.launch
+
+    @property
+    def dependent(self) -> bool:
+        """Whether it may start while the kernel before ends, for which it waits before it reads or writes memory."""
+        return DEPENDENT_LAUNCH in self.launch.attributes
+
+    @property
+    def copies(self) -> tuple[PrepareText, ...]:
+        """The launches before it that copy operands, for prepare/prepare.cu,"""
+        return copy_texts(self.problem, self.launch, self.name)
+
+    @property
+    def sums(self) -> tuple[LineSumsText, ...]:
+        """and those that sum their lines."""
+        return sum_texts(self.problem, self.launch, self.name)
+
+    @property
+    def launch_bounds(self) -> tuple[str, ...]:
+        return ("THREADS", "MINB") if "MINB" in self.plan.constants else ("THREADS",)
+
+    @property
+    def tiles(self) -> str:
+        return " * ".join(size if tile == 1 else f"ceil({size} / {tile})" for size, tile in self.launch.grid)
+
+    @property
+    def blocks(self) -> str:
+        if self.launch.stream is not None:
+            wave = self.launch.stream.blocks
+            return f"ceil(T / {wave}) * {wave}"
+        each = self.launch.blocks_per_tile
+        return self.tiles + (f" * {each}" if each > 1 else "")
+
+    @property
+    def counted(self) -> str:
+        """What `blocks` counts in, where that needs words."""
+        if self.launch.stream is None:
+            return ""
+        return f", for T = {self.tiles} tiles"
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return self.plan.parameters
+
+    @staticmethod
+    def ctype(size: str) -> str:
+        """The type of one of `sizes`."""
+        return size_type(size)
+
+    @property
+    def matrices(self) -> tuple[MatrixText, ...]:
+        return matrix_texts(self.problem)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """What the epilogue writes beside C."""
+        return tuple(operand.name for operand in self.problem.epilogue.outputs)
+
+    @cached_property
+    def epilogue(self) -> EpilogueText | None:
+        """None where it is alpha * acc + beta * C, which templates write out."""
+        epilogue = self.problem.epilogue
+        names = {"alpha": "e.alpha", "beta": "e.beta", "C": "c", "K": "s.K"}
+        if epilogue.is_linear:
+            return None
+        integer_sums, short = self.types.accumulator.is_integer, self.problem.short_results
+        return epilogue_text(epilogue, self.types.scalar, names, integer_sums, short)
+
+    @property
+    def adds_integers(self) -> bool:
+        """Whether multiply_add is called besides by what sums products: for parts of a sum, or by the epilogue."""
+        if not self.types.accumulator.is_integer:
+            return False
+        stored = self.epilogue.adds if self.epilogue is not None else self.types.scalar.is_integer
+        return stored or self.launch.adds_up
+
+    @property
+    def drops_alpha(self) -> bool:
+        """Whether K may be 0, so that alpha has nothing to scale: it counts as 0 then, be it infinite or NaN."""
+        scaled = self.problem.epilogue.alpha_scales_acc and not self.types.scalar.is_integer
+        return scaled and not self.problem.k
+
+    def ctype_of(self, operand: Operand) -> str:
+        """The type of an element of one of the epilogue's."""
+        return self.problem.dtype_of(operand.name).ctype
+
+    def output_vectors(self, operand: Operand) -> VectorText:
+        """What holds the elements of an output that go with VC of C, as far as its alignment allows one access.
+
+        Its lines are as far apart as those of C, which need not be aligned themselves where they are staged.
+        """
+        allowed = self.problem.align_of(operand.name) // self.problem.dtype_of(operand.name).size
+        allowed = min(allowed, self.problem.vector_limit("ldc"))
+        columns = self.plan.constants["VC"]
+        if allowed >= columns:
+            return VectorText("N", "", ".at[i]")
+        if allowed == 1:
+            return VectorText("1", "[N]", "[i].at[0]")
+        return VectorText(str(allowed), f"[N / {allowed}]", f"[i / {allowed}].at[i % {allowed}]")
+
+    def amax_lanes(self, operand: Operand) -> tuple[int, int] | None:
+        """Of a block whose lanes have neighbouring columns of its tile: the least distance of two lanes that share a
+        row, or column, and the end of such distances, each twice the one before it; None where no two do."""
+        columns = self.plan.tile[1]
+        first, end = (1, gcd(WARP, columns)) if operand.along == "m" else (columns, WARP)
+        return (first, end) if first < end and WARP % first == 0 else None
+
+    @property
+    def warp_amaxes(self) -> bool:
+        """Whether there are such lanes."""
+        return any(self.amax_lanes(operand) is not None for operand in self.problem.epilogue.amaxes)
+
+    @staticmethod
+    def to_product(operand: Operand, product: str) -> str:
+        """The elements from an operand of the epilogue's first product to `product`; empty where they share it."""
+        if operand.is_matrix:
+            return f"{product} * s.{operand.stride}"
+        return f"static_cast<long long>({product}) * s.{operand.size}" if operand.is_amax else ""
+
+    @property
+    def constants(self) -> tuple[ConstantGroup, ...]:
+        """The axes, then what follows from them, as the kernel declares them."""
+        groups = groupby(self.plan.declares, key=lambda line: line.group)
+        return tuple(_aligned(title, list(group)) for title, group in groups)
+
+    @property
+    def asserts(self) -> tuple[Constraint, ...]:
+        return self.plan.asserts
+
+    @property
+    def edges(self) -> frozenset[str]:
+        return self.plan.edges
+
+    @property
+    def whole_tiles(self) -> tuple[tuple[str, str], ...]:
+        """(size, tile): the fixed sizes of which each is a whole number of tiles."""
+        tiles = {"M": "BM", "N": "BN", "K": "BK"}
+        return tuple((size, tile) for size, tile in tiles.items() if size not in self.edges)
+
+    @property
+    def maps(self) -> Iterator[str]:
+        """Each tensor map as a caller encodes it."""
+        copied = {one.operand: one.part for one in self.copies}
+        for one in self.launch.maps:
+            what = copied.get(one.operand, one.operand)
+            if one.anywhere:
+                what = f"memory from address 0 on, lines as those of {what}'s matrices"
+            yield f"{one.parameter} of {what}: {one.words}"
+
+    @property
+    def promises(self) -> Iterator[str]:
+        """What the caller owes the kernel, which checks none of it."""
+        problem = self.problem
+        others = "no other operand" if problem.epilogue.operands else "neither A nor B"
+        if problem.pointers:
+            yield f"A_array, B_array and C_array of {self.sizes['batch'] or 'batch'} device pointers each"
+            yield f"each of them divisible by {problem.pointer_align}; those to A and B may repeat and overlap"
+            yield "no matrix of C overlapping another matrix of A, B or C"
+        else:
+            written = listed(("C", *self.outputs))
+            aligned = f"{problem.operand_words} at addresses divisible by {problem.pointer_align}"
+            yield f"{aligned}, {written} overlapping {others}"
+        if problem.strided:
+            yield "no two matrices of C that overlap"
+        distances = (*problem.line_sizes, *problem.stride_sizes)
+        free = [name for name in distances if name in problem.runtime_names]
+        if problem.ld_align > 1 and free:
+            yield f"{', '.join(free)} divisible by {problem.ld_align}"
+        if problem.epilogue.amaxes:
+            yield f"{', '.join(one.name for one in problem.epilogue.amaxes)} holding 0 before every launch"
+        yield from self._workspace
+
+    @property
+    def _workspace(self) -> Iterator[str]:
+        """What of that concerns the workspace."""
+        if self.launch.leaves_partials:
+            sums = f"{self.launch.partial_elements} {self.types.accumulator.ctype}s"
+            blocks, tiles = self.blocks, self.tiles
+            if self.launch.stream is not None:
+                wave = self.launch.stream.blocks
+                blocks, tiles = f"({wave} + T % {wave})", str(wave)
+            yield f"partials: {blocks} * {sums}, uninitialised"
+            yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
+        for one in (*self.copies, *self.sums):
+            written = f"{one.part}: {one.extent} elements, which {one.entry} writes before"
+            yield f"{written}: any grid, blocks of {one.threads} threads"
+        if self.launch.parts:
+            yield "no other launch using the same workspace at the same time"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.plan.prose
+
+    @property
+    def command(self) -> str:
+        """The command line that renders this kernel again."""
+        return " ".join(["gemmgen generate", *_problem_options(self.problem), *self._settings()])
+
+    def _settings(self) -> Iterator[str]:
+        yield f"--arch {self.arch}"
+        if self.plan.family != DEFAULT_FAMILY:
+            yield f"--family {self.plan.family}"
+        default = family_named(self.plan.family).default(self.problem).values
+        for name, value in self.plan.config.values.items():
+            if value != default[name]:
+                yield f"--set {name}={value}"
+
+
+def _problem_options(problem: Problem) -> Iterator[str]:
+    yield f"'{problem.shape}'" if RUNTIME in problem.shape else problem.shape
+    yield from _types_options(problem.types)
+    yield f"--layout {problem.layout}"
+    if problem.batched:
+        yield "--batch '?'" if problem.batch is None else f"--batch {problem.batch}"
+    if problem.pointers:
+        yield "--pointers"
+    for name in (*problem.line_sizes, *problem.stride_sizes):
+        value, option = getattr(problem, name), name.replace("_", "-")
+        if value != "dense":
+            yield f"--{option} '?'" if value is None else f"--{option} {value}"
+    if not problem.epilogue.is_linear:
+        yield f"--epilogue {shlex.quote(str(problem.epilogue))}"
+    if problem.pointer_align != POINTER_ALIGN:
+        yield f"--pointer-align {problem.pointer_align}"
+    if problem.ld_align != LD_ALIGN:
+        yield f"--ld-align {problem.ld_align}"
+
+
+def _types_options(types: Types) -> Iterator[str]:
+    yield f"--dtype {types}" if types.a == types.b == types.c else f"--types {types}"
+    if types.compute is not Compute.FMA:
+        yield f"--compute {types.compute.label}"
+
+
+def _aligned(title: str, group: list[Derived]) -> ConstantGroup:
+    """With comments below each other, but for those of expressions that leave no line room for its own."""
+    lengths = [len(line.name) + len(line.expression) for line in group]
+    room = WIDTH - len("constexpr int  = ;  // ")
+    fits = (
+        width
+        for width in sorted(lengths, reverse=True)
+        if all(
+            width + len(line.meaning) <= room for line, length in zip(group, lengths, strict=True) if length <= width
+        )
+    )
+    width = next(fits, 0) + 2
+    lines = (
+        Constant(line.name, line.expression, line.meaning, max(2, width - length))
+        for line, length in zip(group, lengths, strict=True)
+    )
+    return ConstantGroup(title, tuple(lines))
+
+
+def render(problem: Problem, family: Family, config: Config, arch: str = DEFAULT_ARCH) -> KernelSource:
+    """The `.cu` of `config` for `problem`, which must hold its constraints (see `families.base.check`)."""
+    return render_plan(family.plan(problem, config), arch)
+
+
+def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
+    """The `.cu` of `plan`, named for `arch` ("sm_90") and by a digest of its text, in which the config stands."""
+    unnamed = short_name(plan.problem, arch, "0" * DIGITS)
+    template = environment(plan.problem.types, arch).get_template(plan.template)
+    text = template.render(kernel=Kernel(plan, arch, unnamed), view=plan.view)
+    text = fitted(BLANK_LINES.sub("\n\n", text))
+    name = short_name(plan.problem, arch, content_key(text)[:DIGITS])
+    return KernelSource(
+        name=name,
+        text=text.replace(unnamed, name),
+        problem=plan.problem,
+        family=plan.family,
+        config=dict(plan.config.values),
+        launch=plan.launch,
+        parameters=plan.parameters,
+    )
+
+
+@lru_cache(maxsize=64)
+def environment(types: Types, arch: str = DEFAULT_ARCH) -> jinja2.Environment:
+    """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error.
+
+    Every template and macro knows the types: `TA`, `TB`, `TC` of the operands' elements, `T` of the sums with its bytes
+    `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, and `Vec<${ of["A"] }N>` N of them,
+    of `${ times["A"] }N` bytes; `factor["A"]` is what instructions multiply: `TA`, or the type of its pieces.
+    `computed` are labels of those types that `arch` has no instructions to convert; `min_nan`: it has one for a minimum
+    that NaN passes.
+    """
+    options: dict[str, Any] = {
+        "block_start_string": "/*%",
+        "block_end_string": "%*/",
+        "variable_start_string": "${",
+        "variable_end_string": "}",
+        "comment_start_string": "/*#",
+        "comment_end_string": "#*/",
+        "line_statement_prefix": "//%",
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "keep_trailing_newline": True,
+        "undefined": jinja2.StrictUndefined,
+        "autoescape": False,
+    }
+    made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), bytecode_cache=CompiledTemplates(), **options)
+    made.filters["opened"] = opened
+    sums = types.accumulator
+    made.globals.update(T=sums.ctype, size=sums.size, fma=sums.arithmetic.fma, zero=sums.arithmetic.zero, types=types)
+    named = (*types.operands, types.scalar)
+    made.globals.update(zip(("TA", "TB", "TC", "TS"), (dtype.ctype for dtype in named), strict=True))
+    number = parse_arch(arch).number
+    made.globals.update(min_nan=number >= MIN_NAN_SINCE)
+    made.globals.update(computed={dtype.label for dtype in types.operands if dtype.converted_since > number})
+    element = dict(zip("ABC", (dtype.ctype for dtype in types.operands), strict=True))
+    made.globals.update(factor=dict(zip("AB", (dtype.ctype for dtype in types.factors), strict=True)))
+    # The first template argument of Vec, which holds one type only where all are the same.
+    vectors = {**element, "sums": sums.ctype, "scalar": types.scalar.ctype}
+    of = {name: "" if types.uniform else f"{ctype}, " for name, ctype in vectors.items()}
+    sizes = {name: dtype.size for name, dtype in zip("ABC", types.operands, strict=True)}
+    times = {name: f"{size} * " if size > 1 else "" for name, size in sizes.items()}
+    made.globals.update(element=element, of=of, times=times)
+    return made

@@ -1,0 +1,181 @@
+"""Many kernels verified at a time: each lane is a process with an executor of its own, on the GPU or an emulator.
+
+A kernel that hangs or breaks its context costs a worker's start; the other lanes go on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from gemmgen.pool.cluster import Cluster
+from gemmgen.pool.remote import ONE_THREAD
+from gemmgen.pool.worker import GPU
+from gemmgen.problem.gemm import Problem
+from gemmgen.run.compile import compile_many
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.emulator.launches import HANG_SECONDS
+from gemmgen.run.executor import Executor
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.run.target import Target
+from gemmgen.support.child import Child, crew, spread
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.files import Store
+from gemmgen.support.threads import cores
+from gemmgen.verification.data import OPERANDS
+from gemmgen.verification.host_memory import at_a_time
+from gemmgen.verification.reference import EXPECTED
+from gemmgen.verification.verdict_log import Journal, VerifyJob
+from gemmgen.verification.verifier import Verdict
+
+LANES = 8  # on a GPU, at most; their contexts take turns on it
+MOST_ON_GPU = 16  # of lanes that compile, too
+TIMEOUT = 4.0  # seconds for a run on a GPU, where the problems are small
+
+OnVerdict = Callable[[VerifyJob, Verdict], None]
+
+
+def ignore(job: VerifyJob, verdict: Verdict) -> None:
+    """For who waits for the last verdict."""
+
+
+class Job(Protocol):
+    """What a lane is asked to do: a record that can be pickled, as its answer can."""
+
+    def run(self, executor: Executor) -> Any:
+        """The answer. Raises CandidateFailed, which passes to who asked."""
+
+
+class Lane:
+    """The child's side on a GPU: answers a Job. `store` is a folder, "" the user's."""
+
+    def __init__(self, store: str, lanes: str, timeout: str) -> None:
+        _share_memory(int(lanes))
+        self._gpu = GpuExecutor(_store(store), timeout=float(timeout))
+
+    def __call__(self, job: Job) -> Any:
+        return job.run(self._gpu)
+
+
+class EmulatorLane:
+    """The child's side with an emulator."""
+
+    def __init__(self, store: str, lanes: str, timeout: str) -> None:
+        _share_memory(int(lanes))
+        self._emulator = EmulatorExecutor(_store(store), float(timeout))
+
+    def __call__(self, job: Job) -> Any:
+        return job.run(self._emulator)
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Where many kernels are verified: on the target's executor, as many at a time as it has room for.
+
+    journal    takes each verdict as it comes, and has those of before
+    processes  lanes of an emulator at most; None: one a core
+    workers    lanes that verify instead, those of a cluster
+    """
+
+    target: Target
+    store: Store
+    journal: Journal = field(default_factory=Journal)
+    processes: int | None = None
+    workers: Sequence[Child] = ()
+
+    def verdicts(self, jobs: Sequence[VerifyJob], on_done: Callable[[], None] = lambda: None) -> list[Verdict]:
+        """In the jobs' order. Raises CandidateFailed (unavailable), and GemmgenError where a lane itself fails."""
+        known = [self.journal.verdict(job) for job in jobs]
+        left = [job for job, verdict in zip(jobs, known, strict=True) if verdict is None]
+        for _ in range(len(jobs) - len(left)):
+            on_done()
+
+        def done(job: VerifyJob, verdict: Verdict) -> None:
+            self.journal.note(job, verdict)
+            on_done()
+
+        found = iter(self._verify(left, done) if left else [])
+        return [next(found) if verdict is None else verdict for verdict in known]
+
+    def _verify(self, jobs: Sequence[VerifyJob], on_done: OnVerdict) -> list[Verdict]:
+        if self.workers:
+            return spread(self.workers, jobs, _ask, on_done)
+        executor = self.target.executor
+        if self.target.gpu is None and isinstance(executor, EmulatorExecutor):
+            return emulate_many(executor, jobs, on_done, self.processes)
+        return verify_many(jobs, self.target.arch, self.store, on_done)
+
+
+def verify_many(
+    jobs: Sequence[VerifyJob], arch: str, store: Store, on_done: OnVerdict = ignore, timeout: float = TIMEOUT
+) -> list[Verdict]:
+    """The verdicts on the GPU, in the jobs' order; all kernels are compiled first, side by side.
+
+    timeout  seconds for one run
+
+    Raises CandidateFailed (unavailable), and GemmgenError where a lane itself fails.
+    """
+    compile_many([job.source for job in jobs], arch, store)
+    with crew(gpu_lanes(min(LANES, cores() // 2, len(jobs)), store, timeout)) as lanes:
+        return spread(lanes, jobs, _ask, on_done)
+
+
+def emulate_many(
+    emulator: EmulatorExecutor, jobs: Sequence[VerifyJob], on_done: OnVerdict = ignore, processes: int | None = None
+) -> list[Verdict]:
+    """The verdicts of emulators as `emulator` is, one a core or as many as `processes`, in the jobs' order.
+
+    Raises CandidateFailed (unavailable), and GemmgenError where a lane itself fails.
+    """
+    with crew(emulator_lanes(emulator, [job.source.problem for job in jobs], processes)) as lanes:
+        return spread(lanes, jobs, _ask, on_done)
+
+
+def gpu_lanes(most: int, store: Store, timeout: float = TIMEOUT) -> list[Child]:
+    """Processes with the GPU here, as many as `most` and at least one; `timeout` in seconds for one run."""
+    count = max(1, most)
+    settings = str(store.root), str(count), str(timeout)
+    return [Child(f"{__name__}:Lane", *settings, environment=ONE_THREAD) for _ in range(count)]
+
+
+def cluster_lanes(cluster: Cluster, resource: str) -> list[Child]:
+    """A lane for each worker that has the resource: a GPU, or cores for an emulator."""
+    kind, timeout = (Lane, TIMEOUT) if resource == GPU else (EmulatorLane, HANG_SECONDS)
+    return cluster.lanes(resource, f"{__name__}:{kind.__name__}", "", str(cluster.share(resource)), str(timeout))
+
+
+def lanes_like(executor: Executor) -> list[Child]:
+    """Processes with executors as this one, for kernels of small problems: one a core, on a GPU MOST_ON_GPU at most."""
+    if isinstance(executor, EmulatorExecutor):
+        return emulator_lanes(executor, [Problem(None, None, None)] * cores())
+    assert isinstance(executor, GpuExecutor)
+    return gpu_lanes(min(MOST_ON_GPU, cores()), executor.store)
+
+
+def emulator_lanes(
+    emulator: EmulatorExecutor, problems: Sequence[Problem], processes: int | None = None
+) -> list[Child]:
+    """Processes with emulators as `emulator` is: one a core, or `processes`, as far as `problems` leave memory."""
+    count = max(1, min(processes or cores(), len(problems), at_a_time(problems)))
+    settings = str(emulator.store.root), str(count), str(emulator.timeout)
+    return [Child(f"{__name__}:EmulatorLane", *settings, environment=ONE_THREAD) for _ in range(count)]
+
+
+def _store(folder: str) -> Store:
+    return Store(Path(folder) if folder else None)
+
+
+def _share_memory(lanes: int) -> None:
+    """This process is one of so many, each of which keeps operands and what they give."""
+    for kept in (OPERANDS, EXPECTED):
+        kept.share(lanes)
+
+
+def _ask(lane: Child, job: VerifyJob) -> Verdict:
+    """Raises CandidateFailed if the executor is unavailable, because it is then so for all kernels."""
+    verdict: Verdict = lane.request(job)
+    if verdict.failure is not None and verdict.failure.kind == "unavailable":
+        raise CandidateFailed(verdict.failure)
+    return verdict

@@ -1,0 +1,72 @@
+/*# Skeleton of the kernels on tensor cores: shared tiles of operands' own elements, swizzled, fragments, accumulators. A schedule
+    extends it and fills `k_tiles`. #*/
+//% extends "tiled.cu"
+//% from "device/convert.cu" import element_types, tf32
+//% from "device/vec.cu" import vec
+//% from "device/warp_origin.cu" import warp_origin
+//% from "device/ldmatrix.cu" import ldmatrix
+//% from "device/mma.cu" import mma as mma_function
+//% from "copy/swizzle.cu" import swizzle
+//% from "mma/ldmatrix_pairs.cu" import unzip
+//% from "mma/tensor.cu" import column_of, declare_summed, exchange, fragment_of
+//% block elements
+${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves=view.halves, adds=kernel.adds_integers) }
+//%- endblock
+//% block types
+${ vec() }
+using TileA = ${ TA }${ "[BK][BM]" if view.a.k_rows else "[BM][BK]" };  // A's tile in shared memory, as A lies in global memory${ " but swizzled" if view.a.swizzled }
+using TileB = ${ TB }${ "[BK][BN]" if view.b.k_rows else "[BN][BK]" };  // B's, likewise
+using Accumulators = ${ "unsigned" if view.halves else T }[MMAS_M][MMAS_N][${ view.registers }];  // this thread's sums, by instructions of its warp${ "; two halves each" if view.halves }
+
+/*% endblock %*/
+//% block origin
+${ warp_origin(view) }
+//% endblock
+//% block access
+//% block copies
+//% endblock
+${ ldmatrix(view.loads) }
+//% if view.a.pairs or view.b.pairs
+${ unzip() }
+//% endif
+${ mma_function(view.instructions) }
+//% if view.exchanges
+${ exchange(view) }
+//% endif
+//% if view.rounds
+${ tf32() }
+//%- endif
+//% if view.a.swizzled
+${ swizzle(view.a) }
+${ swizzle(view.b, alike=view.a.by_ldmatrix == view.b.by_ldmatrix) }
+//% endif
+//% endblock
+//% block accumulators
+    const WarpOrigin warp = warp_origin();
+    Accumulators acc = {}${ ", totals = {}" if view.promoted };
+${ declare_summed(kernel) }
+//%- endblock
+//% block main_loop
+/*% block k_tiles required %*/
+/*% endblock %*/
+
+    ${ T } sums[TM][TN];
+    rows_of(${ "totals" if view.promoted else "acc" }, sums);
+//% if view.exchanges
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) exchange(sums[i]);
+//% endif
+//% if "row_sum" in kernel.problem.epilogue.sums
+    ${ T } row_sums[TM];
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) row_sums[i] = row_sum_acc[i / 2][i % 2 * 2];  // the same in every column
+//% endif
+//% if "column_sum" in kernel.problem.epilogue.sums
+    ${ T } column_sums[TN];
+    #pragma unroll
+    for (int j = 0; j < TN; ++j) column_sums[j] = column_sum_acc[${ fragment_of(view) }][${ column_of(view) }];  // and in every row
+//% if view.exchanges
+    exchange(column_sums);
+//% endif
+//% endif
+//% endblock
