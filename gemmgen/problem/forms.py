@@ -38,7 +38,7 @@ _FORMS = {
 _NAMES = (*_GATED, *_ZERO_POINTS, *_FORMS)
 _SCALES = ("scale_m", "scale_n", "scale_a", "scale_b")
 
-ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh")
+ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "hardswish")
 # The forms that people join most, of each of these at most one.
 CHOICES = (
     _A_ZEROS,

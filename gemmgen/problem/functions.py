@@ -193,6 +193,7 @@ _ALL = (
         ulps=LIBRARY_ULPS + 2,
         instructions=25,
     ),
+    Function("hardswish", ("x",), definition="x * clamp(x + 3, 0, 6) / 6"),
     Function(
         "tanh", ("x",), cuda="tanh{f}(x)", reference=np.tanh, slope=_slope_of_tanh, ulps=LIBRARY_ULPS, instructions=15
     ),
