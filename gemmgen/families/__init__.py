@@ -10,6 +10,7 @@ from gemmgen.families.mma.family import MMA
 from gemmgen.families.naive.family import NAIVE
 from gemmgen.families.simt.family import SIMT
 from gemmgen.families.skinny.family import SKINNY
+from gemmgen.families.thread_tile.family import THREAD_TILE
 from gemmgen.families.wgmma.family import WGMMA
 from gemmgen.families.wmma.family import WMMA
 from gemmgen.kernel.config import Config
@@ -19,7 +20,7 @@ from gemmgen.problem.device import parse_arch
 from gemmgen.support.errors import GemmgenError, require
 
 FAMILIES: dict[str, Family] = {
-    family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE, MMA, WGMMA, WMMA, BATCHED_MMA)
+    family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE, THREAD_TILE, MMA, WGMMA, WMMA, BATCHED_MMA)
 }
 DEFAULT_FAMILY = SIMT.name
 # Where nobody names one; each says which problems it suits.
@@ -74,6 +75,7 @@ __all__ = [
     "SEARCHED",
     "SIMT",
     "SKINNY",
+    "THREAD_TILE",
     "WGMMA",
     "WMMA",
     "Config",

@@ -7,8 +7,9 @@ from itertools import product
 
 import pytest
 
-from gemmgen.families import BATCHED, NAIVE, SIMT, SKINNY, Config, Family
+from gemmgen.families import BATCHED, NAIVE, SIMT, SKINNY, THREAD_TILE, Config, Family
 from gemmgen.families.naive.family import NaiveConfig
+from gemmgen.families.thread_tile.family import ThreadTileConfig
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -37,6 +38,7 @@ def schedules() -> Iterator[Kernel]:
         problem = Problem(None, None, None, layout=Layout.parse(layout))
         base = SIMT.default(problem).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32)
         yield problem, NAIVE, NaiveConfig(BM=8, BN=8)
+        yield problem, THREAD_TILE, ThreadTileConfig(BM=16, BN=32)
         yield problem, SIMT, base.with_values(STAGES=1)
         yield problem, SIMT, base.with_values(STAGES=2)
         yield problem, SIMT, base.with_values(STAGES=3, ASYNC=1)

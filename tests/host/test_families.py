@@ -125,7 +125,7 @@ def test_of_two_operands_along_k_one_at_most_has_vectors_along_k() -> None:
 def test_unknown_names_come_with_the_known_ones() -> None:
     with pytest.raises(InvalidInput, match="'BX' is no parameter: known are OUTER, BM, BN"):
         SIMT.default(SQUARE).with_values(BX=1)
-    with pytest.raises(InvalidInput, match="unknown family 'umma': known are simt, skinny, batched, naive, mma"):
+    with pytest.raises(InvalidInput, match="'umma': known are simt, skinny, batched, naive, threadtile"):
         family_named("umma")
 
 

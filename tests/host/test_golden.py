@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.families import BATCHED, BATCHED_MMA, FAMILIES, MMA, NAIVE, SIMT, SKINNY, WGMMA, WMMA, Family
+from gemmgen.families import BATCHED, BATCHED_MMA, FAMILIES, MMA, NAIVE, SIMT, SKINNY, THREAD_TILE, WGMMA, WMMA, Family
 from gemmgen.families.base import check
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
@@ -78,6 +78,10 @@ SAMPLES = {
         (8, 12, 16),
         batch=None,
         epilogue="clamp(acc + beta * C, -1, 1) * scale_m + residual",
+    ),
+    "thread_tile": Sample(THREAD_TILE),
+    "thread_tile_epilogue_cr": Sample(
+        THREAD_TILE, {"TM": 8}, (None, 300, None), "cr", epilogue="gelu(alpha * acc + bias_n) + residual", types="bf16"
     ),
     "naive": Sample(NAIVE),
     "naive_runtime_cc": Sample(NAIVE, {"BM": 8, "BN": 32}, (None, None, None), "cc"),

@@ -162,7 +162,7 @@ def test_every_detail_of_a_family_is_described_with_it() -> None:
     for name, family in FAMILIES.items():
         own = " ".join(part for part in lists if f"`{name}`" in part.partition(":")[0])
         assert {*family.details} == {one for one in family.details if f"`{one}`" in everywhere + own}, name
-        assert bool(family.details) == (name not in ("naive", "wmma"))
+        assert bool(family.details) == (name not in ("naive", "threadtile", "wmma"))
 
 
 def test_the_table_of_commands_writes_arguments_as_help_does() -> None:

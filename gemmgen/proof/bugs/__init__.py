@@ -29,6 +29,7 @@ from gemmgen.proof.bugs.simt import AHEAD_BUGS, ASYNC_BUGS, DOUBLE_BUGS, SINGLE_
 from gemmgen.proof.bugs.skinny import SKINNY_BUGS
 from gemmgen.proof.bugs.stream import MOVED_BUGS, REMAINDER_BUGS, STREAM_BUGS
 from gemmgen.proof.bugs.subjects import NAIVE_RR
+from gemmgen.proof.bugs.thread_tile import THREAD_TILE_BUGS
 from gemmgen.proof.bugs.types import TYPE_BUGS
 from gemmgen.proof.bugs.wgmma import WGMMA_BUGS
 from gemmgen.proof.bugs.wgmma_split import WGMMA_SPLIT_BUGS
@@ -40,7 +41,8 @@ BUGS: tuple[Bug, ...] = (
     *FOUND_LATE,
     *MMA_BUGS, *WGMMA_BUGS, *WGMMA_SPLIT_BUGS, *PIECES_BUGS, *CLUSTER_BUGS, *WMMA_BUGS,
     *BATCHED_MMA_BUGS,
-    *NAIVE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS, *SKINNY_BUGS,
+    *NAIVE_BUGS, *THREAD_TILE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS,
+    *SKINNY_BUGS,
     *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
     *EPILOGUE_BUGS, *TYPE_BUGS, *DATA_BUGS, *DIRECTED_BUGS, *BRANCH_BUGS, *GATED_BUGS, *PTX_BUGS,
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gemmgen.families import BATCHED, BATCHED_MMA, MMA, NAIVE, SKINNY, WGMMA, WMMA
+from gemmgen.families import BATCHED, BATCHED_MMA, MMA, NAIVE, SKINNY, THREAD_TILE, WGMMA, WMMA
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -26,6 +26,9 @@ def _typed(types: str, layout: str) -> Problem:
 NAIVE_RR = Subject("naive rr", _runtime("rr"), family=NAIVE)
 NAIVE_CC = Subject("naive cc", _runtime("cc"), (("BM", 8), ("BN", 32)), NAIVE)
 NAIVE_FIXED = Subject("naive fixed", Problem(67, 69, 35, layout=Layout("c", "r")), family=NAIVE)
+THREAD_TILE_RR = Subject("thread tiles rr", _runtime("rr"), (("BM", 16), ("BN", 32)), THREAD_TILE)
+THREAD_TILE_CC = Subject("thread tiles cc", _runtime("cc"), (("BM", 16), ("BN", 16), ("TM", 2)), THREAD_TILE)
+THREAD_TILE_WIDE = Subject("thread tiles, wide", Problem(67, 69, 35), (("BM", 16), ("TN", 2)), THREAD_TILE)
 NAIVE_TALL = Subject("naive tall, sampled", Problem(40000, 64, 128), family=NAIVE)
 SINGLE = Subject("single rr", _runtime("rr"), (("STAGES", 1),))
 SINGLE_INNER = Subject("single inner cr", _runtime("cr"), (("STAGES", 1), *UNWARPED))

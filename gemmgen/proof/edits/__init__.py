@@ -13,11 +13,13 @@ from gemmgen.proof.edits.naive import NAIVE_EDITS
 from gemmgen.proof.edits.ptx import PTX_EDITS
 from gemmgen.proof.edits.simt import SIMT_EDITS
 from gemmgen.proof.edits.skinny import SKINNY_EDITS
+from gemmgen.proof.edits.thread_tile import THREAD_TILE_EDITS
 from gemmgen.proof.edits.wgmma import WGMMA_EDITS
 from gemmgen.proof.edits.wmma import WMMA_EDITS
 
 EDITS: tuple[Edit, ...] = (
     *NAIVE_EDITS,
+    *THREAD_TILE_EDITS,
     *SIMT_EDITS,
     *SKINNY_EDITS,
     *BATCHED_EDITS,
