@@ -26,20 +26,10 @@ TYPE_CHECKING = False  # typing's, without importing it: who only asks for `gemm
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 if TYPE_CHECKING:
-    from gemmgen.api import (
-        bench,
-        diff,
-        explain,
-        export,
-        export_all,
-        generate,
-        library,
-        load,
-        load_library,
-        regret,
-        tune,
-        verify,
-    )
+    from gemmgen.api.kernels import diff, explain, tune, verify
+    from gemmgen.api.measurements import bench
+    from gemmgen.api.products import export, export_all, library, load, load_library, regret
+    from gemmgen.api.rendering import generate
     from gemmgen.arrays.kernel import ArrayKernel
     from gemmgen.arrays.library import ArrayLibrary
     from gemmgen.exports.exporting import Exported
@@ -61,8 +51,12 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    # Imported when first asked for: `gemmgen --help` needs no numpy. All other names are gemmgen.api's.
+    # Imported when first asked for: `gemmgen --help` needs no numpy.
     HOMES = {
+        "gemmgen.api.rendering": ("generate",),
+        "gemmgen.api.kernels": ("diff", "explain", "tune", "verify"),
+        "gemmgen.api.measurements": ("bench",),
+        "gemmgen.api.products": ("export", "export_all", "library", "load", "load_library", "regret"),
         "gemmgen.arrays.kernel": ("ArrayKernel",),
         "gemmgen.arrays.library": ("ArrayLibrary",),
         "gemmgen.exports.exporting": ("Exported",),
@@ -90,7 +84,7 @@ else:
             return import_module("gemmgen.support.version").gemmgen_version()
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        home = next((module for module, names in HOMES.items() if name in names), "gemmgen.api")
+        home = next(module for module, names in HOMES.items() if name in names)
         return getattr(import_module(home), name)
 
     def __dir__():

@@ -6,19 +6,16 @@ import os
 from pathlib import Path
 
 from gemmgen.exports.kernelfile import KernelFile, find_kernel, find_rung
+from gemmgen.exports.writing import DEFAULT_OUT, Folder
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
-from gemmgen.problem.gemm import Problem
-from gemmgen.run.target import compile_target
+from gemmgen.run.card import compile_target
 from gemmgen.search.result import TuneResult
 from gemmgen.search.trial import Trial
 from gemmgen.support.errors import InvalidInput, require, whole
 
-Folder = str | os.PathLike[str]
 # Found by `tune`, rendered, read from its files, or a `.cu` file or name to look up
 Kernel = TuneResult | Trial | KernelSource | KernelFile | Folder
-
-DEFAULT_OUT = Path("gemmgen-out")
 
 
 def kernel_file(kernel: Kernel, spec: DeviceSpec, out: Path = DEFAULT_OUT) -> KernelFile:
@@ -48,12 +45,6 @@ def rung_or_kernel(kernel: Kernel, out: Path) -> Kernel:
         raise InvalidInput(
             f"{error}; no rung there has this title: gemmgen study LADDER --out {out} leaves them"
         ) from error
-
-
-def require_problem(problem: object) -> None:
-    """Raise InvalidInput for what is no problem, such as the text of a shape."""
-    known = isinstance(problem, Problem)
-    require(known, f"problem = {problem!r:.100} is none: write gemmgen.Problem(512, 512, 512), or None for a ? size")
 
 
 def budget_of(count: int | None) -> int | None:

@@ -1,4 +1,4 @@
-"""One kernel: searched for, rendered, verified, explained and compared."""
+"""One kernel: searched for, verified, explained and compared."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, budget_of, kernel_file, require_problem, rung_or_kernel
+from gemmgen.api.asked import Kernel, budget_of, kernel_file, rung_or_kernel
+from gemmgen.api.rendering import require_problem
 from gemmgen.exports.json_records import Origin, provenance
-from gemmgen.exports.kernelfile import reading, require_writable, write_kernel
-from gemmgen.families import DEFAULT_FAMILY, SEARCHED, family_named, plan_of
-from gemmgen.families.base import Family, check, first_rejection
-from gemmgen.kernel.config import Config
-from gemmgen.kernel.model import predict
-from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DeviceSpec
+from gemmgen.exports.kernelfile import reading
+from gemmgen.exports.writing import DEFAULT_OUT, Folder, require_writable, write_kernel
+from gemmgen.families import SEARCHED, family_named, plan_of
+from gemmgen.families.base import Family, first_rejection
+from gemmgen.problem.device import ARCHS, DEFAULT_ARCH
 from gemmgen.problem.gemm import Problem
-from gemmgen.render.kernel_text import render, render_plan
+from gemmgen.render.kernel_text import render
 from gemmgen.render.naming import require_identifier
-from gemmgen.run.target import DeviceChoice, compile_target, open_target
+from gemmgen.run.card import compile_target
+from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.search.result import TuneResult
 from gemmgen.search.shown import shown
-from gemmgen.search.space import explore
-from gemmgen.search.trial import Objective, Progress, Trial
+from gemmgen.search.trial import Objective, Progress
 from gemmgen.search.tuner import tune as search
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
@@ -103,56 +102,6 @@ def _require_free(name: str, problem: Problem, families: Sequence[Family]) -> No
         config = family.default(problem)
         if first_rejection(family, problem, config, ARCHS[DEFAULT_ARCH].limits) is None:
             render(problem, family, config).renamed(name)
-
-
-def _usual(family: Family, problem: Problem, spec: DeviceSpec) -> Config:
-    """The default config, or the nearest to it that the architecture takes; the default where it takes none."""
-    default = family.default(problem)
-    if first_rejection(family, problem, default, spec.arch.limits) is None:
-        return default
-
-    def distance(config: Config) -> int:
-        return sum(value != default.values[name] for name, value in config.values.items())
-
-    return min(explore(family, problem, spec).accepted, key=distance, default=default)
-
-
-def generate(
-    problem: Problem,
-    *,
-    family: str = DEFAULT_FAMILY,
-    arch: str = "auto",
-    out: Folder | None = None,
-    name: str | None = None,
-    command: str = "gemmgen.generate(...)",
-    **values: int,
-) -> KernelSource:
-    """Render one kernel: `family`'s default config with `values` (BM=64, ...) in place of its own.
-
-    Without `values`, where `arch` refuses the default (older ones lack cp.async, say), it is the config of the search's
-    space that differs from it in the fewest parameters. Nothing is compiled or run. `arch` decides which limits the
-    config must hold; "auto" is the GPU's, else sm_90.
-    `name` is what the kernel is called, a C identifier; None leaves it the name that it has of itself.
-    Raises InvalidInput where a value breaks a constraint, with the nearest ones that would do, and GemmgenError
-    where `out` cannot be written.
-    """
-    require_problem(problem)
-    chosen = family_named(family)
-    values = {name: whole(name, value) for name, value in values.items()}
-    arch, spec = compile_target(arch)
-    config = chosen.default(problem).with_values(**values) if values else _usual(chosen, problem, spec)
-    check(chosen, problem, config, spec.arch.limits)
-    if out is not None:
-        require_writable(Path(out))
-    plan = chosen.plan(problem, config)
-    source = render_plan(plan, arch)
-    if name is not None:
-        require_identifier(name)
-        source = source.renamed(name)
-    if out is not None:
-        trial = Trial(source, plan, predict(plan, spec))
-        write_kernel(source, provenance(trial, Origin.unrun(arch, spec, command)), Path(out))
-    return source
 
 
 def verify(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmgen.api.asked import DEFAULT_OUT, Folder, Kernel, kernel_file
-from gemmgen.exports.kernelfile import require_writable
+from gemmgen.api.asked import Kernel, kernel_file
+from gemmgen.exports.writing import DEFAULT_OUT, Folder, require_writable
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import open_target
 from gemmgen.search.shown import shown

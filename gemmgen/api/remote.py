@@ -7,9 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gemmgen.api.asked import Folder
 from gemmgen.exports.json_records import Document, Origin, provenance
-from gemmgen.exports.kernelfile import require_writable, write_kernel
+from gemmgen.exports.writing import Folder, require_writable, write_kernel
 from gemmgen.families import SEARCHED, family_named
 from gemmgen.pool.cluster import Cluster
 from gemmgen.pool.worker import GPU

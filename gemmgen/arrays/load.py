@@ -18,13 +18,13 @@ from gemmgen.support.files import Store
 
 
 def load_source(source: KernelSource, device: DeviceChoice, store: Store) -> ArrayKernel:
-    """`source` for arrays on `device`; see `gemmgen.api.load`."""
+    """`source` for arrays on `device`; see `gemmgen.load`."""
     _require_device(device)
     return ArrayKernel(source, _backend(source, device, store))
 
 
 def load_library(folder: Path, device: DeviceChoice, store: Store) -> ArrayLibrary:
-    """The library in `folder` for arrays on `device`; see `gemmgen.api.load_library`."""
+    """The library in `folder` for arrays on `device`; see `gemmgen.load_library`."""
     _require_device(device)
     place: Device = "cpu" if _emulates(device) else "cuda"
     return read_library(folder, _arch(device), lambda source: load_source(source, device, store), place)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gemmgen.api import bench
+from gemmgen.api.measurements import bench
 from gemmgen.cli.named import tell_others
 from gemmgen.cli.options import ProblemOptions, json_option, out_option, problem_options, shape_of
 from gemmgen.cli.output import emit

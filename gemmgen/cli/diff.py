@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from gemmgen.api import diff
+from gemmgen.api.kernels import diff
 from gemmgen.cli.named import tell_others
 from gemmgen.cli.options import Whole, json_option, out_option, recorded_arch_option
 from gemmgen.cli.output import emit

@@ -8,14 +8,14 @@ from typing import Any
 
 import click
 
-from gemmgen.api import explain
+from gemmgen.api.kernels import explain
 from gemmgen.cli.named import named
 from gemmgen.cli.options import json_option, out_option, recorded_arch_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.reports.explain import show_explanation
 from gemmgen.exports.json_records import compiled_document, failure_document, kernel_document, prediction_document
 from gemmgen.judge.explain import Explanation, LoopUse
-from gemmgen.run.target import compile_target
+from gemmgen.run.card import compile_target
 
 
 @click.command()

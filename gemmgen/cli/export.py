@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from gemmgen.api import export_all
+from gemmgen.api.products import export_all
 from gemmgen.cli.named import named
 from gemmgen.cli.options import (
     Whole,
@@ -29,7 +29,8 @@ from gemmgen.exports.certificate import examples_to_certify
 from gemmgen.exports.exporting import Exported
 from gemmgen.exports.json_records import Document, kernel_document, verdict_document
 from gemmgen.exports.kernelfile import KernelFile
-from gemmgen.run.target import DeviceChoice, compile_target
+from gemmgen.run.card import compile_target
+from gemmgen.run.target import DeviceChoice
 
 
 @click.command()

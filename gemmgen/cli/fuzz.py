@@ -18,7 +18,7 @@ from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import LOG_SECONDS
 from gemmgen.cli.reports.fuzz import replay_document, report_document, show_replay, show_report
 from gemmgen.cli.reports.words import percent
-from gemmgen.exports.kernelfile import require_writable
+from gemmgen.exports.writing import require_writable
 from gemmgen.families import FAMILIES, family_named
 from gemmgen.problem.device import Limits
 from gemmgen.run.target import DeviceChoice, open_target

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from gemmgen.api import generate as generate_kernel
+from gemmgen.api.rendering import generate as generate_kernel
 from gemmgen.cli.options import (
     ProblemOptions,
     Shape,
@@ -22,7 +22,7 @@ from gemmgen.cli.options import (
 )
 from gemmgen.cli.output import emit
 from gemmgen.exports.json_records import kernel_document
-from gemmgen.run.target import compile_target
+from gemmgen.run.card import compile_target
 
 
 @click.command()

@@ -11,8 +11,8 @@ from typing import Literal
 
 import click
 
-from gemmgen.api import library as make_library
-from gemmgen.api import regret as measure_regret
+from gemmgen.api.products import library as make_library
+from gemmgen.api.products import regret as measure_regret
 from gemmgen.cli.clustered import cluster_at
 from gemmgen.cli.options import Whole, arch_option, cluster_option, device_option, json_option, seed_option
 from gemmgen.cli.output import emit

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gemmgen.api import DEFAULT_OUT
+from gemmgen.exports.writing import DEFAULT_OUT
 from gemmgen.families import DEFAULT_FAMILY, FAMILIES
 from gemmgen.problem.dtype import ELEMENTS, DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from gemmgen.support.errors import CandidateFailed, GemmgenError, InvalidInput
-from gemmgen.support.printable import printable
+from gemmgen.support.words import printable
 
 if TYPE_CHECKING:
     from rich.console import Console  # imported by what prints: --help and --json do without

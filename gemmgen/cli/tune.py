@@ -11,8 +11,7 @@ from typing import Any, get_args
 import click
 from rich.console import Console
 
-from gemmgen.api import DEFAULT_OUT
-from gemmgen.api import tune as tune_problem
+from gemmgen.api.kernels import tune as tune_problem
 from gemmgen.api.remote import TuneJob, tune_on
 from gemmgen.cli.clustered import cluster_at
 from gemmgen.cli.options import (
@@ -35,6 +34,7 @@ from gemmgen.cli.progress import counter, watch
 from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.cli.reports.words import bold
 from gemmgen.exports.json_records import tune_document
+from gemmgen.exports.writing import DEFAULT_OUT
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice
 from gemmgen.search.result import TuneResult

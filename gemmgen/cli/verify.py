@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from gemmgen.api import DEFAULT_OUT, explain
+from gemmgen.api.kernels import explain
 from gemmgen.cli.named import named
 from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
 from gemmgen.cli.output import DONE, FAILED, IN_PART, NOT_JUDGED, emit, judging
@@ -29,6 +29,7 @@ from gemmgen.exports.recheck import (
     recheck,
     recheck_document,
 )
+from gemmgen.exports.writing import DEFAULT_OUT
 from gemmgen.judge.explain import Explanation
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource

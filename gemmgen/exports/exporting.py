@@ -17,12 +17,14 @@ from gemmgen.exports.certificate import (
 )
 from gemmgen.exports.folder import export_all, files_of, require_together
 from gemmgen.exports.json_records import Document
-from gemmgen.exports.kernelfile import KernelFile, require_writable
+from gemmgen.exports.kernelfile import KernelFile
 from gemmgen.exports.other_compilers import require_exported_alike
+from gemmgen.exports.writing import require_writable
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
+from gemmgen.run.card import compile_target
 from gemmgen.run.compile import CompiledKernel, compile_apart
-from gemmgen.run.target import DeviceChoice, Target, compile_target, open_target
+from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.search.trial import Progress
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
@@ -52,7 +54,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Wish:
-    """How kernels are verified, and what is written: as `gemmgen.api.export` has it."""
+    """How kernels are verified, and what is written: as `gemmgen.export` has it."""
 
     device: DeviceChoice
     arch: str
@@ -66,7 +68,7 @@ class Wish:
 def export_verified(kernels: Sequence[KernelFile], to: Path, wish: Wish) -> tuple[Exported, ...]:
     """Verify `kernels` in turn, and write all of them to the folder `to`; none where one is wrong, which ends it.
 
-    Raises as gemmgen.api.export does.
+    Raises as gemmgen.export does.
     """
     require_writable(to)
     require_together([kernel.source for kernel in kernels], torch=wish.torch)

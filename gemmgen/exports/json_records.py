@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gemmgen.kernel.model import Prediction, representative
 from gemmgen.kernel.source import KernelSource
@@ -17,23 +17,25 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import RUNTIME
-from gemmgen.run.compile import CompiledKernel
-from gemmgen.run.coverage import Coverage
-from gemmgen.run.gpu.power import Observed
-from gemmgen.run.gpu.timing import Timing
-from gemmgen.run.target import Target
-from gemmgen.search.result import TuneResult
-from gemmgen.search.space import Space
-from gemmgen.search.trial import Trial
 from gemmgen.support.clock import now
 from gemmgen.support.errors import Failure
 from gemmgen.support.version import gemmgen_version
-from gemmgen.verification.determinism import Determinism
-from gemmgen.verification.domain import Errors
-from gemmgen.verification.sanitizers.tool import SanitizerResult
-from gemmgen.verification.situation import Situation
-from gemmgen.verification.verifier import Verdict
-from gemmgen.verification.with_nvrtc import CudaCheck
+
+if TYPE_CHECKING:  # whose records are read here, and not made: `gemmgen generate` has none of them
+    from gemmgen.run.compile import CompiledKernel
+    from gemmgen.run.coverage import Coverage
+    from gemmgen.run.gpu.power import Observed
+    from gemmgen.run.gpu.timing import Timing
+    from gemmgen.run.target import Target
+    from gemmgen.search.result import TuneResult
+    from gemmgen.search.space import Space
+    from gemmgen.search.trial import Trial
+    from gemmgen.verification.determinism import Determinism
+    from gemmgen.verification.domain import Errors
+    from gemmgen.verification.sanitizers.tool import SanitizerResult
+    from gemmgen.verification.situation import Situation
+    from gemmgen.verification.verifier import Verdict
+    from gemmgen.verification.with_nvrtc import CudaCheck
 
 Document = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""A kernel on disk: NAME.cu and, beside it, NAME.json. Finds it by name or file, and writes it.
+"""A kernel on disk: NAME.cu and, beside it, NAME.json. Finds it by name or file, and reads it.
 
 A `.cu` is taken as it stands, edits by hand included. How to launch it comes from the JSON beside it; where
 there is none, from its header, which has problem and config.
@@ -7,9 +7,7 @@ there is none, from its header, which has problem and config.
 from __future__ import annotations
 
 import glob
-import json
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +17,7 @@ from typing import Any
 from gemmgen.exports.cards import GALLERY, arch_of, card_folder, card_folders, recorded_card
 from gemmgen.exports.exported_text import kernel_alone
 from gemmgen.exports.stated_contract import launch_is_wrong, only_promised, require_agreement
+from gemmgen.exports.writing import write_record
 from gemmgen.families.base import check
 from gemmgen.kernel.config import AXIS_END, axes_of_record
 from gemmgen.kernel.prepare import ENTRY, step_of_record
@@ -34,8 +33,7 @@ from gemmgen.problem.sizes import RUNTIME
 from gemmgen.problem.types import Compute, Types
 from gemmgen.render.kernel_text import render
 from gemmgen.render.naming import full_name_of, parse_name, require_identifier
-from gemmgen.support.errors import GemmgenError, InvalidInput, require, whole
-from gemmgen.support.files import write_atomic
+from gemmgen.support.errors import InvalidInput, require, whole
 from gemmgen.support.jsontext import json_value
 from gemmgen.support.short_repr import brief
 
@@ -305,28 +303,6 @@ def problem_from(fields: Mapping[str, Any]) -> Problem:
     )
 
 
-def write_kernel(source: KernelSource, record: Mapping[str, Any], folder: Path) -> tuple[Path, Path]:
-    """Write NAME.cu and NAME.json into `folder` and return their paths.
-
-    Raises GemmgenError where that fails; a kernel that was not there before is not there then either.
-    """
-    kernel, provenance = folder / f"{source.name}.cu", folder / f"{source.name}.json"
-    new = not provenance.exists()
-    write_record(provenance, record)
-    try:
-        write_atomic(kernel, source.text)
-    except BaseException:
-        if new:
-            provenance.unlink(missing_ok=True)
-        raise
-    return kernel, provenance
-
-
-def write_record(path: Path, record: Mapping[str, Any]) -> None:
-    """Write NAME.json. Raises GemmgenError."""
-    write_atomic(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
-
-
 def update_record(kernel: KernelFile, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
     """Change what stands in NAME.json now, where other processes write, too; nothing if its text is another by now."""
     assert kernel.path is not None
@@ -353,16 +329,6 @@ def read_text(path: Path) -> str:
         raise InvalidInput(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{path} is not a text file: {error.reason}") from error
-
-
-def require_writable(folder: Path) -> None:
-    """Raise GemmgenError if `folder` cannot take files: better before a long search than after it."""
-    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    try:
-        with tempfile.TemporaryFile(dir=existing):
-            pass
-    except OSError as error:
-        raise GemmgenError(f"cannot write to {folder}: {existing}: {error.strerror}") from error
 
 
 def _source(record: Mapping[str, Any]) -> KernelSource:

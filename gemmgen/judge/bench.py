@@ -18,7 +18,8 @@ from gemmgen.exports.json_records import (
     timing_document,
     verdict_document,
 )
-from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_kernel, update_record, write_kernel
+from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_kernel, update_record
+from gemmgen.exports.writing import write_kernel
 from gemmgen.families import Config, Family, config_of
 from gemmgen.families.base import check
 from gemmgen.judge.accuracy import Accuracy, measured

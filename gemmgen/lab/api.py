@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmgen.api.asked import Folder, budget_of
+from gemmgen.api.asked import budget_of
+from gemmgen.exports.writing import Folder
 from gemmgen.families import DEFAULT_FAMILY, SEARCHED, family_named
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import open_card, open_target

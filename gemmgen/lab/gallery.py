@@ -16,7 +16,8 @@ from typing import Any
 
 from gemmgen.exports.cards import arch_of, belongs, card_folders, card_of
 from gemmgen.exports.json_records import VERDICTS, kernel_document
-from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_kernel, read_record, reading, write_kernel
+from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_kernel, read_record, reading
+from gemmgen.exports.writing import write_kernel
 from gemmgen.judge.bench import is_winner
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.source import KernelSource

@@ -1,24 +1,15 @@
-"""Where kernels are compiled for and run: the GPU at hand, or a known architecture and the emulator."""
+"""Where kernels run: on the GPU at hand, or in the emulator, for a known architecture."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
-from gemmgen.problem.device import (
-    DEFAULT_ARCH,
-    DEVICES,
-    DeviceSpec,
-    device_for,
-    parse_arch,
-    short_name,
-    spec_for,
-)
+from gemmgen.problem.device import DEFAULT_ARCH, DeviceSpec, device_for, parse_arch, spec_for
+from gemmgen.run.card import arch_name, spec_of
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu import why_no_gpu
-from gemmgen.run.gpu.capability import arch_here, properties_here
 from gemmgen.run.gpu.executor import GpuExecutor
-from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.support.errors import CandidateFailed, Failure, require
 from gemmgen.support.files import Store
 
@@ -56,12 +47,12 @@ def open_target(device: DeviceChoice, arch: str, store: Store) -> Target:
         gpu = GpuExecutor(store)
         found = spec_of(gpu.properties)
         if wanted is None or wanted.arch == found.arch:
-            gpu.compile_for(_arch_name(arch, gpu.arch))
+            gpu.compile_for(arch_name(arch, gpu.arch))
             return Target(gpu, gpu.arch, found)
         gpu.close()
         require(device == "auto", f"--arch {arch} is {wanted.arch.name}, but the GPU here is {found.arch.name}")
     spec = wanted if wanted is not None else device_for(parse_arch(DEFAULT_ARCH))
-    return Target(EmulatorExecutor(store), _arch_name(arch, spec.arch.name), spec)
+    return Target(EmulatorExecutor(store), arch_name(arch, spec.arch.name), spec)
 
 
 def open_card(device: str, store: Store) -> Target:
@@ -77,37 +68,3 @@ def open_card(device: str, store: Store) -> Target:
         return target
     target.gpu.close()
     return open_target("emulator", device, store)
-
-
-def compile_target(arch: str) -> tuple[str, DeviceSpec]:
-    """("sm_90", the card whose limits and rates count) for `--arch` where nothing runs. Raises InvalidInput.
-
-    "auto" is the card at hand, and where there is none the one that stands for DEFAULT_ARCH.
-    """
-    here = arch_here() if arch == "auto" else None
-    if here is not None:
-        return here, spec_of(properties_here())
-    name = DEFAULT_ARCH if arch == "auto" else arch
-    spec = spec_for(name)
-    return _arch_name(name, spec.arch.name), spec
-
-
-def _arch_name(asked: str, card: str) -> str:
-    """What to compile for: "sm_90a" where that was asked for, the card's arch where its name or "auto" was."""
-    return asked if asked.startswith("sm_") else card
-
-
-def spec_of(card: DeviceProperties) -> DeviceSpec:
-    """What the driver reports of the card, with the data sheet's bandwidth of the one of that name, or of its arch."""
-    arch = parse_arch(card.arch)
-    named = (spec for spec in DEVICES.values() if spec.is_card(card.name))
-    known = next(named, device_for(arch))
-    return replace(
-        known,
-        name=short_name(card.name),
-        arch=arch,
-        sms=card.sms,
-        clock_ghz=card.clock_mhz / 1000,
-        l2_mb=card.l2_bytes / 1e6,
-        memory_gb=card.memory_bytes / 1e9,
-    )

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from gemmgen.families import Config
 from gemmgen.kernel.model import Prediction
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource
-from gemmgen.run.compile import CompiledKernel
-from gemmgen.run.gpu.power import Observed
-from gemmgen.run.gpu.timing import FINAL, Timing
 from gemmgen.support.errors import Failure
 from gemmgen.support.files import content_key, sha256
 from gemmgen.support.html import shown_as
 from gemmgen.support.short_repr import brief
-from gemmgen.verification.verifier import Verdict
+
+if TYPE_CHECKING:  # what made these records a trial only holds
+    from gemmgen.run.compile import CompiledKernel
+    from gemmgen.run.gpu.power import Observed
+    from gemmgen.run.gpu.timing import Timing
+    from gemmgen.verification.verifier import Verdict
 
 Stage = Literal["explore", "compile", "verify", "measure", "compare", "energy", "explain", "bench"]
 Objective = Literal["time", "energy"]  # of a launch: what the winner has the least of
@@ -88,7 +90,7 @@ class Trial:
     @property
     def is_finalist(self) -> bool:
         """Whether it was timed with the fastest, and for longer."""
-        return self.timing is not None and self.timing.protocol.get("protocol") == FINAL.name
+        return self.timing is not None and self.timing.is_final
 
     @property
     def machine_code(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from gemmgen.support.printable import printable
+from gemmgen.support.words import printable
 
 
 class PlainConsole(Console):

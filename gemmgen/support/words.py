@@ -1,9 +1,11 @@
 """How counts and figures read, in kernels' headers and in every report."""
 
 import math
+import re
 from collections.abc import Iterable
 
 NONE = "-"
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tabs and line breaks
 
 
 def plural(count: float, noun: str) -> str:
@@ -42,3 +44,8 @@ def short(value: float) -> str:
 def percent(share: float) -> str:
     """ "12%", or "0.062%" for what would round to nothing."""
     return f"{share:.0%}" if share >= 0.01 or share == 0 else f"{100 * share:.2g}%"
+
+
+def printable(text: str) -> str:
+    """`text` with control characters, which a terminal would obey, and halves of characters as Python writes them."""
+    return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -28,7 +28,7 @@ wait
 """
 
 COMPILE = """
-from gemmgen.api import generate
+from gemmgen.api.rendering import generate
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
 EmulatorExecutor().load(generate(Problem(8, 8, 8)))

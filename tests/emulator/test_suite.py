@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen import api
+import gemmgen as api
 from gemmgen.cli import main
 from gemmgen.exports.kernelfile import kernels_in
 from gemmgen.lab.gallery import check

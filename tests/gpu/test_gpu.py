@@ -22,11 +22,12 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
 from gemmgen.render.kernel_text import render
+from gemmgen.run.card import spec_of
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.timing import CAREFUL, FINAL, FULL, QUICK, Timing, speedup
-from gemmgen.run.target import Target, open_target, spec_of
+from gemmgen.run.target import Target, open_target
 from gemmgen.support.child import crew
 from gemmgen.support.errors import CandidateFailed, Failure
 from gemmgen.support.files import Store

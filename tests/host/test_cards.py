@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gemmgen import api
+import gemmgen as api
 from gemmgen.cli import main
 from gemmgen.exports.cards import belongs, card_folder, card_folders, card_of, is_of_another
 from gemmgen.exports.kernelfile import KernelFile, find_kernel, find_rung, others_named, read_kernel
@@ -22,11 +22,11 @@ from gemmgen.kernel.model import representative
 from gemmgen.lab.report.page import collect
 from gemmgen.problem.device import DEVICES, DeviceSpec
 from gemmgen.problem.gemm import Problem
-from gemmgen.run import target
+from gemmgen.run import card as card_at_hand
+from gemmgen.run.card import spec_of
 from gemmgen.run.gpu.limits import MeasuredLimits
 from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.timing import Baseline, Timing
-from gemmgen.run.target import spec_of
 from gemmgen.search.trial import Silent
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import Verdict
@@ -99,13 +99,13 @@ def test_folders_go_by_architecture_and_the_first_cards_before_others(tmp_path: 
 
 def test_auto_is_the_card_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     h100 = DeviceProperties("NVIDIA H100 80GB HBM3", "sm_90", "580.1", 132, 85 * 10**9, 50, 1980.0, 0, 0, 0, 0)
-    monkeypatch.setattr(target, "arch_here", lambda: "sm_90")
-    monkeypatch.setattr(target, "properties_here", lambda: h100)
-    assert card_folder(*target.compile_target("auto")) == "sm_90_h100"
-    assert card_folder(*target.compile_target("sm_90")) == "sm_90"
-    assert card_folder(*target.compile_target("H100")) == "sm_90_h100"
-    monkeypatch.setattr(target, "arch_here", lambda: None)
-    assert card_folder(*target.compile_target("auto")) == "sm_90"
+    monkeypatch.setattr(card_at_hand, "arch_here", lambda: "sm_90")
+    monkeypatch.setattr(card_at_hand, "properties_here", lambda: h100)
+    assert card_folder(*card_at_hand.compile_target("auto")) == "sm_90_h100"
+    assert card_folder(*card_at_hand.compile_target("sm_90")) == "sm_90"
+    assert card_folder(*card_at_hand.compile_target("H100")) == "sm_90_h100"
+    monkeypatch.setattr(card_at_hand, "arch_here", lambda: None)
+    assert card_folder(*card_at_hand.compile_target("auto")) == "sm_90"
 
 
 # Names
@@ -116,7 +116,7 @@ def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout in which an H200 has tiles 8 and 16, and an H100 has 8 and 32, of two problems."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(target, "arch_here", lambda: None)
+    monkeypatch.setattr(card_at_hand, "arch_here", lambda: None)
     made = (("sm_90", "NVIDIA H200", 16, 5.0), ("sm_90_h100", "NVIDIA H100 80GB HBM3", 32, 7.0))
     for folder, device, tile, us in made:
         for problem, each in ((PROBLEM, tile), (Problem(32, 32, 32), 8)):

@@ -16,11 +16,12 @@ from typing import Any
 import click
 import pytest
 
-from gemmgen import api
+import gemmgen as api
 from gemmgen.cli import COMMANDS, cli, main, progress
 from gemmgen.cli.reports import words
 from gemmgen.exports.json_records import problem_document
-from gemmgen.exports.kernelfile import find_kernel, read_kernel, write_kernel
+from gemmgen.exports.kernelfile import find_kernel, read_kernel
+from gemmgen.exports.writing import write_kernel
 from gemmgen.judge import bench
 from gemmgen.kernel.source import CONFIG
 from gemmgen.lab.study import STUDIES, Study
@@ -99,6 +100,16 @@ def test_help_loads_no_more_than_it_shows() -> None:
     words, environ = [sys.executable, "-c", script], child_environment()
     done = subprocess.run(words, env=environ, capture_output=True, text=True, check=True)
     assert not {"numpy", "hypothesis", "jinja2", "rich", "cuda"} & set(done.stderr.split())
+
+
+def test_generate_loads_what_renders_a_kernel_and_little_else(tmp_path: Path) -> None:
+    """Neither what runs, verifies or measures kernels, nor what finds those on file."""
+    script = "import sys; from gemmgen.cli import main; main(['generate', '512x512x512']); print(*sys.modules)"
+    words, environ = [sys.executable, "-c", script], child_environment()
+    done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
+    loaded = [name for name in done.stdout.split() if name.partition(".")[0] == "gemmgen"]
+    assert len(loaded) <= 100, loaded
+    assert len(list((tmp_path / "gemmgen-out").iterdir())) == 2
 
 
 @pytest.mark.parametrize("wraps", ["raise", "raise RuntimeError from"])

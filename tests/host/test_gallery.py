@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from gemmgen import api
+import gemmgen as api
 from gemmgen.cli import main
 from gemmgen.kernel.source import KernelSource
 from gemmgen.lab.coverage_lines import moved

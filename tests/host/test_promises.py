@@ -15,8 +15,9 @@ from rich.console import Console
 from gemmgen.cli import main
 from gemmgen.cli.reports.verify import show_verdict
 from gemmgen.exports.json_records import kernel_document
-from gemmgen.exports.kernelfile import KernelFile, read_kernel, write_kernel
+from gemmgen.exports.kernelfile import KernelFile, read_kernel
 from gemmgen.exports.stated_contract import only_promised
+from gemmgen.exports.writing import write_kernel
 from gemmgen.kernel.source import CONFIG, KernelSource
 from gemmgen.render.kernel_text import render
 from gemmgen.render.naming import parse_name

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gemmgen import api
+import gemmgen as api
 from gemmgen.cli import main
 from gemmgen.exports.kernelfile import KernelFile
 from gemmgen.families import NAIVE, family_named

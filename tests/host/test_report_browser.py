@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gemmgen import api
+import gemmgen as api
 from gemmgen.lab import api as lab_api
 from gemmgen.problem.gemm import Problem
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen import api
+import gemmgen as api
 from gemmgen.exports.kernelfile import read_kernel
 from gemmgen.families import SKINNY
 from gemmgen.families.skinny.operands import roles

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gemmgen import api
+import gemmgen as api
 from gemmgen.exports.kernelfile import read_kernel
 from gemmgen.families import SIMT
 from gemmgen.families.base import constants, first_rejection

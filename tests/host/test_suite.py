@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gemmgen import api
+import gemmgen as api
 from gemmgen.cli import main
 from gemmgen.exports.cards import card_folder
 from gemmgen.exports.json_records import verdict_document
@@ -39,7 +39,7 @@ from gemmgen.lab.suite.timing import measure_all
 from gemmgen.problem.device import DeviceSpec, device_named
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render_plan
-from gemmgen.run import target
+from gemmgen.run import card as card_at_hand
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.limits import MeasuredLimits
 from gemmgen.run.gpu.power import Observed
@@ -425,8 +425,8 @@ def test_the_command_measures_into_the_folder_of_the_card_at_hand(
     write_readme(root / "sm_90")
     theirs = (root / "sm_90" / "README.md").read_text()
     here = DeviceProperties(second.limits.card, "sm_90", "580.1", 132, 85_520_809_984, 50, 1980.0, 0, 0, 0, 0)
-    monkeypatch.setattr(target, "arch_here", lambda: here.arch)
-    monkeypatch.setattr(target, "properties_here", lambda: here)
+    monkeypatch.setattr(card_at_hand, "arch_here", lambda: here.arch)
+    monkeypatch.setattr(card_at_hand, "properties_here", lambda: here)
     monkeypatch.setattr("gemmgen.lab.commands.suite.missing_for", lambda step: None)
     monkeypatch.setattr(steps, "open_target", lambda *_: second.target)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -754,7 +754,7 @@ def test_where_nothing_is_on_file_and_nothing_can_be_measured_it_says_so(
     missing = {"measure": "no NVIDIA driver", "sanitize": "no NVIDIA driver", "emulate": None}
     monkeypatch.setattr("gemmgen.lab.commands.suite.missing_for", missing.get)
     monkeypatch.setattr("gemmgen.lab.commands.suite.run_step", lambda *_: None)
-    monkeypatch.setattr("gemmgen.run.target.arch_here", lambda: None)
+    monkeypatch.setattr("gemmgen.run.card.arch_here", lambda: None)
     assert main(["suite", "--only", "512x512x512", "--out", str(tmp_path / "new")]) == 0
     captured = capsys.readouterr()
     assert "without measure: no NVIDIA driver" in captured.err

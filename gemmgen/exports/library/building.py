@@ -21,7 +21,7 @@ from gemmgen.exports.certificate import (
 from gemmgen.exports.exporting import compiled_where_possible
 from gemmgen.exports.folder import certified_files, exportable, kernel_texts, require_exportable, require_replaceable
 from gemmgen.exports.json_records import Document, Origin, provenance
-from gemmgen.exports.kernelfile import KernelFile, read_kernel, require_writable
+from gemmgen.exports.kernelfile import KernelFile, read_kernel
 from gemmgen.exports.library.choice import Choice, Clock
 from gemmgen.exports.library.choices_json import RECORD, choice_document
 from gemmgen.exports.library.clocks import Measured, Predicted
@@ -31,6 +31,7 @@ from gemmgen.exports.library.members import Member
 from gemmgen.exports.library.rules import choose
 from gemmgen.exports.library.spec import Product, Search, Spec, own_name
 from gemmgen.exports.library.texts import LibraryText
+from gemmgen.exports.writing import require_writable
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import F32_TYPES
@@ -66,7 +67,7 @@ PREDICTED_SIZES, PREDICTED_KERNELS = 8, 6  # most per search without a GPU: the 
 
 @dataclass(frozen=True)
 class Options:
-    """How a library is made: see gemmgen.api.library."""
+    """How a library is made: see gemmgen.library."""
 
     device: DeviceChoice = "auto"
     budget: int | None = None
@@ -109,7 +110,7 @@ def made_here(spec: Spec, options: Options, progress: Progress) -> list[Made]:
 
 
 def made(arch: str, products: Sequence[Product], options: Options, store: Store, progress: Progress) -> Made:
-    """Search, choose and verify the kernels of `products` on `arch`. Raises as gemmgen.api.library does."""
+    """Search, choose and verify the kernels of `products` on `arch`. Raises as gemmgen.library does."""
     target = open_target(options.device, arch, store)
     with target.executor:
         maker = _Maker(target, store, options, progress)
@@ -127,7 +128,7 @@ def build_library(
     progress: Progress,
     make: Callable[[Spec, Options, Progress], Sequence[Made]] = made_here,
 ) -> Library:
-    """Make the library that `spec` describes in the folder `to`. Raises as gemmgen.api.library does."""
+    """Make the library that `spec` describes in the folder `to`. Raises as gemmgen.library does."""
     require_writable(to)
     found = make(spec, options, progress)
     choices = [choice for one in found for choice in one.choices]

@@ -64,7 +64,7 @@ class ProductRegret:
 def measured_regret(
     spec: Spec, folder: Path, device: DeviceChoice, count: int | None, seed: int, progress: Progress
 ) -> tuple[ProductRegret, ...]:
-    """Of the library in `folder` that was made of `spec`: see gemmgen.api.regret."""
+    """Of the library in `folder` that was made of `spec`: see gemmgen.regret."""
     choices = choices_from(spec, folder)
     found: list[ProductRegret] = []
     for arch in spec.architectures:

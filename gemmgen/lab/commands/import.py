@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from gemmgen.api import DEFAULT_OUT
 from gemmgen.cli.options import (
     FAMILY,
     ProblemOptions,
@@ -18,6 +17,7 @@ from gemmgen.cli.options import (
     shape_of,
 )
 from gemmgen.cli.output import emit
+from gemmgen.exports.writing import DEFAULT_OUT
 from gemmgen.families import family_named
 from gemmgen.lab.formats.importing import read_foreign, times_of
 from gemmgen.lab.study.times import save_times

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from gemmgen.api import DEFAULT_OUT
 from gemmgen.cli.options import json_option
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import watch
 from gemmgen.exports.cards import GALLERY
+from gemmgen.exports.writing import DEFAULT_OUT
 from gemmgen.lab.api import report
 from gemmgen.lab.report.page import Page
 from gemmgen.support.errors import require

@@ -18,7 +18,7 @@ from gemmgen.exports.json_records import space_document
 from gemmgen.families import family_named
 from gemmgen.lab.formats.t1 import t1_document
 from gemmgen.lab.prints.space import show_space
-from gemmgen.run.target import compile_target
+from gemmgen.run.card import compile_target
 from gemmgen.search.space import explore
 
 

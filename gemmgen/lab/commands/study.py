@@ -13,7 +13,7 @@ from gemmgen.cli.options import ProblemOptions, Shape, Whole, device_option, jso
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import counter, watch
 from gemmgen.cli.tune import BUDGET
-from gemmgen.exports.kernelfile import require_writable
+from gemmgen.exports.writing import require_writable
 from gemmgen.families import DEFAULT_FAMILY, FAMILIES
 from gemmgen.lab.api import check_model as run_check
 from gemmgen.lab.api import study as run

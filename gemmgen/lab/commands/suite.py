@@ -29,7 +29,8 @@ from gemmgen.cli.options import (
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import rows
 from gemmgen.exports.cards import GALLERY, card_folder
-from gemmgen.exports.kernelfile import read_text, require_writable
+from gemmgen.exports.kernelfile import read_text
+from gemmgen.exports.writing import require_writable
 from gemmgen.lab.gallery import shown_in, write_readme
 from gemmgen.lab.prints.suite import row_line, show_suite
 from gemmgen.lab.runtime_m import RUNTIME_M
@@ -41,7 +42,8 @@ from gemmgen.lab.suite.steps import ELSEWHERE, HERE, missing_for, run_step
 from gemmgen.pool.cluster import Cluster
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
-from gemmgen.run.target import DeviceChoice, compile_target
+from gemmgen.run.card import compile_target
+from gemmgen.run.target import DeviceChoice
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput, require
 from gemmgen.support.files import Store
 

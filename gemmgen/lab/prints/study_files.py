@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from gemmgen.exports.kernelfile import write_kernel
+from gemmgen.exports.writing import write_kernel
 from gemmgen.lab.prints.plots import draw, why_no_plot
 from gemmgen.lab.prints.study import markdown
 from gemmgen.lab.study import StudyResult

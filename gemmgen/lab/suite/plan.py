@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 from gemmgen.exports.cards import arch_of, card_folders
 from gemmgen.exports.json_records import Document, problem_document
-from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_kernel, write_kernel, write_record
+from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_kernel
 from gemmgen.exports.library.spec import Product
+from gemmgen.exports.writing import write_kernel, write_record
 from gemmgen.judge.bench import is_winner
 from gemmgen.lab.scores import failure_path, write_failure
 from gemmgen.problem.gemm import Problem

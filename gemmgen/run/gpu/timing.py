@@ -106,6 +106,11 @@ class Timing:
         low, _, high = quantiles(self.samples_us, n=4)
         return (high - low) / self.median_us
 
+    @property
+    def is_final(self) -> bool:
+        """Whether it was taken among the fastest, and for longer."""
+        return self.protocol.get("protocol") == FINAL.name
+
     def tflops(self, case: Case) -> float:
         return case.flops / self.median_us * 1e-6
 
