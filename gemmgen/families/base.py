@@ -17,8 +17,9 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
+from gemmgen.kernel.cost import block_cost, instructions, unit_cycles
 from gemmgen.kernel.expression import assign, count_false, first_false, names_in, show_values
-from gemmgen.kernel.plan import Never, Plan, Tile
+from gemmgen.kernel.plan import Cost, Never, Plan, Share, Tile
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, Launch
 from gemmgen.kernel.streamk import Stream
 from gemmgen.problem.device import STATIC_SHARED_BYTES, WARP, Limits
@@ -274,6 +275,10 @@ class Family(ABC):
     @abstractmethod
     def plan(self, problem: Problem, config: Config) -> Plan:
         """`config`, which holds the constraints, lowered for `problem`: what a block does, and how it is launched."""
+
+    def cost(self, plan: Plan, share: Share) -> Cost:
+        """The terms of the predicted time of one launch. Here those of blocks that copy tiles, then multiply them."""
+        return block_cost(plan, share, unit_cycles(plan, share, instructions(plan, share)))
 
     @abstractmethod
     def template(self, config: Config) -> str:

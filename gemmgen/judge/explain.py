@@ -12,8 +12,8 @@ from typing import Any
 from gemmgen.exports.kernelfile import KernelFile
 from gemmgen.families import config_to_blame, plan_of
 from gemmgen.kernel.analysis import Traffic, traffic
-from gemmgen.kernel.model import LAUNCH_US, Bound, Prediction, predict, representative
-from gemmgen.kernel.plan import Plan, Tile
+from gemmgen.kernel.model import LAUNCH_US, Prediction, predict, representative
+from gemmgen.kernel.plan import Bound, Plan, Tile
 from gemmgen.problem.case import Case
 from gemmgen.problem.device import WARP, DeviceSpec
 from gemmgen.problem.dtype import WORD
@@ -203,7 +203,7 @@ def _explained(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store |
         case=case,
         tiles=tuple(_tiles(case, plan)),
         parts=plan.launch.splits,
-        steps=math.ceil(case.k / plan.launch.splits / (work.k_tile or work.depth)) * work.pairs,
+        steps=math.ceil(case.k / plan.launch.splits / (work.k_tile or work.depth)) * case.problem.types.compute.pairs,
         used=_used(case, plan),
         traffic=moved,
         roofline=roofline(case, device, peak(plan, device)),
@@ -219,8 +219,8 @@ def _explained(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store |
 
 def peak(plan: Plan, device: DeviceSpec) -> float:
     """TFLOPS, or TOPS, with all of the card's units busy that multiply; pairs of pieces count once."""
-    work = plan.work
-    return 2 * device.sms * plan.lanes(device) * work.products / work.pairs * device.clock_ghz / 1000
+    pairs = plan.problem.types.compute.pairs
+    return 2 * device.sms * plan.lanes(device) * plan.work.products / pairs * device.clock_ghz / 1000
 
 
 def cuda_cores(case: Case, device: DeviceSpec) -> float:

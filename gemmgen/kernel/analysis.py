@@ -36,13 +36,13 @@ class Traffic:
 
 def traffic(plan: Plan) -> Traffic:
     """Count for one plan; the counts per unit of K hold for every K."""
-    work, results = plan.work, plan.results
-    bytes_per_k = work.pairs * work.global_bytes / work.depth
+    work, results, pairs = plan.work, plan.results, plan.problem.types.compute.pairs
+    bytes_per_k = pairs * work.global_bytes / work.depth
     ffma = work.fmas * work.depth
     reads = work.shared_reads * work.depth
     return Traffic(
         global_bytes=bytes_per_k / results,
-        shared_bytes=work.pairs * work.read_bytes * work.k_slices / work.outputs,
+        shared_bytes=pairs * work.read_bytes * work.k_slices / work.outputs,
         fmas_per_shared_read=work.fmas / work.shared_reads if work.shared_reads else 0.0,
         intensity=2 * results / bytes_per_k,
         ffma_share=ffma / (ffma + reads + work.copies),

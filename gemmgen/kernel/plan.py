@@ -12,6 +12,7 @@ from gemmgen.kernel.config import Config, Constraint, Derived
 from gemmgen.kernel.expression import names_in, without_guards
 from gemmgen.kernel.source import Launch, Parameter, parameters
 from gemmgen.kernel.streamk import Schedule
+from gemmgen.problem.case import Case
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
@@ -33,31 +34,14 @@ class Work:
     copies         instructions by which a thread brings its elements of the tiles to shared memory, a step
     copy_wavefronts  shared-memory cycles that writing the block's tiles takes, a step
     global_bytes   bytes that the block reads from global memory, a step
-    repeated_bytes  of these, bytes that other blocks of the SM read as well, and L1 may have
     prefetch       steps that global loads are issued ahead of their use (0: the block waits for them)
-    waits          global latencies, besides, for which the block waits a step
-    staged_registers  of a thread, which hold its elements of the next tile until they are stored to shared memory
+    registers      per thread, estimated before the kernel is compiled
     k_slices       threads of a block that sum the same element, each over its slice of a step's k (sliced-K)
     products       that one instruction multiplies and sums
-    conversions    instructions of a thread for each k that convert elements
-    line_bytes     where blocks stream an operand: contiguous bytes that a block reads of one of its lines (0: they do
-                   not)
-    passes         times that a block goes along K, one after the other, each time for other products
     k_tile         k between two barriers, where that is not a step (0: it is)
-    operand_reuse  FMAs in succession that reuse an operand of the one before (1: not counted)
     k_unroll       k of a step that one iteration of the mainloop takes where it prefetches fragments, else 0
-    k_vector       the values of one operand are read as vectors along k, for a whole iteration at once
-    hoisted        rows or columns of a product whose FMAs are hoisted above the mainloop's branch
-    other_registers  of a thread, for addresses and counters, as compiled on sm_90
-    fragment_registers  of a thread, for what it holds of A and B (0: two fragments of a square thread tile)
     producers      threads of a block that only start copies
-    pairs          of pieces of A and B: times that a block goes along K for the same products
-    promotions     instructions of a thread, a step, that add up sums while none of its products are under way
     turns          groups of warps that take turns at a block's tiles: one's C leaves beside another's products
-    row_bytes      neighbouring bytes of a row of C that a warp stores at once (0: not counted)
-    drains         a warpgroup waits for its products of a step before it starts those of the next one
-    box_lines      lines of TMA's boxes that a step brings, those that a cluster shares counted as in global_bytes
-    run_bytes      contiguous bytes of the lines, of the larger of A and B, that a step brings (0: not counted)
     """
 
     outputs: int
@@ -69,34 +53,57 @@ class Work:
     copy_wavefronts: float
     global_bytes: float
     prefetch: int
-    repeated_bytes: float = 0
-    waits: float = 0
-    staged_registers: float = 0
+    registers: int
     k_slices: int = 1
     products: int = 1
-    conversions: float = 0
-    line_bytes: int = 0
-    passes: int = 1
     k_tile: int = 0
-    operand_reuse: int = 1
     k_unroll: int = 0
-    k_vector: bool = False
-    hoisted: int = 0
-    other_registers: int = 44
-    fragment_registers: int = 0
     producers: int = 0
-    pairs: int = 1
-    promotions: float = 0
     turns: int = 1
-    row_bytes: int = 0
-    drains: bool = False
-    box_lines: float = 0
-    run_bytes: int = 0
 
     @property
     def fmas(self) -> float:
         """FMAs of a thread for each k."""
         return self.outputs / self.k_slices / self.products
+
+
+Bound = Literal["FMA", "issue", "instruction fetch", "shared memory", "L2", "DRAM", "latency"]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What an SM of `device` has of the launch for `case`.
+
+    blocks    of the launch; with stream-K as many as there would be without, which have as much work
+    resident  blocks that run at once on the SM
+    spilled   registers of a thread for which there is no room
+    """
+
+    case: Case
+    device: DeviceSpec
+    blocks: int
+    resident: int
+    spilled: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The terms of a predicted time: see `model.predict`.
+
+    units         cycles that each unit of an SM needs for one step of its resident blocks
+    step          cycles that the step takes
+    steps         of a block
+    between       cycles from a block's last products to the first ones of the block that follows it on the SM
+    memory_us     microseconds in which device memory moves the operands
+    reduction_us  microseconds in which blocks add up what each has of a tile
+    """
+
+    units: Mapping[Bound, float]
+    step: float
+    steps: int
+    between: float
+    memory_us: float
+    reduction_us: float
 
 
 @dataclass(frozen=True)
@@ -133,6 +140,10 @@ class Author(Protocol):
 
     def view(self, plan: Plan) -> object:
         """What the template needs beyond the constants: named choices in a record, no code."""
+        ...
+
+    def cost(self, plan: Plan, share: Share) -> Cost:
+        """The terms of its predicted time."""
         ...
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
@@ -291,6 +302,9 @@ class Plan:
         if stream is None or None in (problem.m, problem.n, problem.k, problem.batch):
             return None
         return self.launch.schedule(stream, problem.case())
+
+    def cost(self, share: Share) -> Cost:
+        return self.author.cost(self, share)
 
     @property
     def template(self) -> str:

@@ -72,6 +72,11 @@ class Compute(Enum):
         return BF16X6 if self is Compute.BF16X6 else None
 
     @property
+    def pairs(self) -> int:
+        """Pairs of pieces that are multiplied for each product of A and B."""
+        return len(self.pieces.pairs) if self.pieces else 1
+
+    @property
     def promotes(self) -> bool:
         """Whether sums by tensor cores are added up in f32 after some of K."""
         return self in (Compute.PROMOTED, Compute.BF16X6)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from gemmgen.kernel.model import SCHEDULERS
+from gemmgen.kernel.cost import SCHEDULERS
 from gemmgen.kernel.plan import Work
 from gemmgen.problem.device import WARP, Arch
 from gemmgen.problem.dtype import DType

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,9 @@ from gemmgen.exports.library.members import Member
 from gemmgen.exports.library.spec import Product, spec_from
 from gemmgen.exports.library.table import Regret, Sizes, chosen, regions, regret_of
 from gemmgen.families import FAMILIES
-from gemmgen.kernel import model
+from gemmgen.families.mma import family as mma
+from gemmgen.families.wgmma import cost as wgmma
+from gemmgen.kernel import cost, model
 from gemmgen.problem.device import DEVICES
 from gemmgen.render.kernel_text import render
 
@@ -33,7 +36,12 @@ CONSTANTS = {
     **dict.fromkeys(("LAUNCH_US", "BARRIER_CYCLES", "OVERLAP_LOSS", "EPILOGUE_INSTRUCTIONS", "STALLS"), 0.25),
     **dict.fromkeys(("WGMMA_SUSTAINED", "MMA_SUSTAINED"), 0.06),
 }
+MODEL = (model, cost, mma, wgmma)  # the modules that know them
 WAVES, DRIFT, NOISE = 4, 0.04, 0.007  # errors that change with the sizes, slowly and each time
+
+
+def _constant(name: str) -> float:
+    return float(next(vars(module)[name] for module in MODEL if name in vars(module)))
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ class Error:
     @classmethod
     def drawn(cls, generator: np.random.Generator) -> Error:
         constants = {
-            name: getattr(model, name) * math.exp(generator.normal(0, spread)) for name, spread in CONSTANTS.items()
+            name: _constant(name) * math.exp(generator.normal(0, spread)) for name, spread in CONSTANTS.items()
         }
         for name in ("WGMMA_SUSTAINED", "MMA_SUSTAINED"):
             constants[name] = min(1.0, constants[name])
@@ -58,7 +66,10 @@ class Error:
         return cls(constants, waves, math.exp(generator.normal(0, 0.05)))
 
     def times(self, kernel: Member, points: Sequence[Sizes]) -> list[float]:
-        with patch.multiple(model, **self.constants):
+        with ExitStack() as patched:
+            for module in MODEL:
+                own = {name: value for name, value in self.constants.items() if hasattr(module, name)}
+                patched.enter_context(patch.multiple(module, **own))
             predicted = [kernel.predicted_us(sizes, CARD) for sizes in points]
         octaves = [np.log2(np.array(sizes)) for sizes in points]
         drift = [sum(size * math.sin(wave @ at + phase) for wave, phase, size in self.waves) for at in octaves]

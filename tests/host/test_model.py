@@ -12,21 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmgen.families import MMA, NAIVE, SIMT, SKINNY, WGMMA, Config, Family
+from gemmgen.families.wgmma.cost import BLOCK_START, TMA_LATENCY, box_lines
+from gemmgen.families.wgmma.operands import operands
 from gemmgen.judge.explain import BOUNDS, TENSOR_BOUNDS, bound_in_words
-from gemmgen.kernel.model import (
-    BLOCK_START,
-    L2_BYTES_PER_CYCLE,
-    REPRESENTATIVE_SIZE,
-    TMA_LATENCY,
-    Bound,
-    Occupancy,
-    Prediction,
-    _reduction_us,
-    estimate_registers,
-    occupancy,
-    predict,
-    representative,
-)
+from gemmgen.kernel.cost import L2_BYTES_PER_CYCLE
+from gemmgen.kernel.model import REPRESENTATIVE_SIZE, Occupancy, Prediction, occupancy, predict, representative
+from gemmgen.kernel.plan import Bound, Share
 from gemmgen.problem.device import ARCHS, DEVICES, MAX_REGISTERS, Arch, device_named
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -192,8 +183,8 @@ def test_of_split_sums_each_tiles_last_block_reads_all() -> None:
     def added_us(split: int) -> float:
         problem = Problem(256, 256, 64 * 64, types=Types.parse("bf16,bf16,f32"), layout=Layout.parse("rc"))
         plan = MMA.plan(problem, MMA.default(problem).with_values(BM=128, BN=128, SPLIT=split))
-        blocks = plan.launch.blocks(representative(problem))
-        return _reduction_us(plan, blocks, DEVICES["H200"])
+        case = representative(problem)
+        return plan.cost(Share(case, DEVICES["H200"], plan.launch.blocks(case), 1, 0)).reduction_us
 
     read_us = 128 * 128 * 4 / L2_BYTES_PER_CYCLE / 1980
     assert added_us(16) - added_us(8) == pytest.approx(8 * read_us)
@@ -250,7 +241,7 @@ def test_lines_that_a_cluster_shares_are_asked_for_once() -> None:
     def lines(cluster: int, across: int) -> float:
         problem = Problem(4096, 4096, 4096, types=Types.parse("bf16"), layout=Layout.parse("rc"))
         config = WGMMA.default(problem).with_values(BM=128, BN=256, CLUSTER=cluster, ACROSS=across)
-        return WGMMA.plan(problem, config).work.box_lines
+        return sum(box_lines(one, config) for one in operands(problem, config))
 
     assert (lines(1, 0), lines(2, 0), lines(2, 1)) == (128 + 256, 128 + 192, 96 + 256)
 
@@ -326,12 +317,9 @@ def test_registers_are_estimated_for_copies_that_pass_through_them_alone() -> No
     tiles = SIMT.default(problem).with_values(BM=64, BN=128, BK=32, TN=16, WM=32, WN=128)
     ring = SIMT.plan(problem, tiles.with_values(ASYNC=1, K_UNROLL=4)).work
     through = SIMT.plan(problem, tiles).work
-    assert (ring.staged_registers, through.staged_registers) == (0, (64 + 128) * 32 / 64)
-    assert (
-        estimate_registers(ring, problem.types.accumulator)
-        < MAX_REGISTERS
-        < estimate_registers(through, problem.types.accumulator)
-    )
+    beside = SIMT.plan(problem, tiles.with_values(ASYNC=1)).work
+    assert through.registers - beside.registers == (64 + 128) * 32 / 64
+    assert ring.registers < MAX_REGISTERS < through.registers
 
 
 @pytest.mark.parametrize(
@@ -349,7 +337,7 @@ def test_registers_of_mma_are_near_those_compiled(
     """For sm_90, by nvcc 13.0."""
     problem = Problem(*shape, types="bf16", layout="rc")
     work = MMA.plan(problem, MMA.default(problem).with_values(**axes)).work
-    assert estimate_registers(work, problem.types.accumulator) == pytest.approx(compiled, abs=12)
+    assert work.registers == pytest.approx(compiled, abs=12)
 
 
 def test_a_typical_size_stands_for_one_that_is_left_to_run_time() -> None:

@@ -60,11 +60,16 @@ def names(plan: Plan) -> str:
     return f"{plan.family} {plan.problem} {plan.config}"
 
 
+def passes(plan: Plan) -> int:
+    """Times that a block goes along K, each time for other products of a batch."""
+    return plan.config.values.get("BATCH_TILES", 1)
+
+
 @pytest.mark.parametrize("plan", PLANS, ids=names)
 def test_levels_of_tiling_nest_down_to_the_threads_of_a_block(plan: Plan) -> None:
     levels = plan.tiles
     assert levels[-1].unit == "thread"
-    assert math.prod(level.count for level in levels) == plan.consumers * plan.work.passes
+    assert math.prod(level.count for level in levels) == plan.consumers * passes(plan)
     for above, level in pairwise(levels):
         assert above.rows % level.rows == 0 and above.cols % level.cols == 0
 
@@ -82,7 +87,7 @@ def test_a_thread_does_its_part_of_the_blocks_products(plan: Plan) -> None:
 def test_the_launch_covers_c(plan: Plan) -> None:
     case = representative(plan.problem)
     rows, cols = plan.tile
-    products = plan.results // (rows * cols) * plan.work.passes
+    products = plan.results // (rows * cols) * passes(plan)
     assert plan.launch.tiles(case) == -(-case.m // rows) * -(-case.n // cols) * -(-case.batch // products)
 
 

@@ -170,7 +170,7 @@ def test_what_is_kept_outlasts_other_instructions_and_the_turn_of_the_loop() -> 
 
 def work(depth: int, k_unroll: int) -> Work:
     """Of a kernel whose loop over a step of `depth` writes out `k_unroll` of it; 0 for all."""
-    return Work(64, depth, 4, 64, 8, 2, 64, 8192, 1, k_unroll=k_unroll)
+    return Work(64, depth, 4, 64, 8, 2, 64, 8192, 1, 128, k_unroll=k_unroll)
 
 
 def test_the_fma_pipe_shares_issue_with_everything_else() -> None:

@@ -30,8 +30,9 @@ from gemmgen.families.base import (
     zigzag,
 )
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
+from gemmgen.kernel.cost import block_cost, instructions, registers, unit_cycles
 from gemmgen.kernel.notes import main_loop
-from gemmgen.kernel.plan import Plan, Tile, Work
+from gemmgen.kernel.plan import Cost, Plan, Share, Tile, Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
@@ -212,10 +213,14 @@ class Batched(Family):
             copy_wavefronts=moved / (WARP * WORD),
             global_bytes=fetched,
             prefetch=batched.STAGES - 1,
-            passes=batched.BATCH_TILES,
+            registers=registers(problem.types.accumulator, batched.TM * batched.TN),
         )
         launch = launch_of(value, (("batch", batched.MB * batched.BATCH_TILES),))
         return Plan(problem, config, self, value, (value["BM"], value["BN"]), value["SHARED_BYTES"], work, launch)
+
+    def cost(self, plan: Plan, share: Share) -> Cost:
+        units = unit_cycles(plan, share, instructions(plan, share))
+        return block_cost(plan, share, units, passes=cast(BatchedConfig, plan.config).BATCH_TILES)
 
     def template(self, config: Config) -> str:
         return "batched/batched.cu"

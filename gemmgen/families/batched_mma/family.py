@@ -27,6 +27,7 @@ from gemmgen.families.base import (
     sizes_of,
 )
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
+from gemmgen.kernel.cost import registers
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WIDEST_ACCESS
@@ -183,9 +184,9 @@ def _work(problem: Problem, axes: BatchedMmaConfig, value: Mapping[str, int]) ->
     a, b = sides(problem)
     swaps = sum(elements[side.X] // 2 for side in (a, b) if not side.along_k)
     loads = elements["A"] / value["VA"] + elements["B"] / value["VB"]
-    words = (elements["A"] + elements["B"]) / 2
+    words, outputs = (elements["A"] + elements["B"]) / 2, value["TM"] * value["TN"]
     return Work(
-        outputs=value["TM"] * value["TN"],
+        outputs=outputs,
         depth=axes.BK,
         shared_reads=0,
         read_bytes=0,
@@ -195,7 +196,7 @@ def _work(problem: Problem, axes: BatchedMmaConfig, value: Mapping[str, int]) ->
         global_bytes=axes.WARPS * (value["BM"] + value["BN"]) * axes.BK * HALF,
         prefetch=0,
         products=MMA_M * MMA_N * MMA_K // WARP,
-        fragment_registers=int(words),
+        registers=registers(problem.types.accumulator, outputs, fragments=int(words), shared=False),
     )
 
 

@@ -33,8 +33,18 @@ from gemmgen.families.mma.operands import (
     rendered,
 )
 from gemmgen.kernel.config import Config, Derived
+from gemmgen.kernel.cost import (
+    GLOBAL_LATENCY,
+    SCHEDULERS,
+    STALLS,
+    block_cost,
+    instructions,
+    registers,
+    tiled,
+    unit_cycles,
+)
 from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
-from gemmgen.kernel.plan import Never, Plan, SumOrder, Tile, Work
+from gemmgen.kernel.plan import Cost, Never, Plan, Share, SumOrder, Tile, Work
 from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import Problem
@@ -48,6 +58,8 @@ MMA_N = 8  # columns of C that one instruction multiplies
 SWIZZLES = ("PHASE", "SWIZZLED")  # constants, of A and of B, that say which chunks trade places
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 FEW_REGISTERS = 16  # likewise, without a loop
+EPILOGUE_INSTRUCTIONS = 4  # of a thread for each of its sums: scaled, converted, exchanged and stored
+SECTOR = 32  # bytes that global memory moves at once
 
 
 @dataclass(frozen=True)
@@ -162,6 +174,9 @@ class MmaFamily(Family):
         promotion = mma.BK if problem.types.compute is Compute.PROMOTED else 0
         sums = None if one is None else SumOrder(one, mma.BK, mma.SPLIT, promotion, tf32="away")
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, one, sums)
+
+    def cost(self, plan: Plan, share: Share) -> Cost:
+        return _cost(plan, share)
 
     def template(self, config: Config) -> str:
         return "mma/mma_cp_async.cu" if cast(MmaConfig, config).ASYNC else "mma/mma_registers.cu"
@@ -282,7 +297,7 @@ def _exchanges(problem: Problem, together: int) -> tuple[int, ...]:
 
 
 def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
-    one, (a, b), (pairs_a, pairs_b) = instruction(problem.types, mma.MMA_K).mma, _by_ldmatrix(problem), _pairs(problem)
+    one, (a, b), outputs = instruction(problem.types, mma.MMA_K).mma, _by_ldmatrix(problem), mma.WM * mma.WN // WARP
     size_a, size_b, k = problem.types.a.size, problem.types.b.size, value["K_STEP"]
     read = mma.WM * size_a + mma.WN * size_b  # bytes of a warp, for each k
     # Of eight lines that are read at once, those that lie in the same banks, where chunks stay in order.
@@ -298,7 +313,7 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     loops = problem.k is None or problem.k > mma.BK  # else the only k tile's fragments need no second set of registers
     fragments = (4 * value["MMAS_M"] + 2 * value["MMAS_N"]) * max(1, size_a // WORD)
     return Work(
-        outputs=mma.WM * mma.WN // WARP,
+        outputs=outputs,
         depth=mma.BK,
         shared_reads=(mma.WM / MMA_M * (1 if a else 4) + mma.WN / PAIR_N * (1 if b else 4)) / k,
         read_bytes=read / WARP,
@@ -307,13 +322,32 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
         copy_wavefronts=moved / BANK_BYTES,
         global_bytes=moved,
         prefetch=mma.STAGES - 1,
-        staged_registers=0 if mma.ASYNC else staged,
+        registers=registers(
+            problem.types.accumulator,
+            outputs,
+            fragments=(1 + loops) * fragments,
+            staged=0 if mma.ASYNC else staged,
+            other=OTHER_REGISTERS if loops else FEW_REGISTERS,
+        ),
         products=one.products // WARP if one else 1,
-        conversions=4 * (mma.WM / MMA_M * pairs_a + mma.WN / PAIR_N * pairs_b) / k,
-        other_registers=OTHER_REGISTERS if loops else FEW_REGISTERS,
-        fragment_registers=(1 + loops) * fragments,
-        row_bytes=value["STEP_N"] * problem.types.c.size,
-        run_bytes=run_bytes(problem, mma.BM, mma.BN, mma.BK),
+    )
+
+
+def _cost(plan: Plan, share: Share) -> Cost:
+    """Blocks that follow each other on an SM leave C by instructions of its threads, in rows that fill few sectors."""
+    problem, mma, value = plan.problem, cast(MmaConfig, plan.config), plan.constants
+    pairs_a, pairs_b = _pairs(problem)
+    conversions = 4 * (mma.WM / MMA_M * pairs_a + mma.WN / PAIR_N * pairs_b) / value["K_STEP"]
+    warps_per_scheduler = plan.consumers * share.resident / WARP / SCHEDULERS
+    stored = (EPILOGUE_INSTRUCTIONS + problem.function_instructions) * plan.work.outputs
+    row_bytes = value["STEP_N"] * problem.types.c.size  # neighbours that a warp stores at once
+    return block_cost(
+        plan,
+        share,
+        unit_cycles(plan, share, instructions(plan, share, conversions=conversions)),
+        between=stored * (warps_per_scheduler + STALLS) + GLOBAL_LATENCY / share.resident,
+        slower=tiled(run_bytes(problem, mma.BM, mma.BN, mma.BK)),
+        filled=share.case.tensors["C"].least_bytes * max(0.0, SECTOR / row_bytes - 1),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gemmgen.families.base import CUDA_CORES, GRID_FITS, Family, constants, launch_of, tile_grid
 from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
+from gemmgen.kernel.cost import registers
 from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Never, Plan, Tile, Work
 from gemmgen.problem.device import WARP
@@ -58,6 +59,7 @@ class Naive(Family):
             copy_wavefronts=0,
             global_bytes=value["THREADS"] * (types.a.size + products * types.b.size),
             prefetch=0,
+            registers=registers(types.accumulator, products, shared=False),
         )
         tile = value["BM"], value["BN"]
         return Plan(problem, config, self, value, tile, 0, work, launch_of(value, tile_grid(problem, value)))

@@ -38,14 +38,21 @@ from gemmgen.families.simt.operands import (
     store_width,
 )
 from gemmgen.kernel.config import Config, Derived
+from gemmgen.kernel.cost import STALLS, block_cost, instructions, registers, unit_cycles
 from gemmgen.kernel.notes import block, main_loop, shared_tiles
-from gemmgen.kernel.plan import Never, Plan, Tile, Work
+from gemmgen.kernel.plan import Cost, Never, Plan, Share, Tile, Work
 from gemmgen.kernel.streamk import Stream
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 
 SLICES_GROUP = "How slices add up"
+
+LOOP_INSTRUCTIONS = 14  # of a warp, for each iteration of a mainloop that unrolls a part of a step
+# Two register banks give an operand each a cycle, so an FMA that shares none with the one before takes another cycle.
+# One does so each time the reused operand changes, and more where the compiler reorders FMAs by the arrival of values.
+OPERAND_CYCLES, UNORDERED_OPERAND_CYCLES = 0.1, 1.5  # a change of it
+LATE_READ_STALLS = 0.15  # more stalls where the compiler puts all reads of an iteration off to its end
 
 
 @dataclass(frozen=True)
@@ -138,6 +145,9 @@ class Simt(Family):
         )
         work = _work(problem, simt, value)
         return Plan(problem, config, self, value, (simt.BM, simt.BN), value["SHARED_BYTES"], work, launch)
+
+    def cost(self, plan: Plan, share: Share) -> Cost:
+        return _cost(plan, share)
 
     def template(self, config: Config) -> str:
         simt = cast(SimtConfig, config)
@@ -271,6 +281,7 @@ def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:
     stores = sum(value[f"{x}_ITERATIONS"] * value[f"V{x}"] / value[f"STORE_{x}"] for x in "AB")
     loads = value["A_ITERATIONS"] + value["B_ITERATIONS"]
     moved = (problem.types.a.size * simt.BM + problem.types.b.size * simt.BN) * simt.BK
+    staged = 0 if simt.ASYNC or simt.STAGES == 1 else moved / WORD / value["THREADS"]
     return Work(
         outputs=outputs,
         depth=simt.BK,
@@ -281,13 +292,26 @@ def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:
         copy_wavefronts=words * (copy_wavefronts(value, a) + copy_wavefronts(value, b)),
         global_bytes=moved,
         prefetch=simt.STAGES - 1,
-        staged_registers=0 if simt.ASYNC or simt.STAGES == 1 else moved / WORD / value["THREADS"],
+        registers=registers(
+            problem.types.accumulator, outputs, rows=6 if a.k_vector or b.k_vector else 4, staged=staged
+        ),
         k_slices=simt.SLICES,
-        operand_reuse=(simt.TN if runs_along_n(simt, a, b) else simt.TM) if simt.OUTER else 1,
         k_unroll=simt.K_UNROLL * simt.SLICES,
-        k_vector=a.k_vector or b.k_vector,
-        hoisted=simt.HOIST,
     )
+
+
+def _cost(plan: Plan, share: Share) -> Cost:
+    """FMAs that share no operand with the one before wait for a register bank; K_UNROLL adds a loop within a step."""
+    simt, work = cast(SimtConfig, plan.config), plan.work
+    a, b = operands(plan.problem, simt)
+    reuse = (simt.TN if runs_along_n(simt, a, b) else simt.TM) if simt.OUTER else 1
+    cycles = OPERAND_CYCLES if work.k_unroll else UNORDERED_OPERAND_CYCLES
+    waits = work.fmas * work.depth * cycles / reuse if reuse > 1 else 0.0
+    iterations = work.depth / work.k_unroll if work.k_unroll else 1
+    loops = LOOP_INSTRUCTIONS * iterations if work.k_unroll else 0
+    late = LATE_READ_STALLS if (a.k_vector or b.k_vector) and not simt.HOIST else 0.0
+    issued = instructions(plan, share, waits=waits, loops=loops)
+    return block_cost(plan, share, unit_cycles(plan, share, issued, iterations=iterations, stalls=STALLS + late))
 
 
 def _rendered(plan: Plan, operand: Operand) -> Operand:

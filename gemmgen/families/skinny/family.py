@@ -34,12 +34,12 @@ from gemmgen.families.base import (
 )
 from gemmgen.families.skinny.axes import CONSTRAINTS, MOST_SMALL, PRUNING, SkinnyConfig
 from gemmgen.families.skinny.constants import derived
-from gemmgen.families.skinny.cost import STAGE_UNROLL, work_of
+from gemmgen.families.skinny.cost import STAGE_UNROLL, cost_of, repeated_bytes, work_of
 from gemmgen.families.skinny.operands import dots, roles, tensor_core, weight_width
 from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.notes import block, memory_bound, shared_tiles
-from gemmgen.kernel.plan import Plan, Tile
+from gemmgen.kernel.plan import Cost, Plan, Share, Tile
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -154,6 +154,9 @@ class Skinny(Family):
         work = work_of(problem, skinny, value, mma)
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma)
 
+    def cost(self, plan: Plan, share: Share) -> Cost:
+        return cost_of(plan, share)
+
     def template(self, config: Config) -> str:
         return "skinny/skinny.cu"
 
@@ -259,7 +262,7 @@ def _streaming(plan: Plan) -> Iterator[str]:
         f"Reads   each weight once, {way}, with {work.global_bytes:g} bytes of a block in flight; "
         f"{intensity:.3g} FLOP for a byte of global memory"
     )
-    if work.repeated_bytes:
+    if repeated_bytes(plan):
         yield f"Cached  {small}, which every warp reads again: L1 serves most of it"
     if mma or memory_bound(intensity, plan.problem.types.accumulator):
         yield "Bound   global memory: too few FLOP for each byte, on every known card"

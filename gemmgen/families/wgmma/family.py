@@ -20,18 +20,18 @@ rows are 64, from registers, too. For B that is the product of the transposes, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from textwrap import wrap
 from types import MappingProxyType
 from typing import cast
 
-from gemmgen.families.base import Family, constants, launch_of, run_bytes, sizes_of, tile_grid
+from gemmgen.families.base import Family, constants, launch_of, sizes_of, tile_grid
 from gemmgen.families.wgmma.axes import CONSTRAINTS, PRUNING, WgmmaConfig
-from gemmgen.families.wgmma.constants import derived, direct, donates, mmas, range_step, single, start_registers
+from gemmgen.families.wgmma.constants import derived, direct, donates, mmas, range_step, single
+from gemmgen.families.wgmma.cost import across, cluster_tile, cost_of, work_of
 from gemmgen.families.wgmma.operands import (
     LINE_BYTES,
-    Operand,
     as_product,
     can_feed,
     cuts_lines,
@@ -49,21 +49,18 @@ from gemmgen.families.wgmma.operands import (
 from gemmgen.families.wgmma.view import WgmmaView, view_of
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
-from gemmgen.kernel.plan import Never, Plan, SumOrder, Tile, Work
+from gemmgen.kernel.plan import Cost, Never, Plan, Share, SumOrder, Tile
 from gemmgen.kernel.tensor_map import UNIT
-from gemmgen.problem.device import BANK_BYTES, L2_LINE, WARP
+from gemmgen.problem.device import L2_LINE, WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.pieces import Pieces
 from gemmgen.problem.types import PROMOTION, Compute
-from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M, Wgmma
+from gemmgen.problem.wgmma import WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
-OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
-FRAGMENT = 4  # registers of a thread for its rows of an instruction, for a step of k
 NOTE_WIDTH = 110  # characters of a line of a kernel's header
-SPARED_SHARE = 0.5  # of the bytes that L2 need not read again for a cluster, as far as times show it (H200)
 
 
 class WgmmaFamily(Family):
@@ -142,7 +139,7 @@ class WgmmaFamily(Family):
         before = prepares(problem, one)
         launch = launch_of(
             value,
-            tile_grid(problem, _cluster_tile(one)),
+            tile_grid(problem, cluster_tile(one)),
             dynamic=True,
             splits=one.SPLIT,
             cluster=max(one.CLUSTER, one.SPLIT),
@@ -151,13 +148,16 @@ class WgmmaFamily(Family):
             prepares=before,
             overlapped=bool(before),
         )
-        work, tile, mma = _work(problem, one, value), (one.BM, one.BN), instruction(problem, one)
+        work, tile, mma = work_of(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
         promotion = PROMOTION if pieces else one.BK * value["PROMOTED"]
         step = range_step(problem, one)
         of_c = as_product(mma) if one.SWAP else mma
         sums = SumOrder(of_c, step, one.SPLIT, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma, sums)
+
+    def cost(self, plan: Plan, share: Share) -> Cost:
+        return cost_of(plan, share)
 
     def template(self, config: Config) -> str:
         return "wgmma/wgmma.cu"
@@ -199,7 +199,7 @@ class WgmmaFamily(Family):
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         one = cast(WgmmaConfig, plan.config)
         sharers = 1 if one.PINGPONG else one.CONSUMERS
-        rows, columns = _across(one)
+        rows, columns = across(one)
         tiles = ((rows // sharers, columns), (2 * plan.constants[mmas(one)], columns // 4))
         warpgroup, thread = (tile[::-1] if swaps(one) else tile for tile in tiles)
         return Tile("warpgroup", *warpgroup, sharers), Tile("thread", *thread, WARPGROUP)
@@ -248,55 +248,6 @@ class WgmmaFamily(Family):
         if compute.pieces is not None:
             lines += _pieces_prose(compute, compute.pieces)
         return (*lines, *_copies_prose(plan.problem, one), *_start_prose(one), *shared_tiles(plan.launch))
-
-
-def _work(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
-    size_a, size_b = (dtype.size for dtype in problem.types.factors)
-    pieces = problem.types.compute.pieces
-    rows, columns = _across(config)
-    columns *= problem.products
-    threads = WARPGROUP * config.CONSUMERS  # that compute
-    moved = (config.BM * size_a + problem.products * config.BN * size_b) * config.BK
-    tile = _cluster_tile(config)
-    spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
-    lines = sum(_box_lines(x, config) for x in operands(problem, config))
-    read = rows * size_a + rows // M * columns * size_b  # bytes of a tile, for each k
-    outputs = rows * columns // threads
-    loaded = value[mmas(config)] * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a step of k
-    fragments = 2 * loaded  # and of the next one
-    held = start_registers(config.CONSUMERS) if donates(config) else 0
-    return Work(
-        outputs=outputs,
-        depth=config.BK,
-        shared_reads=loaded / 2 / (K_BYTES // size_a),
-        read_bytes=read / threads,
-        wavefronts=read / BANK_BYTES / (threads // WARP),
-        copies=1,
-        copy_wavefronts=moved / BANK_BYTES,
-        global_bytes=moved - spared * SPARED_SHARE,
-        prefetch=config.STAGES - 1,
-        products=M * columns * (K_BYTES // size_a) // WARPGROUP,
-        other_registers=max(OTHER_REGISTERS, held - outputs) - (fragments if donates(config) else 0),
-        fragment_registers=max(1, fragments),
-        producers=WARPGROUP,
-        pairs=len(pieces.pairs) if pieces else 1,
-        promotions=outputs * (problem.types.compute is Compute.PROMOTED and not config.IN_FLIGHT),
-        turns=config.CONSUMERS if config.PINGPONG else 1,
-        drains=not config.IN_FLIGHT,
-        box_lines=lines,
-        run_bytes=run_bytes(problem, config.BM, config.BN, config.BK),
-    )
-
-
-def _box_lines(x: Operand, config: WgmmaConfig) -> float:
-    """Of a step, those that another block of the cluster asks for in part."""
-    spared = SPARED_SHARE * (1 - 1 / config.CLUSTER) if x.shared else 0
-    return x.beside * x.boxes * x.lines * (1 - spared)
-
-
-def _across(config: WgmmaConfig) -> tuple[int, int]:
-    """Of a block's tile what the 64 rows of instructions go along, and their columns."""
-    return (config.BN, config.BM) if swaps(config) else (config.BM, config.BN)
 
 
 def fragment_row(thread: int) -> int:
@@ -351,12 +302,6 @@ def _fed_prose(X: str) -> tuple[str, ...]:
     line = f"Feeds   lines of {X} run across K: wgmma takes tf32 of such lines only from registers; threads load it"
     turned = "        C^T = B^T A^T: the rows of instructions are columns of C"
     return (line, turned) if X == "B" else (line,)
-
-
-def _cluster_tile(config: WgmmaConfig) -> dict[str, int]:
-    """Rows and columns of C that a cluster computes."""
-    blocks = {"BM": 1, "BN": config.CLUSTER} if config.ACROSS else {"BM": config.CLUSTER, "BN": 1}
-    return {"BM": config.BM * blocks["BM"], "BN": config.BN * blocks["BN"]}
 
 
 def _pieces_prose(compute: Compute, pieces: Pieces) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from gemmgen.families.base import (
     tile_grid,
 )
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
+from gemmgen.kernel.cost import registers
 from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Plan, SumOrder, Tile, Work
 from gemmgen.problem.device import BANK_BYTES, STATIC_SHARED_BYTES, WARP
@@ -168,9 +169,10 @@ def _contiguous(side: Side) -> str:
 def _work(problem: Problem, axes: WmmaConfig, value: Mapping[str, int]) -> Work:
     size = problem.types.a.size
     read, moved = (axes.WM + axes.WN) * size, (axes.BM + axes.BN) * axes.BK  # bytes of a warp for each k; elements
-    loads = moved / value["THREADS"]
+    loads, outputs = moved / value["THREADS"], axes.WM * axes.WN // WARP
+    fragments = 8 * (value["FRAGMENTS_M"] + value["FRAGMENTS_N"])
     return Work(
-        outputs=axes.WM * axes.WN // WARP,
+        outputs=outputs,
         depth=axes.BK,
         shared_reads=(value["FRAGMENTS_M"] + value["FRAGMENTS_N"]) / SIDE,
         read_bytes=read / WARP,
@@ -179,9 +181,8 @@ def _work(problem: Problem, axes: WmmaConfig, value: Mapping[str, int]) -> Work:
         copy_wavefronts=moved / WARP,
         global_bytes=moved * size,
         prefetch=0,
+        registers=registers(problem.types.accumulator, outputs, fragments=fragments, staged=loads),
         products=MMA_MACS // WARP,
-        staged_registers=loads,
-        fragment_registers=8 * (value["FRAGMENTS_M"] + value["FRAGMENTS_N"]),
     )
 
 
