@@ -11,7 +11,7 @@ from gemmgen.pool.cluster import Cluster
 from gemmgen.pool.worker import GPU
 from gemmgen.problem.device import DEFAULT_ARCH, DeviceSpec, device_for, parse_arch
 from gemmgen.run.card import spec_of
-from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.run.gpu.capability import DeviceProperties
 from gemmgen.run.target import DeviceChoice
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import require

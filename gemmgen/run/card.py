@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gemmgen.problem.device import DEFAULT_ARCH, DEVICES, DeviceSpec, device_for, parse_arch, short_name, spec_for
-from gemmgen.run.gpu.capability import arch_here, properties_here
-from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.run.gpu.capability import DeviceProperties, arch_here, properties_here
 
 
 def compile_target(arch: str) -> tuple[str, DeviceSpec]:

@@ -9,9 +9,9 @@ from typing import Any
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import DType
 from gemmgen.run.emulator.compiler import HostCompiler
+from gemmgen.run.gpu.capability import DeviceProperties
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.gpu.limits import MeasuredLimits
-from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.nvrtc import compiler_version
 from gemmgen.run.sass import find_nvdisasm
 from gemmgen.support.errors import CandidateFailed

@@ -24,8 +24,8 @@ from gemmgen.problem.device import DEVICES, DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run import card as card_at_hand
 from gemmgen.run.card import spec_of
+from gemmgen.run.gpu.capability import DeviceProperties
 from gemmgen.run.gpu.limits import MeasuredLimits
-from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.timing import Baseline, Timing
 from gemmgen.search.trial import Silent
 from gemmgen.support.files import Store

@@ -9,7 +9,7 @@ import pytest
 from gemmgen.problem.device import ARCHS, DEFAULT_ARCH, DEVICES, LIKE, device_for, device_named, parse_arch, spec_for
 from gemmgen.problem.dtype import DType
 from gemmgen.run.card import spec_of
-from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.run.gpu.capability import DeviceProperties
 from gemmgen.support.errors import InvalidInput
 
 

@@ -35,8 +35,8 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.render.kernel_text import render
 from gemmgen.run import target
 from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.gpu.capability import DeviceProperties
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.timing import Baseline, InterleavedTimings, Timing
 from gemmgen.run.sass import Instruction, Loop, Sass
 from gemmgen.search.trial import Trial

@@ -41,9 +41,9 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render_plan
 from gemmgen.run import card as card_at_hand
 from gemmgen.run.compile import CompiledKernel
+from gemmgen.run.gpu.capability import DeviceProperties
 from gemmgen.run.gpu.limits import MeasuredLimits
 from gemmgen.run.gpu.power import Observed
-from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.timing import Baseline, Timing
 from gemmgen.search.trial import Trial
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError

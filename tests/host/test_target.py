@@ -18,8 +18,8 @@ from gemmgen.render.kernel_text import render
 from gemmgen.run import target
 from gemmgen.run.compile import arch_for
 from gemmgen.run.gpu import capability
+from gemmgen.run.gpu.capability import DeviceProperties
 from gemmgen.run.gpu.executor import GpuExecutor
-from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.nvrtc import flags_for
 from gemmgen.support.errors import CandidateFailed, InvalidInput
 from gemmgen.support.files import Store

@@ -6,7 +6,6 @@ shared.py     memory of both sides, for large operands and results
 programs.py   loaded kernels (child)
 runs.py       one launch between guard bands (child)
 contest.py    measurements (child)
-properties.py its name, sizes and UUID, as a record
 arena.py      operands between guard bands, and what a kernel wrote that it must not
 images.py     operands that stay on the device between runs (child)
 multiplier.py products in float64, for references (child)
@@ -18,7 +17,7 @@ replay.py     input sets, CUDA graphs and samples (child)
 cublaslt.py   the baseline (child)
 cublas.py     that of batches of pointers (child)
 power.py      what NVML says of the card while kernels run (child)
-capability.py what the driver says of it, by ctypes
+capability.py what the driver says of it, by ctypes, as a record
 limits.py     the card's own measured limits
 """
 

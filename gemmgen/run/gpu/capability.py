@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 from gemmgen.run.gpu import DRIVER, why_no_gpu
-from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.support.errors import CandidateFailed, Failure
 
 # Of CUdevice_attribute.
@@ -16,6 +16,35 @@ SHARED_PER_SM, REGISTERS_PER_SM, SHARED_PER_BLOCK = 81, 82, 97  # the last one a
 NAME_BYTES = 256
 NO_DEVICE = 100  # CUDA_ERROR_NO_DEVICE
 KERNEL_MODULE = Path("/sys/module/nvidia/version")
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """What the driver says about the card.
+
+    arch          "sm_90", from the compute capability
+    driver        version of the installed driver ("580.159.04"), or of the CUDA that it supports ("CUDA 13.0")
+    memory_bytes  device memory
+    l2_bytes      L2 cache
+    clock_mhz     highest SM clock
+    uuid          "GPU-...", which no other card has; "" where nobody asked
+    """
+
+    name: str
+    arch: str
+    driver: str
+    sms: int
+    memory_bytes: int
+    l2_bytes: int
+    clock_mhz: float
+    shared_bytes_per_block: int
+    shared_bytes_per_sm: int
+    registers_per_sm: int
+    threads_per_sm: int
+    uuid: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.arch}, {self.sms} SMs), driver {self.driver}"
 
 
 def arch_here(device: int = 0) -> str | None:

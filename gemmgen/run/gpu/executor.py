@@ -23,13 +23,12 @@ from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.executor import Floats, Operands, Products
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.arena import KEPT_BYTES, ImageKey, image_key
-from gemmgen.run.gpu.capability import properties_here
+from gemmgen.run.gpu.capability import DeviceProperties, properties_here
 from gemmgen.run.gpu.given import Given
 from gemmgen.run.gpu.limits import MeasuredLimits, measure_limits
 from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.run.gpu.power import Observed
-from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.run.gpu.shared import Sent, SharedMemory
 from gemmgen.run.gpu.timing import QUICK, Beside, InterleavedTimings, Protocol, Timing
 from gemmgen.run.nvrtc import compiler_version, flags_for

@@ -11,8 +11,8 @@ from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.types import Types
 from gemmgen.problem.wgmma import on_tensor_cores
+from gemmgen.run.gpu.capability import DeviceProperties
 from gemmgen.run.gpu.plain import plain_cubin, plain_path
-from gemmgen.run.gpu.properties import DeviceProperties
 from gemmgen.support.clock import today
 from gemmgen.support.files import Store, content_key
 

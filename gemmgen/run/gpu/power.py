@@ -20,8 +20,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from gemmgen.run.gpu.capability import properties_here
-from gemmgen.run.gpu.properties import DeviceProperties
+from gemmgen.run.gpu.capability import DeviceProperties, properties_here
 from gemmgen.run.gpu.timing import Conditions
 from gemmgen.support.errors import CandidateFailed, Failure
 
