@@ -214,7 +214,7 @@ def _compiled(
 def passed_in_part(source: KernelSource, verdict: Verdict) -> bool:
     """Whether an edited text passed although some of it never ran, as far as that was counted."""
     never_ran = verdict.passed and verdict.coverage is not None and not verdict.coverage.complete
-    return never_ran and not is_rendered(source, source.arch)
+    return never_ran and not is_rendered(source)
 
 
 def exit_code(verdict: Verdict, hidden: Sequence[Conditional] = (), in_part: bool = False) -> int:

@@ -19,7 +19,7 @@ def edited_axes(source: KernelSource, arch: Arch) -> dict[str, int]:
 
     Empty where they make no config that `arch` can run, or the config is not known: what else was edited shows nowhere.
     """
-    rendered = rendered_or_none(source, source.arch)
+    rendered = rendered_or_none(source)
     if rendered is None:
         return {}
     before, now = (dict(_CONSTANT.findall(one.text)) for one in (rendered, source))

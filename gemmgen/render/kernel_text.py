@@ -35,6 +35,7 @@ from gemmgen.support.paths import TEMPLATES
 from gemmgen.support.words import listed
 
 MIN_NAN_SINCE = 80  # sm_NN: PTX ISA, min.NaN.f32
+KEPT = 256  # rendered kernels, of some 20 KB each
 BLANK_LINES = re.compile(r"\n{3,}")  # one is enough where a part of a template is empty
 
 
@@ -362,8 +363,12 @@ def render(problem: Problem, family: Family, config: Config, arch: str = DEFAULT
     return render_plan(family.plan(problem, config), arch)
 
 
+@lru_cache(maxsize=KEPT)
 def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
-    """The `.cu` of `plan`, named for `arch` ("sm_90") and by a digest of its text, in which the config stands."""
+    """The `.cu` of `plan`, named for `arch` ("sm_90") and by a digest of its text, in which the config stands.
+
+    It is kept: a search, its verification and an export ask for the same kernels.
+    """
     unnamed = short_name(plan.problem, arch, "0" * DIGITS)
     template = environment(plan.problem.types, arch).get_template(plan.template)
     text = template.render(kernel=Kernel(plan, arch, unnamed), view=plan.view)

@@ -7,25 +7,25 @@ from dataclasses import replace
 from gemmgen.families import config_of, config_to_blame, plan_of
 from gemmgen.kernel.plan import Never
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
 from gemmgen.support.errors import InvalidInput
 
 
-def rendered_again(source: KernelSource, arch: str = DEFAULT_ARCH, problem: Problem | None = None) -> KernelSource:
+def rendered_again(source: KernelSource, arch: str | None = None, problem: Problem | None = None) -> KernelSource:
     """What the templates make today of a kernel's config, for `problem` or its own; by its name if a user gave it one.
 
+    `arch` None is the one that its text names.
     Raises InvalidInput for a family or an axis that is not known any more, or a config that cannot be rendered.
     """
     asked = source if problem is None else replace(source, problem=problem)
     with config_to_blame(asked):
-        again = render(asked.problem, *config_of(asked), arch)
+        again = render(asked.problem, *config_of(asked), arch or source.arch)
     return again if source.own_name is None else again.renamed(source.own_name)
 
 
 def rendered_or_none(
-    source: KernelSource, arch: str = DEFAULT_ARCH, problem: Problem | None = None
+    source: KernelSource, arch: str | None = None, problem: Problem | None = None
 ) -> KernelSource | None:
     """The same; None for a config that this version does not know, or refuses."""
     try:
@@ -41,10 +41,10 @@ def never_of(source: KernelSource) -> tuple[Never, ...]:
             stated = plan_of(source).never
     except InvalidInput:
         return ()
-    return stated if stated and is_rendered(source, source.arch) else ()
+    return stated if stated and is_rendered(source) else ()
 
 
-def is_rendered(source: KernelSource, arch: str = DEFAULT_ARCH) -> bool:
+def is_rendered(source: KernelSource) -> bool:
     """Whether today's templates make this text of its config."""
-    again = rendered_or_none(source, arch)
+    again = rendered_or_none(source)
     return again is not None and again.text == source.text

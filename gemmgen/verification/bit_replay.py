@@ -123,7 +123,7 @@ class Replayer:
         assert self._order is not None
         if self._executor != "emulator" and not is_recorded(self._order.mma, self._arch):
             return None
-        if self._strict or is_rendered(self._source, self._source.arch):
+        if self._strict or is_rendered(self._source):
             return (self._order,)
         return promoting_more_often(self._order) if self._source.problem.types.compute.promotes else None
 

@@ -25,12 +25,12 @@ K_FACTORS = ("BK", "SPLIT", "SLICES", "STAGES", "DEPTH")  # config entries by wh
 
 def shortened(source: KernelSource, most: int) -> KernelSource | None:
     """`source` with a K of at most `most`; None if its text cannot be changed to one."""
-    original = None if source.problem.k is None else rendered_or_none(source, source.arch)
+    original = None if source.problem.k is None else rendered_or_none(source)
     if original is None:  # gemmgen does not render it
         return None
     for k in _candidates(source, most):
         problem = _of_k(source.problem, k)
-        other = rendered_or_none(source, source.arch, problem)
+        other = rendered_or_none(source, problem=problem)
         if other is None or other.launch != original.launch:
             continue
         changes = _other_numbers(original.text, other.text.replace(other.name, original.name))

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gemmgen
 from gemmgen.exports.kernelfile import KernelFile
-from gemmgen.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, Config, Family, family_named
+from gemmgen.exports.stated_contract import launch_is_wrong
+from gemmgen.families import BATCHED, FAMILIES, MMA, NAIVE, SIMT, SKINNY, Config, Family, family_named, plan_of
 from gemmgen.families.base import check, constants, first_rejection
 from gemmgen.judge.explain import explain
 from gemmgen.kernel.config import axes_of_record
@@ -20,8 +22,9 @@ from gemmgen.problem.device import ARCHS, Arch, device_named
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
-from gemmgen.render.kernel_text import render
-from gemmgen.render.rerender import never_of, rendered_or_none
+from gemmgen.render.hand_edits import edited_axes
+from gemmgen.render.kernel_text import render, render_plan
+from gemmgen.render.rerender import is_rendered, never_of, rendered_or_none
 from gemmgen.support.errors import InvalidInput
 
 SQUARE = Problem(512, 512, 512)
@@ -247,3 +250,14 @@ def test_records_of_old_are_read_by_todays_names() -> None:
     assert axes_of_record(old) == axes_of_record(today) == today
     with pytest.raises(InvalidInput, match="ATOMIC = 1: kernels have ATOMIC = 0 by now"):
         axes_of_record({"ATOMIC": 1})
+
+
+def test_a_kernel_is_rendered_once_whoever_asks() -> None:
+    """Not again where its coverage, its bits, its launch or a shorter K are looked at; an edited text neither."""
+    source = gemmgen.generate(Problem(63, 95, 131), arch="sm_80")
+    rendered = render_plan.cache_info().misses
+    edited = replace(source, text=f"{source.text}// by hand\n")
+    assert is_rendered(source) and not is_rendered(edited)
+    assert never_of(source) == plan_of(source).never and never_of(edited) == ()
+    assert not launch_is_wrong(source) and edited_axes(edited, ARCHS["sm_80"]) == {}
+    assert render_plan.cache_info().misses == rendered

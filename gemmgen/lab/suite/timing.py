@@ -71,7 +71,7 @@ def _stands(on_file: Sequence[KernelFile], plan: SuitePlan, target: Target) -> K
 
 
 def _is_timed(kernel: KernelFile) -> bool:
-    return Score(kernel.source.problem, kernel).complete and is_rendered(kernel.source, kernel.arch)
+    return Score(kernel.source.problem, kernel).complete and is_rendered(kernel.source)
 
 
 def _winner(
