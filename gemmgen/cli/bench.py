@@ -10,7 +10,14 @@ import click
 
 from gemmgen.api.measurements import bench
 from gemmgen.cli.named import tell_others
-from gemmgen.cli.options import ProblemOptions, json_option, out_option, problem_options, shape_of
+from gemmgen.cli.options import (
+    ProblemOptions,
+    Sectioned,
+    json_option,
+    out_option,
+    problem_options,
+    shape_of,
+)
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.bench import show_bench
@@ -18,7 +25,7 @@ from gemmgen.problem.sizes import parse_shape
 from gemmgen.support.errors import InvalidInput
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("what", metavar="SHAPE|NAME|FILE...", nargs=-1, required=True)
 @problem_options
 @out_option("Folder in which winners are looked up, and written if tuned now.")

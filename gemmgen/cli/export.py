@@ -12,6 +12,7 @@ from rich.console import Console
 from gemmgen.api.products import export_all
 from gemmgen.cli.named import named
 from gemmgen.cli.options import (
+    Sectioned,
     Whole,
     as_option,
     device_option,
@@ -33,7 +34,7 @@ from gemmgen.run.card import compile_target
 from gemmgen.run.target import DeviceChoice
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("kernels", metavar="NAME|FILE...", nargs=-1, required=True)
 @click.option("--to", type=click.Path(path_type=Path), required=True, help="Folder for the exported files.")
 @device_option

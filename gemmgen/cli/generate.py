@@ -10,6 +10,7 @@ import click
 from gemmgen.api.rendering import generate as generate_kernel
 from gemmgen.cli.options import (
     ProblemOptions,
+    Sectioned,
     Shape,
     arch_option,
     as_option,
@@ -25,7 +26,7 @@ from gemmgen.exports.json_records import kernel_document
 from gemmgen.run.card import compile_target
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @shape_argument
 @click.option(
     "--set",

@@ -14,7 +14,15 @@ import click
 from gemmgen.api.products import library as make_library
 from gemmgen.api.products import regret as measure_regret
 from gemmgen.cli.clustered import cluster_at
-from gemmgen.cli.options import Whole, arch_option, cluster_option, device_option, json_option, seed_option
+from gemmgen.cli.options import (
+    Sectioned,
+    Whole,
+    arch_option,
+    cluster_option,
+    device_option,
+    json_option,
+    seed_option,
+)
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
 from gemmgen.cli.reports.library import show_library, show_regrets
@@ -29,7 +37,7 @@ from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import require
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("spec", metavar="SPEC.toml", type=click.Path(path_type=Path))
 @click.option("--to", type=click.Path(path_type=Path), required=True, help="Folder for the library's files.")
 @device_option

@@ -24,9 +24,44 @@ from gemmgen.support.errors import require
 Function = TypeVar("Function", bound=Callable[..., Any])
 Shape = tuple[Size, Size, Size]
 
+OPTION_WIDTH = 30  # columns of --help for options and their arguments
 LONGEST_NUMBER = 20  # digits; beyond it, it is no size that anyone means
 FAMILY = click.Choice(list(FAMILIES))
 DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")  # int() reads the digits of every script, and 1_0
+
+
+# What --help lists together. Options of no section stand first, as "Options".
+SECTIONS = {
+    "Shape and types": ("--dtype", "--types", "--compute", "--batch", "--pointers", "--typical"),
+    "Layout": (
+        *("--layout", "--lda", "--ldb", "--ldc", "--stride-a", "--stride-b", "--stride-c"),
+        *("--pointer-align", "--ld-align"),
+    ),
+    "Epilogue": ("--epilogue", "--ld-residual", "--stride-residual"),
+    "Search": ("--family", "--set", "--budget", "--objective", "--points", "--sizes", "--regret", "--fallback"),
+    "Verification": (
+        *("--certificate", "--examples", "--seed", "--sanitize", "--tool", "--require-coverage", "--bits", "--ptx"),
+    ),
+    "Machine": ("--arch", "--device", "--cluster", "--energy"),
+    "Output": ("--to", "--out", "--as", "--torch", "--json", "--help"),
+}
+TITLES = {option: title for title, options in SECTIONS.items() for option in options}
+
+
+class Sectioned(click.Command):
+    """A command whose --help lists its options by SECTIONS."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        records = [(one.opts[-1], record) for one in options if (record := one.get_help_record(ctx))]
+        width = min(OPTION_WIDTH, max(len(usage) for _, (usage, _) in records))  # the same in every section
+        for title in ("Options", *SECTIONS):
+            rows = [
+                (f"{usage:<{width}}", text) for name, (usage, text) in records if TITLES.get(name, "Options") == title
+            ]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows, col_max=OPTION_WIDTH)
 
 
 class Whole(click.IntRange):

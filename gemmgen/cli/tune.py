@@ -17,6 +17,7 @@ from gemmgen.cli.clustered import cluster_at
 from gemmgen.cli.options import (
     FAMILY,
     ProblemOptions,
+    Sectioned,
     Shape,
     Whole,
     arch_option,
@@ -48,7 +49,7 @@ BUDGET = (
 )
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("shapes", metavar="SHAPE...", type=shape_of, nargs=-1, required=True)
 @problem_options
 @click.option(

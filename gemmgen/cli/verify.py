@@ -13,7 +13,14 @@ from rich.console import Console
 
 from gemmgen.api.kernels import explain
 from gemmgen.cli.named import named
-from gemmgen.cli.options import Whole, device_option, json_option, out_option, seed_option
+from gemmgen.cli.options import (
+    Sectioned,
+    Whole,
+    device_option,
+    json_option,
+    out_option,
+    seed_option,
+)
 from gemmgen.cli.output import DONE, FAILED, IN_PART, NOT_JUDGED, emit, judging
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
@@ -52,7 +59,7 @@ from gemmgen.verification.with_sanitizers import sanitize as add_sanitizers
 FOR_A_KERNEL = ("kernel", "sanitize", "tool", "require_coverage", "bits", "ptx", "out")
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.argument("kernel", metavar="NAME|FILE", required=False)
 @click.option(
     "--certificate",

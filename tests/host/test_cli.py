@@ -18,6 +18,7 @@ import pytest
 
 import gemmgen as api
 from gemmgen.cli import COMMANDS, cli, main, progress
+from gemmgen.cli.options import SECTIONS, Sectioned
 from gemmgen.cli.reports import words
 from gemmgen.exports.json_records import problem_document
 from gemmgen.exports.kernelfile import find_kernel, read_kernel
@@ -84,6 +85,20 @@ def test_help_of_a_study_names_the_dtype_that_it_takes(study: Study, run: Run) -
     out = " ".join(run("study", study.name, "--help")[1].split())
     assert f"[SHAPE: {study.shape}, {study.dtype.label}]" in out
     assert f"integers in s32. [default: {study.dtype.label}]" in out
+
+
+@pytest.mark.parametrize("command", ["generate", "tune", "space", "verify", "export", "library", "bench"])
+def test_help_lists_options_in_sections(run: Run, command: str) -> None:
+    out = run(command, "--help")[1]
+    found = cli.get_command(click.Context(cli), command)
+    assert isinstance(found, Sectioned)
+    sections = dict(re.findall(r"^(\w[\w ]*):\n((?:  .*\n)+)", out, re.MULTILINE))
+    listed = {title: re.findall(r"^  (?:-h, )?(--[\w-]+)", text, re.MULTILINE) for title, text in sections.items()}
+    assert "--json" in listed["Output"] and "--help" in listed["Output"]
+    assert all({*options} <= {*SECTIONS[title]} for title, options in listed.items() if title != "Options")
+    assert listed.get("Options", []) == (["--t1"] if command == "space" else []), "each in a section"
+    every = [one.opts[-1] for one in found.get_params(click.Context(found)) if isinstance(one, click.Option)]
+    assert sorted(one for options in listed.values() for one in options) == sorted(every)
 
 
 def test_help_lists_every_command(run: Run) -> None:

@@ -6,6 +6,7 @@ import click
 
 from gemmgen.cli.options import (
     ProblemOptions,
+    Sectioned,
     Shape,
     arch_option,
     family_option,
@@ -22,7 +23,7 @@ from gemmgen.run.card import compile_target
 from gemmgen.search.space import explore
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @shape_argument
 @family_option
 @problem_options

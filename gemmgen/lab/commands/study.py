@@ -9,7 +9,16 @@ from pathlib import Path
 
 import click
 
-from gemmgen.cli.options import ProblemOptions, Shape, Whole, device_option, json_option, problem_options, shape_of
+from gemmgen.cli.options import (
+    ProblemOptions,
+    Sectioned,
+    Shape,
+    Whole,
+    device_option,
+    json_option,
+    problem_options,
+    shape_of,
+)
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import counter, watch
 from gemmgen.cli.tune import BUDGET
@@ -99,7 +108,7 @@ for _study in STUDIES.values():
     {sum(point.maker != "cuBLASLt" for point in _study.points)} kernels, each verified, then timed in turns on a GPU, or
     predicted. What cannot be compiled or launched is a row with its reason.
     """
-    command.command(_study.name)(_series)
+    command.command(_study.name, cls=Sectioned)(_series)
 
 
 @command.command("model")

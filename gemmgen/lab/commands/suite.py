@@ -19,6 +19,7 @@ from gemmgen.cli.clustered import card_of, cluster_at
 from gemmgen.cli.options import (
     Amount,
     ProblemOptions,
+    Sectioned,
     Shape,
     Whole,
     cluster_option,
@@ -58,7 +59,7 @@ def parse_part(text: str) -> Part:
     return int(found[1]), int(found[2])
 
 
-@click.command()
+@click.command(cls=Sectioned)
 @click.option(
     "--group", "groups", type=click.Choice([*GROUPS, RUNTIME_M]), multiple=True, help="Only this group; repeatable."
 )
