@@ -54,7 +54,8 @@ def problem(size: int, **fields: Any) -> gemmgen.Problem:
 def product(size: int, folder: Path) -> Any:
     """A library's product of a kernel for any operands and two for dense ones of these sizes."""
     strides = dict.fromkeys(("lda", "ldb", "ldc"), "?")
-    general = gemmgen.generate(gemmgen.Problem("?", "?", "?", "bf16", layout="rc", pointer_align=2, **strides))
+    anything = gemmgen.Problem("?", "?", "?", "bf16", layout="rc", pointer_align=2, **strides)
+    general = gemmgen.generate(anything, family="simt")
     sources = (general, kernel(size), gemmgen.generate(problem(size), family="mma"))
     files = [folder / f"{one.name}.cu" for one in sources]
     for file, one in zip(files, sources, strict=True):

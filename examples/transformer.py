@@ -78,7 +78,7 @@ def kernels(arguments: argparse.Namespace) -> Callable[[Any], Sequence[Any]]:
 def known(problem: gemmgen.Problem, device: str) -> Any:
     """A kernel with a hand-picked config."""
     if device == "cpu":
-        return gemmgen.generate(problem)
+        return gemmgen.generate(problem, family="simt")
     if problem.m == 1:
         return gemmgen.generate(problem, family="skinny", **DECODE)
     narrow = {"BN": 64} if problem.n is not None and problem.n <= 1024 else {}  # tiles enough for the card

@@ -1,4 +1,4 @@
-"""One kernel, rendered from given parameters."""
+"""One kernel, rendered from given parameters or as the model ranks them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gemmgen.exports.json_records import Origin, provenance
 from gemmgen.exports.writing import Folder, require_writable, write_kernel
-from gemmgen.families import DEFAULT_FAMILY, family_named
+from gemmgen.families import DEFAULT_FAMILY, SEARCHED, family_named
 from gemmgen.families.base import Family, check, first_rejection
 from gemmgen.kernel.config import Config
 from gemmgen.kernel.model import predict
@@ -16,35 +16,45 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render_plan
 from gemmgen.render.naming import require_identifier
 from gemmgen.run.card import compile_target
+from gemmgen.search.explorer import search_of, unsuited
 from gemmgen.search.space import explore
 from gemmgen.search.trial import Trial
-from gemmgen.support.errors import require, whole
+from gemmgen.support.errors import GemmgenError, require, whole
 
 
 def generate(
     problem: Problem,
     *,
-    family: str = DEFAULT_FAMILY,
+    family: str | None = None,
     arch: str = "auto",
     out: Folder | None = None,
     name: str | None = None,
     command: str = "gemmgen.generate(...)",
     **values: int,
 ) -> KernelSource:
-    """Render one kernel: `family`'s default config with `values` (BM=64, ...) in place of its own.
+    """Render one kernel. Nothing is compiled or run.
 
-    Without `values`, where `arch` refuses the default (older ones lack cp.async, say), it is the config of the search's
-    space that differs from it in the fewest parameters. Nothing is compiled or run. `arch` decides which limits the
-    config must hold; "auto" is the GPU's, else sm_90.
-    `name` is what the kernel is called, a C identifier; None leaves it the name that it has of itself.
+    family  None, without `values`: the family and config that the model predicts to be the fastest on `arch`.
+            Else the named one's default config, or simt's, with `values` (BM=64, ...) in place of its own; without
+            `values`, where `arch` refuses the default (older ones lack cp.async, say), the config of the search's
+            space that differs from it in the fewest parameters
+    arch    whose limits the config must hold, and whose card's rates the model takes; "auto" is the GPU's, else sm_90
+    out     folder for NAME.cu and NAME.json (None: write nothing)
+    name    what the kernel is called, a C identifier (None: a name that it has of itself)
+    command what NAME.json says that it was made by
+
     Raises InvalidInput where a value breaks a constraint, with the nearest ones that would do, and GemmgenError
-    where `out` cannot be written.
+    where no family has a config for the problem, or `out` cannot be written.
     """
     require_problem(problem)
-    chosen = family_named(family)
     values = {name: whole(name, value) for name, value in values.items()}
+    named = None if family is None else family_named(family)
     arch, spec = compile_target(arch)
-    config = chosen.default(problem).with_values(**values) if values else _usual(chosen, problem, spec)
+    if named is None and not values:
+        chosen, config = _predicted_best(problem, arch, spec)
+    else:
+        chosen = named or family_named(DEFAULT_FAMILY)
+        config = chosen.default(problem).with_values(**values) if values else _usual(chosen, problem, spec)
     check(chosen, problem, config, spec.arch.limits)
     if out is not None:
         require_writable(Path(out))
@@ -57,6 +67,15 @@ def generate(
         trial = Trial(source, plan, predict(plan, spec))
         write_kernel(source, provenance(trial, Origin.unrun(arch, spec, command)), Path(out))
     return source
+
+
+def _predicted_best(problem: Problem, arch: str, spec: DeviceSpec) -> tuple[Family, Config]:
+    """What the model ranks first of all families that a search tries. Raises GemmgenError where none has a config."""
+    search, explored = search_of(problem, SEARCHED, spec)
+    if not search.spaces:
+        raise GemmgenError(unsuited(problem, arch, explored))
+    best = search.ranked[0]
+    return best.family, best.config
 
 
 def _usual(family: Family, problem: Problem, spec: DeviceSpec) -> Config:

@@ -20,7 +20,7 @@ from gemmgen.support.version import gemmgen_version
 # What `gemmgen --help` says of each: its module, and all that it needs, is imported when the command is called.
 COMMANDS = {
     "tune": "Find the fastest correct kernel for each SHAPE and write it.",
-    "generate": "Render one kernel from given parameters.",
+    "generate": "Render one kernel: the model's choice, or given parameters.",
     "space": "Show a family's axes, and why configs are rejected.",
     "verify": "Property-test a kernel as its .cu stands, edits included.",
     "selfcheck": "Check the verifier: it must find seeded bugs.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from gemmgen.exports.writing import DEFAULT_OUT
-from gemmgen.families import DEFAULT_FAMILY, FAMILIES
+from gemmgen.families import FAMILIES
 from gemmgen.problem.dtype import ELEMENTS, DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -323,6 +324,11 @@ def out_option(help_text: str) -> Callable[[Function], Function]:
     )
 
 
+def out_words(out: Path) -> str:
+    """What a command line says of `out`, with a space before it; empty where it is the default."""
+    return "" if out == DEFAULT_OUT else f" --out {shlex.quote(str(out))}"
+
+
 def as_option(function: Function) -> Function:
     """--as: the user's own name."""
     text = (
@@ -360,13 +366,6 @@ def cluster_option(function: Function) -> Function:
 def json_option(function: Function) -> Function:
     """--json: one machine-readable document."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")(function)
-
-
-def family_option(function: Function) -> Function:
-    """--family: which kernels."""
-    return click.option(
-        "--family", type=FAMILY, default=DEFAULT_FAMILY, show_default=True, help="Family of the kernel."
-    )(function)
 
 
 def seed_option(function: Function) -> Function:

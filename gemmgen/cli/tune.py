@@ -26,6 +26,7 @@ from gemmgen.cli.options import (
     device_option,
     json_option,
     out_option,
+    out_words,
     problem_options,
     seed_option,
     shape_of,
@@ -33,9 +34,8 @@ from gemmgen.cli.options import (
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter, watch
 from gemmgen.cli.reports.tune import show_tuning
-from gemmgen.cli.reports.words import bold
+from gemmgen.cli.reports.words import show_written
 from gemmgen.exports.json_records import tune_document
-from gemmgen.exports.writing import DEFAULT_OUT
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice
 from gemmgen.search.result import TuneResult
@@ -139,14 +139,11 @@ def _tuned_on(where: str, problems: Sequence[Problem], job: TuneJob, out: Path) 
 
 def _show(result: TuneResult, files: Sequence[str], out: Path, console: Console) -> None:
     show_tuning(console, result)
-    folder = "" if out == DEFAULT_OUT else f" --out {shlex.quote(str(out))}"
+    folder = out_words(out)
     name = result.winner.source.name
-    console.print(bold("\nfiles"), *files, sep="\n  ", soft_wrap=True)
-    console.print(
-        bold("\nnext"),
+    commands = (
         f"gemmgen explain {name}{folder}",
         f"gemmgen verify {name}{folder} --examples 1000",
         f"gemmgen export {name}{folder} --to DIR",
-        sep="\n  ",
-        soft_wrap=True,
     )
+    show_written(console, files, commands)

@@ -301,19 +301,19 @@ class Kernel:
     @property
     def command(self) -> str:
         """The command line that renders this kernel again."""
-        return " ".join(["gemmgen generate", *_problem_options(self.problem), *self._settings()])
+        return " ".join(["gemmgen generate", *problem_words(self.problem), *self._settings()])
 
     def _settings(self) -> Iterator[str]:
-        yield f"--arch {self.arch}"
-        if self.plan.family != DEFAULT_FAMILY:
-            yield f"--family {self.plan.family}"
         default = family_named(self.plan.family).default(self.problem).values
-        for name, value in self.plan.config.values.items():
-            if value != default[name]:
-                yield f"--set {name}={value}"
+        own = [f"--set {name}={value}" for name, value in self.plan.config.values.items() if value != default[name]]
+        yield f"--arch {self.arch}"
+        if self.plan.family != DEFAULT_FAMILY or not own:  # with neither the model chooses
+            yield f"--family {self.plan.family}"
+        yield from own
 
 
-def _problem_options(problem: Problem) -> Iterator[str]:
+def problem_words(problem: Problem) -> Iterator[str]:
+    """SHAPE and options of a command line for `problem`, its typical sizes apart."""
     yield f"'{problem.shape}'" if RUNTIME in problem.shape else problem.shape
     yield from _types_options(problem.types)
     yield f"--layout {problem.layout}"

@@ -33,6 +33,17 @@ def search_of(problem: Problem, families: Sequence[Family], device: DeviceSpec) 
     return search, explored
 
 
+def unsuited(problem: Problem, arch: str, explored: Sequence[Space]) -> str:
+    """Why no family of `explored` has a config for `problem`: the rule that its last configs broke."""
+    broken: dict[str, list[str]] = {}
+    for space in explored:
+        rule = space.decisive
+        reason = "nothing to try" if rule is None else f"{rule.because} ({rule.expression})"
+        broken.setdefault(reason, []).append(space.family.name)
+    reasons = "; ".join(f"{', '.join(families)}: {reason}" for reason, families in broken.items())
+    return f"no kernel family has a config for {problem} on {arch}: {reasons}"
+
+
 class Explorer:
     """Answers for several problems what to try first, and what to try next once some configs have times.
 

@@ -22,7 +22,7 @@ from gemmgen.run.target import Target
 from gemmgen.search.candidate_times import Measurements
 from gemmgen.search.candidate_verdicts import Verifications, examples_for
 from gemmgen.search.experience import nearest, remember, was_searched
-from gemmgen.search.explorer import search_of
+from gemmgen.search.explorer import search_of, unsuited
 from gemmgen.search.order import Ranked, Search, rounds
 from gemmgen.search.result import TuneResult
 from gemmgen.search.space import Space
@@ -140,7 +140,7 @@ class Tuner:
         self.progress.stage("explore", 1)
         search, explored = search_of(self.problem, self.families, self.target.spec)
         if not search.spaces:
-            raise GemmgenError(self._unsuited(explored))
+            raise GemmgenError(unsuited(self.problem, self.target.arch, explored))
         if all(space.family not in self.families for space in search.spaces):
             self.families = tuple(space.family for space in search.spaces)
         self.progress.step("explore", None)
@@ -169,16 +169,6 @@ class Tuner:
         """Those of the situations that verification will draw, while kernels are compiled and timed."""
         if self.helpers is not None and self._data is None:
             self._data = self.helpers.submit(make_data, self.problem, examples_for(self.problem), self.seed)
-
-    def _unsuited(self, explored: Sequence[Space]) -> str:
-        """By the rule that its last configs broke, each family; those of one rule together."""
-        broken: dict[str, list[str]] = {}
-        for space in explored:
-            rule = space.decisive
-            reason = "nothing to try" if rule is None else f"{rule.because} ({rule.expression})"
-            broken.setdefault(reason, []).append(space.family.name)
-        reasons = "; ".join(f"{', '.join(families)}: {reason}" for reason, families in broken.items())
-        return f"no kernel family has a config for {self.problem} on {self.target.arch}: {reasons}"
 
     def _batches(self, search: Search, budget: int) -> Iterator[list[Ranked]]:
         """What to start with, then `rounds`, where times are measured; else those that are predicted to be fastest."""

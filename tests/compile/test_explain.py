@@ -35,7 +35,7 @@ def test_every_kind_of_kernel_is_explained(kind: str, capsys: pytest.CaptureFixt
 
 
 def test_a_report_that_compiles_shows_main_loops(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gemmgen.generate(gemmgen.Problem(512, 512, 512), out=tmp_path)
+    gemmgen.generate(gemmgen.Problem(512, 512, 512), family="simt", out=tmp_path)
     assert main(["report", str(tmp_path), "--to", str(tmp_path / "page.html"), "--compile"]) == 0
     text = (tmp_path / "page.html").read_text()
     assert "main loop, as compiled" in text and ">FFMA</td>" in text and "FMA units busy at most" in text
@@ -44,7 +44,7 @@ def test_a_report_that_compiles_shows_main_loops(tmp_path: Path, capsys: pytest.
 
 
 def test_an_edited_kernel_gets_a_time_by_its_machine_code(tmp_path: Path) -> None:
-    source = gemmgen.generate(gemmgen.Problem(512, 512, 512), out=tmp_path)
+    source = gemmgen.generate(gemmgen.Problem(512, 512, 512), family="simt", out=tmp_path)
     path = tmp_path / f"{source.name}.cu"
     assert gemmgen.explain(path).edited is None
     path.write_text(source.text + "// a comment\n")

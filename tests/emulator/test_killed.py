@@ -31,7 +31,7 @@ COMPILE = """
 from gemmgen.api.rendering import generate
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.emulator import EmulatorExecutor
-EmulatorExecutor().load(generate(Problem(8, 8, 8)))
+EmulatorExecutor().load(generate(Problem(8, 8, 8), family="simt"))
 """
 
 HANG = """

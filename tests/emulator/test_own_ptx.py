@@ -19,7 +19,7 @@ HEADER = "// Cuda compilation tools, release 12.9, V12.9.86\n"
 def kernel(tmp_path: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A kernel with lines that NVRTC does not compile, which another compiler may."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
-    assert main(["generate", "48x32x?", "--arch", "sm_90", "--out", str(tmp_path)]) == 0
+    assert main(["generate", "48x32x?", "--family", "simt", "--arch", "sm_90", "--out", str(tmp_path)]) == 0
     (file,) = tmp_path.glob("*.cu")
     file.write_text(f"{file.read_text()}\n#ifdef ELSEWHERE\n#error here\n#endif\n")
     return file

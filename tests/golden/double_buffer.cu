@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_sm90_477eac2d
+// gemm_f32_rr_512x512x512_sm90_564154f6
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -15,7 +15,7 @@
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_f32_rr_512x512x512_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_unroll0_slices1_minb1_g8_split1
-// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --arch sm_90
+// Made by gemmgen generate 512x512x512 --dtype f32 --layout rr --arch sm_90 --family simt
 
 namespace {
 
@@ -335,7 +335,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_sm90_477eac2d(
+gemm_f32_rr_512x512x512_sm90_564154f6(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

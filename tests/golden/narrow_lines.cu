@@ -1,4 +1,4 @@
-// gemm_f32_rr_127x61x33_sm90_9c61213b
+// gemm_f32_rr_127x61x33_sm90_660f7851
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -15,7 +15,7 @@
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 8, C overlapping neither A nor B
 // Config  gemm_f32_rr_127x61x33_lda36_pa8_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_unroll0_slices1_minb1_g8_split1
-// Made by gemmgen generate 127x61x33 --dtype f32 --layout rr --lda 36 --pointer-align 8 --arch sm_90
+// Made by gemmgen generate 127x61x33 --dtype f32 --layout rr --lda 36 --pointer-align 8 --arch sm_90 --family simt
 
 namespace {
 
@@ -371,7 +371,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_127x61x33_sm90_9c61213b(
+gemm_f32_rr_127x61x33_sm90_660f7851(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

@@ -1,4 +1,4 @@
-// gemm_f32_rc_p12_100x64x64_sm90_3bdfb167
+// gemm_f32_rc_p12_100x64x64_sm90_af3e8046
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 12 products, whose matrices lie where A_array, B_array and C_array say
@@ -18,7 +18,7 @@
 //         each of them divisible by 16; those to A and B may repeat and overlap,
 //         no matrix of C overlapping another matrix of A, B or C
 // Config  gemm_f32_rc_p12_100x64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb1_pad4_s2_async0_unroll0_slices1_minb1_g8_split1
-// Made by gemmgen generate 100x64x64 --dtype f32 --layout rc --batch 12 --pointers --arch sm_90
+// Made by gemmgen generate 100x64x64 --dtype f32 --layout rc --batch 12 --pointers --arch sm_90 --family simt
 
 namespace {
 
@@ -377,7 +377,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_p12_100x64x64_sm90_3bdfb167(
+gemm_f32_rc_p12_100x64x64_sm90_af3e8046(
     const float* const* __restrict__ A_array,
     const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array,

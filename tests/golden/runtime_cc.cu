@@ -1,4 +1,4 @@
-// gemm_f32_cc_Mx4096xK_sm90_04018822
+// gemm_f32_cc_Mx4096xK_sm90_bb9c9599
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -15,7 +15,7 @@
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_f32_cc_Mx4096xK_simt_outer1_128x128x8_8x8_w64x32_v4_ta0_tb1_pad4_s2_async0_unroll0_slices1_minb1_g8_split1
-// Made by gemmgen generate '?x4096x?' --dtype f32 --layout cc --arch sm_90
+// Made by gemmgen generate '?x4096x?' --dtype f32 --layout cc --arch sm_90 --family simt
 
 namespace {
 
@@ -363,7 +363,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cc_Mx4096xK_sm90_04018822(
+gemm_f32_cc_Mx4096xK_sm90_bb9c9599(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

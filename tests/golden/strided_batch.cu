@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_Mx64x64_sm90_6b0d45ec
+// gemm_f32_rr_bB_Mx64x64_sm90_fe7b81e6
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -17,7 +17,7 @@
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap
 // Config  gemm_f32_rr_bB_Mx64x64_simt_outer1_128x128x8_8x8_w64x32_v4_ta1_tb0_pad4_s2_async0_unroll0_slices1_minb1_g8_split1
-// Made by gemmgen generate '?x64x64' --dtype f32 --layout rr --batch '?' --arch sm_90
+// Made by gemmgen generate '?x64x64' --dtype f32 --layout rr --batch '?' --arch sm_90 --family simt
 
 namespace {
 
@@ -376,7 +376,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx64x64_sm90_6b0d45ec(
+gemm_f32_rr_bB_Mx64x64_sm90_fe7b81e6(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,

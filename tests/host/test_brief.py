@@ -35,7 +35,7 @@ def result() -> TuneResult:
     """Of a search that tried many, with machine code and samples as long as they come."""
     family = FAMILIES["simt"]
     config = family.default(PROBLEM)
-    source, plan = gemmgen.generate(PROBLEM), family.plan(PROBLEM, config)
+    source, plan = gemmgen.generate(PROBLEM, family=family.name), family.plan(PROBLEM, config)
     compiled = CompiledKernel(source.digest, "sm_90", bytes(200_000), 255, 0, 0, 0, "NVRTC 13.0", ("-v",), 2.0)
     failure = Failure("wrong", "C[0][0] is off " * 1000, "verifier")
     verdict = Verdict("emulator", 20, 0, 0.5, failure, Situation(PROBLEM.case(5, k=7, batch=3), "random", 0))

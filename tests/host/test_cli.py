@@ -18,11 +18,13 @@ import pytest
 
 import gemmgen as api
 from gemmgen.cli import COMMANDS, cli, main, progress
-from gemmgen.cli.options import SECTIONS, Sectioned
+from gemmgen.cli.options import SECTIONS, Sectioned, shape_of
 from gemmgen.cli.reports import words
+from gemmgen.cli.reports.words import figure
 from gemmgen.exports.json_records import problem_document
 from gemmgen.exports.kernelfile import find_kernel, read_kernel
 from gemmgen.exports.writing import write_kernel
+from gemmgen.families import SEARCHED, SIMT, config_of
 from gemmgen.judge import bench
 from gemmgen.kernel.source import CONFIG
 from gemmgen.lab.study import STUDIES, Study
@@ -33,6 +35,7 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.render.kernel_text import render
 from gemmgen.render.naming import RESERVED, full_name_of, parse_name
 from gemmgen.render.rerender import rendered_again
+from gemmgen.search.explorer import search_of
 from gemmgen.support.child import child_environment
 from gemmgen.support.errors import GemmgenError, InvalidInput
 
@@ -64,6 +67,12 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
         return code, captured.out, captured.err
 
     return run_words
+
+
+def written(out: str) -> str:
+    """The kernel that `generate` says it wrote."""
+    (path,) = re.findall(r"^  (.*\.cu)$", out, re.MULTILINE)
+    return str(path)
 
 
 def no_files_but(folder: Path, *names: str) -> bool:
@@ -175,8 +184,8 @@ sys.exit(main())
 
 def test_a_batch_of_pointers_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(*["generate", "16x12x8", "--batch", "4096", "--pointers", "--family", "batched"])
-    assert code == 0 and out.startswith("gemmgen-out/gemm_f32_rr_p4096_16x12x8_sm90_")
-    kernel = read_kernel(tmp_path / out.split()[0])
+    assert code == 0 and written(out).startswith("gemmgen-out/gemm_f32_rr_p4096_16x12x8_sm90_")
+    kernel = read_kernel(tmp_path / written(out))
     assert kernel.source == api.generate(Problem(16, 12, 8, batch=4096, pointers=True), family="batched")
     made_by = (
         "// Made by gemmgen generate 16x12x8 --dtype f32 --layout rr --batch 4096 --pointers --arch sm_90 --family"
@@ -187,7 +196,7 @@ def test_a_batch_of_pointers_is_written_and_read_back(run: Run, tmp_path: Path) 
 @pytest.mark.parametrize("folder", ["x[/b]y", "x[bold]y", "a:bomb:b"])
 def test_a_folder_is_named_as_it_was_given(run: Run, tmp_path: Path, folder: str) -> None:
     code, out, _ = run("generate", SHAPE, "--family", "naive", "--out", folder)
-    assert code == 0 and out == f"{folder}/{RENDERED}.cu\n" and (tmp_path / out.strip()).is_file()
+    assert code == 0 and written(out) == f"{folder}/{RENDERED}.cu" and (tmp_path / written(out)).is_file()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
@@ -237,11 +246,11 @@ def test_a_typical_size_goes_into_the_record_and_not_into_the_kernel(run: Run, t
     run(*words, "--out", "usual")
     code, out, _ = run(*words, "--typical", "M=16")
     assert code == 0
-    kernel, usual = read_kernel(tmp_path / out.strip()), read_kernel(tmp_path / "usual" / Path(out.strip()).name)
+    kernel, usual = read_kernel(tmp_path / written(out)), read_kernel(tmp_path / "usual" / Path(written(out)).name)
     assert kernel.source.problem == Problem(None, 96, 32, typical={"M": 16})
     assert kernel.source.text == usual.source.text and kernel.record and usual.record
     assert kernel.record["time"]["case"]["M"] == 16 and usual.record["time"]["case"]["M"] == 4096
-    explained = json.loads(run("explain", out.strip(), "--json")[1])
+    explained = json.loads(run("explain", written(out), "--json")[1])
     assert explained["case"]["M"] == 16
 
 
@@ -249,8 +258,8 @@ def test_a_batch_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
     code, out, _ = run(
         *["generate", "16x12x8", "--batch", "?", "--stride-b", "0", "--family", "batched", "--dtype", "f64"]
     )
-    assert code == 0 and out.startswith("gemmgen-out/gemm_f64_rr_bB_16x12x8_sm90_")
-    kernel = read_kernel(tmp_path / out.strip())
+    assert code == 0 and written(out).startswith("gemmgen-out/gemm_f64_rr_bB_16x12x8_sm90_")
+    kernel = read_kernel(tmp_path / written(out))
     problem = Problem(16, 12, 8, dtype=DType.F64, batch=None, stride_b=0)
     assert kernel.source == api.generate(problem, family="batched") and not kernel.edited
     made_by = (
@@ -261,8 +270,8 @@ def test_a_batch_is_written_and_read_back(run: Run, tmp_path: Path) -> None:
 
 def test_generate_writes_kernel_and_record(run: Run, tmp_path: Path) -> None:
     code, out, _ = run("generate", SHAPE, "--family", "naive")
-    assert code == 0 and out.strip() == f"gemmgen-out/{RENDERED}.cu"
-    kernel = read_kernel(tmp_path / out.strip())
+    assert code == 0 and written(out) == f"gemmgen-out/{RENDERED}.cu"
+    kernel = read_kernel(tmp_path / written(out))
     assert kernel.record is not None and not kernel.edited
     assert kernel.source == api.generate(Problem(64, 96, 32), family="naive")
     assert kernel.record["time"]["kind"] == "predicted"
@@ -271,10 +280,36 @@ def test_generate_writes_kernel_and_record(run: Run, tmp_path: Path) -> None:
     assert no_files_but(tmp_path, f"{RENDERED}.cu", f"{RENDERED}.json")
 
 
+@pytest.mark.parametrize("shape", ["512x512x512", "16x4096x4096"])
+def test_generate_takes_what_the_model_ranks_first_and_says_what_to_do_next(run: Run, shape: str) -> None:
+    code, out, err = run("generate", shape, "--dtype", "bf16", "--arch", "H100", "--out", "mine")
+    problem = Problem(*shape_of(shape), dtype=DType.BF16)
+    best = search_of(problem, SEARCHED, device_named("H100"))[0].ranked[0]
+    source = read_kernel(Path(written(out))).source
+    assert code == 0 and err == "" and config_of(source) == (best.family, best.config)
+    assert source == api.generate(problem, arch="H100") and source.family == "wgmma"
+    assert f"{best.config} of wgmma, which the model ranks first\n" in out
+    assert f"{figure(best.prediction.time_us)} us, predicted for H100; nothing was" in out
+    commands = re.findall(r"^  (gemmgen .*)$", out, re.MULTILINE)
+    assert [line.split()[1] for line in commands] == ["verify", "explain", "export", "tune"]
+    assert all(f" {source.name} --out mine" in line for line in commands[:3])
+    assert commands[3] == f"gemmgen tune {shape} --dtype bf16 --layout rr --arch sm_90"
+
+
+@pytest.mark.parametrize("words", [["--family", "simt"], ["--set", "BM=64"]])
+def test_generate_takes_the_default_config_where_a_family_or_an_axis_is_given(run: Run, words: list[str]) -> None:
+    out = run("generate", "512x512x512", "--dtype", "bf16", *words)[1]
+    default, values = SIMT.default(Problem(512, 512, 512, dtype=DType.BF16)), {"BM": 64} if "--set" in words else {}
+    config = default.with_values(**values)
+    assert config_of(read_kernel(Path(written(out))).source) == (SIMT, config) and "the model ranks" not in out
+
+
 @pytest.mark.parametrize(
     "words",
     [
         "64x96x32",
+        "64x96x32 --family simt",
+        "512x512x512 --dtype bf16",
         "'?x?x?' --layout cc --set BM=64 --set BN=64 --set WM=32 --set TM=4",
         "64x96x32 --lda 40 --ldb '?' --ldc 100 --pointer-align 8 --ld-align 2",
         "'?x96x32' --layout rc --family naive --set BM=8",
@@ -282,13 +317,13 @@ def test_generate_writes_kernel_and_record(run: Run, tmp_path: Path) -> None:
 )
 def test_header_states_a_command_that_reproduces_the_file(run: Run, tmp_path: Path, words: str) -> None:
     _, out, _ = run("generate", *shlex.split(words))
-    path = tmp_path / out.strip()
+    path = tmp_path / written(out)
     command = re.search(r"// Made by gemmgen (.*)", path.read_text())
     assert command is not None
     code, again, _ = run(*shlex.split(command[1]), "--out", "again")
     assert code == 0
-    assert (tmp_path / again.strip()).name == path.name
-    assert (tmp_path / again.strip()).read_bytes() == path.read_bytes()
+    assert (tmp_path / written(again)).name == path.name
+    assert (tmp_path / written(again)).read_bytes() == path.read_bytes()
 
 
 def test_json_is_one_document(run: Run) -> None:
@@ -320,7 +355,7 @@ def test_space_counts_add_up(run: Run) -> None:
 
 def test_explain_counts_what_an_fma_costs(run: Run) -> None:
     """BM = BN = 128, TM = TN = 8: for each k 256 floats of global memory for 128 * 128 FMAs, 16 of shared for 64."""
-    name = full_name_of(api.generate(Problem(4096, 4096, 4096)))
+    name = full_name_of(api.generate(Problem(4096, 4096, 4096), family="simt"))
     code, out, _ = run("explain", name)
     assert code == 0
     assert "0.0625 bytes of reads for each FMA, 256 for each element of C" in out
@@ -448,13 +483,13 @@ def test_a_kernel_is_found_by_the_beginning_of_its_name(run: Run, tmp_path: Path
 
 def test_a_name_of_the_users_own(run: Run, tmp_path: Path) -> None:
     words = ["generate", "64x96x32", "--family", "naive", "--arch", "sm_80"]
-    assert run(*words, "--as", "my_gemm")[1] == "gemmgen-out/my_gemm.cu\n"
+    assert written(run(*words, "--as", "my_gemm")[1]) == "gemmgen-out/my_gemm.cu"
     kernel = read_kernel(tmp_path / "gemmgen-out" / "my_gemm.cu")
     assert kernel.source.own_name == "my_gemm" and "\nmy_gemm(\n" in kernel.source.text and not kernel.edited
     made = next(line for line in kernel.source.text.splitlines() if line.startswith("// Made by "))
     assert made.endswith(" --as my_gemm"), "the command makes it again, name included"
-    again = run(*shlex.split(made.removeprefix("// Made by gemmgen ")), "--out", "again")[1].strip()
-    assert Path(again).read_text() == kernel.source.text
+    again = run(*shlex.split(made.removeprefix("// Made by gemmgen ")), "--out", "again")[1]
+    assert Path(written(again)).read_text() == kernel.source.text
     assert rendered_again(kernel.source, kernel.arch) == kernel.source
     assert run("export", "my_gemm", "--to", "vendored", "--examples", "0", "--as", "theirs")[0] == 0
     assert {path.name for path in Path("vendored").glob("theirs*")} == {

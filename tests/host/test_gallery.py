@@ -28,7 +28,7 @@ def gallery(tmp_path: Path) -> Path:
     root = tmp_path / "generated"
     for tile in (8, 16):
         api.generate(Problem(64, 96, 32), family="naive", BM=tile, out=root / "sm_90")
-    api.generate(Problem(32, 32, 32), out=root / "sm_90")
+    api.generate(Problem(32, 32, 32), family="simt", out=root / "sm_90")
     write_readmes(root)
     return root
 

@@ -149,7 +149,7 @@ def test_header_says_what_it_is_and_how_to_make_it_again() -> None:
     text = default("rc", None).text
     header = text[: text.index("namespace {")]
     assert header.startswith("// gemm_f32_rc_Mx512x512_sm90_")
-    assert "// Made by gemmgen generate '?x512x512' --dtype f32 --layout rc --arch sm_90\n" in header
+    assert "// Made by gemmgen generate '?x512x512' --dtype f32 --layout rc --arch sm_90 --family simt\n" in header
     assert "C is read unless beta = 0, A and B always" in header
 
 

@@ -76,7 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("kernels")
     for tile in (8, 16):
         api.generate(Problem(64, 96, 32), family="naive", BM=tile, out=root / "sm_90")
-    api.generate(PROBLEM, out=root)
+    api.generate(PROBLEM, family="simt", out=root)
     return root
 
 

@@ -81,7 +81,7 @@ def test_plots_cut_no_text_off_and_nothing_widens_the_page(seen: dict[str, Any])
 
 
 def test_the_page_prints(browser: str, tmp_path: Path) -> None:
-    api.generate(Problem(512, 512, 512), out=tmp_path)
+    api.generate(Problem(512, 512, 512), family="simt", out=tmp_path)
     lab_api.report(tmp_path, to=tmp_path / "page.html")
     to = tmp_path / "page.pdf"
     browse(browser, tmp_path, f"--print-to-pdf={to}", "--no-pdf-header-footer")

@@ -28,6 +28,7 @@ __all__ = [
     "percent",
     "short",
     "show_table",
+    "show_written",
     "table",
     "verified",
 ]
@@ -72,6 +73,12 @@ def facts() -> Table:
     made.add_column(style="bold", no_wrap=True)
     made.add_column(overflow="fold")
     return made
+
+
+def show_written(console: Console, files: Sequence[str], commands: Sequence[str]) -> None:
+    """The files that a command wrote, and what to do with them next."""
+    console.print(bold("\nfiles"), *files, sep="\n  ", soft_wrap=True)
+    console.print(bold("\nnext"), *commands, sep="\n  ", soft_wrap=True)
 
 
 def bold(words: object) -> Text:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import click
 
 from gemmgen.cli.options import (
+    FAMILY,
     ProblemOptions,
     Sectioned,
     Shape,
     arch_option,
-    family_option,
     json_option,
     problem_options,
     shape_argument,
 )
 from gemmgen.cli.output import emit
 from gemmgen.exports.json_records import space_document
-from gemmgen.families import family_named
+from gemmgen.families import DEFAULT_FAMILY, family_named
 from gemmgen.lab.formats.t1 import t1_document
 from gemmgen.lab.prints.space import show_space
 from gemmgen.run.card import compile_target
@@ -25,7 +25,7 @@ from gemmgen.search.space import explore
 
 @click.command(cls=Sectioned)
 @shape_argument
-@family_option
+@click.option("--family", type=FAMILY, default=DEFAULT_FAMILY, show_default=True, help="Family of the kernels.")
 @problem_options
 @arch_option
 @click.option("--t1", is_flag=True, help="Print the axes, and the conditions on them alone, as T1: a JSON document.")
