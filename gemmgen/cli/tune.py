@@ -91,9 +91,12 @@ def command(
     """Find the fastest correct kernel for each SHAPE and write it.
 
     Kernel families that suit the shape share the search. Configs that break a constraint are rejected, the rest ranked
-    by a model; the best are compiled, those that spill registers dropped, and the others timed. They are then
-    property-tested, the fastest first, until a few have passed; these are timed again side by side. Without a GPU the
-    emulator tests all candidates, and the predicted time decides.
+    by a model; the best are compiled, those that spill registers dropped, and the others timed. The fastest are timed
+    again side by side, and property-tested, the fastest first, until one passes: it is the winner.
+
+    Without a GPU nothing is timed. The model predicts the times of all candidates, and every figure says so. They are
+    property-tested in the emulator on the CPU, the one with the least predicted time first, until one passes: the
+    winner is verified, the others are predicted alone.
 
     Results are kept in a cache: after an interruption the same command resumes.
 
