@@ -17,11 +17,11 @@ from gemmgen.cli.options import (
     Shape,
     arch_option,
     as_option,
+    axis_value,
     json_option,
     out_option,
     out_words,
     problem_options,
-    setting,
     shape_argument,
 )
 from gemmgen.cli.output import emit
@@ -40,7 +40,7 @@ from gemmgen.run.card import compile_target
 @click.option(
     "--set",
     "settings",
-    type=setting,
+    type=axis_value,
     metavar="NAME=VALUE",
     multiple=True,
     help="A parameter, e.g. BM=64; repeat for more.",

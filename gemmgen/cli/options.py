@@ -18,7 +18,7 @@ from gemmgen.problem.dtype import ELEMENTS, DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
-from gemmgen.problem.sizes import ALIGNS, RUNTIME, Distance, Size, parse_shape
+from gemmgen.problem.sizes import ALIGNS, RUNTIME, TYPICAL, Distance, Size, parse_shape
 from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import require
 
@@ -27,7 +27,7 @@ Shape = tuple[Size, Size, Size]
 
 OPTION_WIDTH = 30  # columns of --help for options and their arguments
 LONGEST_NUMBER = 20  # digits; beyond it, it is no size that anyone means
-FAMILY = click.Choice(list(FAMILIES))
+FAMILY = click.Choice(list(FAMILIES), case_sensitive=False)
 DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")  # int() reads the digits of every script, and 1_0
 
 
@@ -87,7 +87,7 @@ class Amount(click.FloatRange):
 def shape_of(text: str) -> Shape:
     """MxNxK -> (m, n, k). Raises InvalidInput."""
     require(
-        all(len(part) <= LONGEST_NUMBER for part in text.split("x")),
+        all(len(part) <= LONGEST_NUMBER for part in re.split("[xX]", text)),
         f"{text[:LONGEST_NUMBER]}... is no shape: a size has at most {LONGEST_NUMBER} digits",
     )
     return parse_shape(text)
@@ -116,11 +116,18 @@ def count(text: str) -> Size:
 
 
 def typical(text: str) -> tuple[str, int]:
-    """NAME=N -> (name, size). Raises InvalidInput."""
-    return setting(text, "M=512")
+    """NAME=N -> (name, size), whatever the case of the name. Raises InvalidInput."""
+    name, size = _setting(text, "M=512")
+    return next((known for known in TYPICAL if known.lower() == name.lower()), name), size
 
 
-def setting(text: str, example: str = "BM=128") -> tuple[str, int]:
+def axis_value(text: str) -> tuple[str, int]:
+    """NAME=VALUE -> (the axis in capitals, its value). Raises InvalidInput."""
+    name, value = _setting(text, "BM=128")
+    return name.upper(), value
+
+
+def _setting(text: str, example: str) -> tuple[str, int]:
     """NAME=VALUE -> (name, value). Raises InvalidInput, with an `example`."""
     name, _, number = text.partition("=")
     require(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gemmgen.problem.dtype import DType
 from gemmgen.support.errors import require
+from gemmgen.support.words import listed
 
 REGISTERS_PER_SM = 65536
 REGISTER_UNIT = 8  # registers are allocated to a thread in eights
@@ -147,6 +148,13 @@ ARCHS: dict[str, Arch] = {
 # a multiple of 4 or 8 SMs. cuOccupancyMaxActiveClusters grants 66 clusters of 2 blocks, 30 of 4 and 15 of 8, where one
 # block fills an SM (2026-11-23, driver 580.159.04). Other cards may have other GPCs; this stands for them, too.
 CLUSTER_REACH = {1: 1.0, 2: 1.0, 4: 120 / 132, 8: 120 / 132}
+GENERATIONS = {
+    "turing": ("sm_75",),
+    "ampere": ("sm_80", "sm_86"),
+    "ada": ("sm_89",),
+    "hopper": ("sm_90",),
+    "blackwell": ("sm_100", "sm_120"),
+}
 LIKE = {"sm_87": "sm_86", "sm_88": "sm_86", "sm_103": "sm_100", "sm_121": "sm_120"}  # whose limits stand for theirs
 
 
@@ -245,8 +253,29 @@ def _arch_of(text: str, known: Iterable[str]) -> Arch:
 
 
 def spec_for(text: str) -> DeviceSpec:
-    """The card that `text` names, or that stands for the arch that it names. Raises InvalidInput with both's names."""
-    return _card(text) or device_for(_arch_of(text, (*ARCHS, *LIKE, *DEVICES)))
+    """The card that `text` names, or that stands for the arch that it names, as people write them: see `arch_meant`.
+
+    Raises InvalidInput with the names of both.
+    """
+    return _card(text) or device_for(_arch_of(arch_meant(text), (*ARCHS, *LIKE, *DEVICES)))
+
+
+def arch_meant(text: str) -> str:
+    """The arch that `text` means: sm_90a of "SM90a", sm_90 of "compute_90", "9.0" or "Hopper"; else `text`.
+
+    Raises InvalidInput for a generation with several architectures, and names these.
+    """
+    number = re.fullmatch(r"(?:(?:sm|compute)_?)?([0-9]+)\.?([0-9])([af]?)", text.lower())
+    if number is not None:
+        return f"sm_{''.join(number.groups())}"
+    archs = GENERATIONS.get(text.lower(), (text,))
+    require(len(archs) == 1, f"{text} may mean {listed(map(_with_cards, archs), 'or')}")
+    return archs[0]
+
+
+def _with_cards(arch: str) -> str:
+    """The arch and the known cards that have it."""
+    return f"{arch} ({', '.join(spec.name for spec in DEVICES.values() if spec.arch.name == arch)})"
 
 
 def device_for(arch: Arch) -> DeviceSpec:
@@ -280,4 +309,5 @@ def device_named(name: str) -> DeviceSpec:
 
 
 def _card(name: str) -> DeviceSpec | None:
-    return next((spec for spec in DEVICES.values() if spec.name.lower() == name.lower()), None)
+    wanted = name.lower().replace(" ", "")  # RTX4090, too
+    return next((spec for spec in DEVICES.values() if spec.name.lower().replace(" ", "") == wanted), None)

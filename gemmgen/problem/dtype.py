@@ -45,13 +45,13 @@ ARITHMETIC = {
 }
 
 
-ELSEWHERE = {  # what other programs call them
+ELSEWHERE = {  # what other programs call them; "fp8" may be either
     "f64": ("fp64", "float64", "double"),
     "f32": ("fp32", "float32", "float"),
     "f16": ("fp16", "float16", "half"),
     "bf16": ("bfloat16",),
-    "e4m3": ("fp8", "float8_e4m3fn"),
-    "e5m2": ("fp8", "float8_e5m2"),
+    "e4m3": ("fp8", "float8_e4m3fn", "fp8_e4m3"),
+    "e5m2": ("fp8", "float8_e5m2", "fp8_e5m2"),
     "s32": ("int32", "int"),
     "s8": ("int8",),
     "u8": ("uint8",),
@@ -243,18 +243,16 @@ class DType(Enum):
 
     @classmethod
     def parse(cls, text: str) -> DType:
-        """The dtype called `text`; raises InvalidInput with the known names."""
-        known = {dtype.label: dtype for dtype in cls}
-        if text == "tf32":
-            require(False, "tf32 is a way of multiplying f32, not an element type")
+        """The dtype called `text`, by its label or by one of ELSEWHERE; raises InvalidInput with the known names."""
         name = text.rpartition(".")[2].lower()  # of torch.float16, too
-        here = " or ".join(label for label, others in ELSEWHERE.items() if name in others)
-        meant = f" ({here} here)" if here else ""
+        require(name != "tf32", "tf32 is a way of multiplying f32, not an element type: f32 with compute tf32")
+        meant = [one for one in cls if name == one.label or name in ELSEWHERE.get(one.label, ())]
+        here = f" ({' or '.join(one.label for one in meant)} here)" if meant else ""
         require(
-            text in known,
-            f"unknown dtype {text!r}{meant}: known are {', '.join(one.label for one in ELEMENTS)} and, of C alone, s32",
+            len(meant) == 1,
+            f"unknown dtype {text!r}{here}: known are {', '.join(one.label for one in ELEMENTS)} and, of C alone, s32",
         )
-        return known[text]
+        return meant[0]
 
     @classmethod
     def of(cls, given: object) -> DType:

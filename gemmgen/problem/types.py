@@ -141,8 +141,11 @@ class Types:
 
         Raises InvalidInput for anything else.
         """
-        written, _, own = text.partition("_")
-        compute = Compute.parse(own) if own else compute
+        written, _, own = text.rpartition("_")
+        if written and own in {one.label for one in Compute}:
+            compute = Compute.parse(own)
+        else:  # float8_e4m3fn, say
+            written = text
         labels = written.split(",")
         require(len(labels) in (1, 3), f"{text!r} is no types: write those of A, B and C, for example s8,s8,s32")
         a, b, c = (DType.parse(label) for label in (labels * 3 if len(labels) == 1 else labels))

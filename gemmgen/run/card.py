@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gemmgen.problem.device import DEFAULT_ARCH, DEVICES, DeviceSpec, device_for, parse_arch, short_name, spec_for
+from gemmgen.problem.device import (
+    DEFAULT_ARCH,
+    DEVICES,
+    DeviceSpec,
+    arch_meant,
+    device_for,
+    parse_arch,
+    short_name,
+    spec_for,
+)
 from gemmgen.run.gpu.capability import DeviceProperties, arch_here, properties_here
 
 
@@ -23,7 +32,8 @@ def compile_target(arch: str) -> tuple[str, DeviceSpec]:
 
 def arch_name(asked: str, card: str) -> str:
     """What to compile for: "sm_90a" where that was asked for, the card's arch where its name or "auto" was."""
-    return asked if asked.startswith("sm_") else card
+    meant = arch_meant(asked)
+    return meant if meant.startswith("sm_") else card
 
 
 def spec_of(card: DeviceProperties) -> DeviceSpec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
-from gemmgen.problem.device import DEFAULT_ARCH, DeviceSpec, device_for, parse_arch, spec_for
+from gemmgen.problem.device import DEFAULT_ARCH, DeviceSpec, arch_meant, device_for, parse_arch, spec_for
 from gemmgen.run.card import arch_name, spec_of
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu import why_no_gpu
@@ -64,7 +64,7 @@ def open_card(device: str, store: Store) -> Target:
     if device in get_args(DeviceChoice):
         return open_target(cast(DeviceChoice, device), "auto", store)
     spec, target = spec_for(device), open_target("auto", device, store)
-    if target.gpu is None or device.startswith("sm_") or spec.is_card(target.spec.name):
+    if target.gpu is None or arch_meant(device).startswith("sm_") or spec.is_card(target.spec.name):
         return target
     target.gpu.close()
     return open_target("emulator", device, store)

@@ -296,6 +296,35 @@ def test_generate_takes_what_the_model_ranks_first_and_says_what_to_do_next(run:
     assert commands[3] == f"gemmgen tune {shape} --dtype bf16 --layout rr --arch sm_90"
 
 
+MEANT = [
+    ("512X512X512", "512x512x512"),
+    ("512x512x512 --arch sm90", "512x512x512 --arch sm_90"),
+    ("512x512x512 --arch SM_90A", "512x512x512 --arch sm_90a"),
+    ("512x512x512 --arch hopper", "512x512x512 --arch sm_90"),
+    ("512x512x512 --arch Ada", "512x512x512 --arch sm_89"),
+    ("512x512x512 --arch Turing", "512x512x512 --arch sm_75"),
+    ("512x512x512 --arch 8.0", "512x512x512 --arch sm_80"),
+    ("512x512x512 --arch compute_86", "512x512x512 --arch sm_86"),
+    ("512x512x512 --arch rtx4090", "512x512x512 --arch 'RTX 4090'"),
+    ("512x512x512 --set bm=64", "512x512x512 --set BM=64"),
+    ("'?x512x512' --typical m=16", "'?x512x512' --typical M=16"),
+    ("512x512x512 --family SIMT", "512x512x512 --family simt"),
+    ("512x512x512 --dtype BF16", "512x512x512 --dtype bf16"),
+    ("512x512x512 --dtype float16", "512x512x512 --dtype f16"),
+    ("512x512x512 --dtype torch.float64", "512x512x512 --dtype f64"),
+    ("512x512x512 --types int8,INT8,Int32", "512x512x512 --types s8,s8,s32"),
+    ("512x512x512 --types float8_e4m3fn,fp8_e5m2,half", "512x512x512 --types e4m3,e5m2,f16"),
+]
+
+
+@pytest.mark.parametrize(("words", "meant"), MEANT)
+def test_other_spellings_are_understood(run: Run, words: str, meant: str) -> None:
+    family = [] if "--family" in words or "--set" in words else ["--family", "naive"]
+    lines = [["generate", *shlex.split(line), *family, "--json"] for line in (words, meant)]
+    documents = [json.loads(run(*line)[1]) for line in lines]
+    assert "error" not in documents[1] and documents[0] == documents[1]
+
+
 @pytest.mark.parametrize("words", [["--family", "simt"], ["--set", "BM=64"]])
 def test_generate_takes_the_default_config_where_a_family_or_an_axis_is_given(run: Run, words: list[str]) -> None:
     out = run("generate", "512x512x512", "--dtype", "bf16", *words)[1]
@@ -584,11 +613,20 @@ BROKEN_USAGE = {
         "generate 64x64x64 --family batchedmma --dtype f16 --batch 9 --arch sm_75",
         "(ARCH = 75, MMA_SINCE = 80): the architecture has no such instruction of these types",
     ),
-    "what others call f16": ("tune 64x64x64 --types fp16", "unknown dtype 'fp16' (f16 here): known are f32"),
+    "a dtype that may be one of two": (
+        "tune 64x64x64 --dtype fp8",
+        "unknown dtype 'fp8' (e4m3 or e5m2 here): known are f32",
+    ),
+    "tf32 as a type": ("tune 64x64x64 --dtype TF32", "not an element type: f32 with compute tf32"),
     "dtype": ("tune 64x64x64 --dtype f17", "unknown dtype 'f17': known are f32"),
     "layout": ("generate 64x64x64 --layout rx", "unknown layout 'rx'"),
     "arch": ("tune 64x64x64 --arch sm_10", "unknown arch 'sm_10': known are sm_75"),
-    "arch in capitals": ("tune 64x64x64 --arch SM_90", "unknown arch 'SM_90': known are sm_75"),
+    "a generation of several archs": (
+        "generate 64x64x64 --arch ampere",
+        "ampere may mean sm_80 (A100) or sm_86 (RTX 3090, A10)",
+    ),
+    "the latest generation": ("explain x --arch Blackwell", "Blackwell may mean sm_100 (B200) or sm_120 (RTX 5090)"),
+    "an arch of a generation that is too old": ("generate 64x64x64 --arch sm70", "unknown arch 'sm_70': known are"),
     "card": ("explain x --arch Voodoo2", "unknown arch 'Voodoo2'"),
     "family": ("generate 64x64x64 --family cute", "'cute' is not one of 'simt', 'skinny', 'batched', 'naive'"),
     "a typical size that is fixed": ("tune 64x64x64 --typical M=8", "typical M = 8, but M is fixed at 64"),
