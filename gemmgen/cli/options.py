@@ -16,8 +16,12 @@ from gemmgen.exports.writing import DEFAULT_OUT
 from gemmgen.families import FAMILIES
 from gemmgen.problem.dtype import ELEMENTS, DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
+from gemmgen.problem.forms import FORM_NAMES
+from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
+from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, SCALARS, SUMS, C
+from gemmgen.problem.parser import FORM_CALLS
 from gemmgen.problem.sizes import ALIGNS, RUNTIME, TYPICAL, Distance, Size, parse_shape
 from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import require
@@ -188,6 +192,17 @@ class ProblemOptions:
         )
 
 
+_READ = ", ".join(name for name, one in OPERANDS.items() if not one.written)
+_WRITTEN = ", ".join(name for name, one in OPERANDS.items() if one.written)
+EPILOGUE = (
+    "What becomes of acc, an element of A * B. Either forms joined by +, as in scale_m+bias+gelu: "
+    f"{', '.join((*FORM_NAMES, *FORM_CALLS))}. Or an expression such as 'gelu(alpha * acc + bias_n) + residual'. It "
+    f"may read {', '.join((ACC, *SCALARS))}, {C} (as beta * {C}), {ACC2} (an element of A times a second B), "
+    f"{' and '.join(SUMS)} (of A's row and B's column), {DEPTH}, {_READ}; call {', '.join(FUNCTIONS)}; "
+    f"and write x by {_WRITTEN}, which go on with x."
+)
+
+
 def _dtype_option(default: DType) -> Callable[[Function], Function]:
     return click.option(
         "--dtype",
@@ -260,9 +275,7 @@ _PROBLEM = (
         default=str(LINEAR),
         show_default=True,
         metavar="FORMS|EXPRESSION",
-        help="What becomes of acc, an element of A * B: forms such as bias+gelu, scale_m+scale_n, swiglu or "
-        "clamp(-1,1), or an expression such as 'gelu(alpha * acc + bias_n) + residual'. CONTRIBUTING.md lists what "
-        "it may name.",
+        help=EPILOGUE,
     ),
     click.option(
         "--ld-residual",

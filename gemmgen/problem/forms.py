@@ -35,7 +35,7 @@ _FORMS = {
     **{name: f"{name}(x)" for name, operand in OPERANDS.items() if operand.written},
     **{name: f"{name}(x)" for name, one in FUNCTIONS.items() if len(one.parameters) == 1},
 }
-_NAMES = (*_GATED, *_ZERO_POINTS, *_FORMS)
+FORM_NAMES = (*_GATED, *_ZERO_POINTS, *_FORMS)  # of all forms, but for those that take numbers: FORM_CALLS
 _SCALES = ("scale_m", "scale_n", "scale_a", "scale_b")
 
 ACTIVATIONS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "hardswish")
@@ -64,7 +64,7 @@ def _form(expression: str) -> Node:
 
 def parse_forms(text: str) -> Node:
     """The tree that forms joined by + mean: bias+gelu is gelu(alpha * acc + beta * C + bias_n). Raises InvalidInput."""
-    forms = list(_terms(parse(text, _NAMES, forms=True)))
+    forms = list(_terms(parse(text, FORM_NAMES, forms=True)))
     if isinstance(forms[0], Name) and forms[0].name in _GATED:
         return reduce(partial(_applied, text), forms[1:], _form(_GATED[forms[0].name]))
     zeros = frozenset(form.name for form in takewhile(_is_zero_point, forms) if isinstance(form, Name))
@@ -105,7 +105,7 @@ def _applied(text: str, value: Node, form: Node) -> Node:
         raise InvalidInput(
             f"epilogue: {unparse(form)} in {text!r}: zero points come first, one of A's and one of B's at most"
         )
-    known = ", ".join((*_NAMES, *FORM_CALLS))
+    known = ", ".join((*FORM_NAMES, *FORM_CALLS))
     raise InvalidInput(
         f"epilogue: {unparse(form)!r} of {text!r} is no form, and without acc it is no expression: forms are {known}"
     )

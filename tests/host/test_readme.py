@@ -14,6 +14,11 @@ from gemmgen.cli import COMMANDS, cli
 from gemmgen.exports.library.spec import read_spec
 from gemmgen.families import FAMILIES
 from gemmgen.lab.scores import Summary, scores_in, summaries
+from gemmgen.problem.epilogue import parse_epilogue
+from gemmgen.problem.forms import FORM_NAMES
+from gemmgen.problem.functions import FUNCTIONS
+from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, SCALARS, SUMS, C
+from gemmgen.problem.parser import FORM_CALLS
 from gemmgen.verification.situation import ALL_DATA_KINDS
 
 ROOT = Path(__file__).parents[2]
@@ -163,6 +168,26 @@ def test_every_detail_of_a_family_is_described_with_it() -> None:
         own = " ".join(part for part in lists if f"`{name}`" in part.partition(":")[0])
         assert {*family.details} == {one for one in family.details if f"`{one}`" in everywhere + own}, name
         assert bool(family.details) == (name not in ("naive", "threadtile", "wmma"))
+
+
+def test_all_that_an_epilogue_may_name_is_described() -> None:
+    """On its page, and in --help, which owners of a wheel have."""
+    command = cli.get_command(click.Context(cli), "tune")
+    assert command is not None
+    (option,) = (one for one in command.params if one.name == "epilogue")
+    assert isinstance(option, click.Option) and option.help is not None
+    names = {ACC, ACC2, C, DEPTH, *SCALARS, *SUMS, *OPERANDS, *FUNCTIONS, *FORM_NAMES}
+    page = " ".join(re.findall(r"`([^`\n]+)`", (ROOT / "docs" / "epilogues.md").read_text()))
+    for text in (option.help, page):
+        assert names <= set(re.findall(r"\w+", text))
+    assert all(form in text for form in FORM_CALLS for text in (option.help, page))
+
+
+@pytest.mark.parametrize(
+    "line", re.findall(r"^    gemmgen .*(--epilogue .*)", (ROOT / "docs" / "epilogues.md").read_text(), re.M)
+)
+def test_epilogues_that_the_docs_show_are_some(line: str) -> None:
+    assert parse_epilogue(shlex.split(line)[1]).names
 
 
 def test_the_table_of_commands_writes_arguments_as_help_does() -> None:
