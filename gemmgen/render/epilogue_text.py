@@ -312,7 +312,7 @@ class _Writer:
         """What is no product, then what C held, then products, each by an fma.
 
         Beside what is no product, what C held is left out where beta = 0: compilers write that case apart, but may not
-        drop an fma of zero. Beside products alone it gained nothing (docs/wgmma-notes.md).
+        drop an fma of zero. Beside products alone it gained nothing (docs/lab/wgmma-notebook.md).
         """
         terms = sorted(self._terms(node), key=lambda term: term.negative)
         plain = [term for term in terms if not self._is_product(term.node)]

@@ -236,7 +236,7 @@ CONSTRAINTS = (
 
 # Tiles smaller than WIDE ask L2 for more than it serves. Where no cluster shares them, and the products take longer
 # than about 25 us, blocks that start in the grid's order gain more than a start that overlaps (H100, 2026-11-26:
-# docs/wgmma-notes.md).
+# docs/lab/wgmma-notebook.md).
 ALONE, TILE, WIDE = "CLUSTER * SPLIT", "BM * BN * PRODUCTS", 128 * 128
 WORK, LONG = f"{ROWS} * {COLUMNS} * {MATRICES} * K * A_BYTES", 2**34
 
