@@ -22,6 +22,8 @@
 //% from "epilogue/tree.cu" import inputs, store_c as store_tree
 //% set store_c = store_tree if kernel.epilogue else store_linear
 //% set factors = "e" if kernel.epilogue else "alpha, beta"
+/*# How many k a block sums over. #*/
+//% set K = "extent" if kernel.launch.adds_up else "s.K"
 /*# Where in K a block's first k tile starts. #*/
 //% macro from_begin(x)
 //% if kernel.launch.adds_up

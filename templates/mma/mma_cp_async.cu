@@ -7,12 +7,12 @@
 ${ cp_async() }
 //% endblock
 //% block k_tiles
-${ first_stages(view) }
+${ first_stages(view, K) }
     cp_async_wait<STAGES - 2>();  // this thread's copies of the first k tile have landed
     __syncthreads();              // and all threads'
     ${ view.mma.a_type } a[2][MMAS_M][4], b[2][MMAS_N][2];  // fragments of a k step, and of the next one
 //% if view.may_be_empty
-    if (${ view.K } > 0) {
+    if (${ K } > 0) {
         load_fragments_a(As[0], warp.m, 0, a[0]);
         load_fragments_b(Bs[0], warp.n, 0, b[0]);
     }
@@ -26,7 +26,7 @@ ${ first_stages(view) }
 //% elif view.advances
     int read = 0;
 //% endif
-    for (int k = 0; k < ${ view.K }; k += BK) {
+    for (int k = 0; k < ${ K }; k += BK) {
         #pragma unroll
         for (int step = 0; step < K_STEPS; ++step) {
             // Load the next step's fragments, then multiply this one's: with no branch between, ptxas interleaves both.
@@ -35,13 +35,13 @@ ${ first_stages(view) }
             if (step + 1 == K_STEPS) {        // of the next k tile; after the last one, of this one again, unused
                 cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
                 __syncthreads();              // and all threads'; none reads this k tile any more
-                if (k + BK < ${ view.K }) read = read + 1 < STAGES ? read + 1 : 0;
+                if (k + BK < ${ K }) read = read + 1 < STAGES ? read + 1 : 0;
             }
             load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
             load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
 //% if view.refills
             if (step == 0) {
-                const int depth = ${ view.K } - k - (STAGES - 1) * BK;
+                const int depth = ${ K } - k - (STAGES - 1) * BK;
 ${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(16, first=true) }                a_tile += a_step;
                 b_tile += b_step;
                 write = write + 1 < STAGES ? write + 1 : 0;

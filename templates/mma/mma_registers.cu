@@ -17,10 +17,10 @@ ${ load_words((view.a.words and view.a.at_edge) or (view.b.words and view.b.at_e
 //% endif
 //% endblock
 //% block k_tiles
-${ first_tile(view, staged(view.a), staged(view.b)) }
+${ first_tile(view, K, staged(view.a), staged(view.b)) }
     int stage = 0;
-    for (int k = 0; k < ${ view.K }; k += BK) {
-        const int depth = ${ view.K } - k - BK;  // of K behind this k tile
+    for (int k = 0; k < ${ K }; k += BK) {
+        const int depth = ${ K } - k - BK;  // of K behind this k tile
         if (depth > 0) {                 // these loads run while this k tile is multiplied
             a_tile += a_step;
             b_tile += b_step;

@@ -7,12 +7,12 @@
 ${ cp_async() }
 //% endblock
 //% block main_loop
-${ first_stages(view) }
+${ first_stages(view, K) }
     int read = 0, write = STAGES - 1;
-    for (int k = 0; k < ${ view.K }; k += BK) {
+    for (int k = 0; k < ${ K }; k += BK) {
         cp_async_wait<STAGES - 2>();  // this thread's copies of the stage to read have landed
         __syncthreads();              // and all threads'; none reads the stage to write any more
-        const int depth = ${ view.K } - k - (STAGES - 1) * BK;
+        const int depth = ${ K } - k - (STAGES - 1) * BK;
 ${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(8, first=true) }        a_tile += a_step;
         b_tile += b_step;
         mma(As[read], Bs[read], thread, acc${ sums(kernel) });

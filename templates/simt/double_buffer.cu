@@ -4,10 +4,10 @@
 //% from "copy/access.cu" import limits
 //% from "copy/first_tiles.cu" import first_tile
 //% block main_loop
-${ first_tile(view) }
+${ first_tile(view, K) }
     int stage = 0;
-    for (int k = 0; k < ${ view.K }; k += BK) {
-        const int depth = ${ view.K } - k - BK;  // of K behind this k tile
+    for (int k = 0; k < ${ K }; k += BK) {
+        const int depth = ${ K } - k - BK;  // of K behind this k tile
         if (depth > 0) {                 // these loads run during the FMAs of this k tile
             a_tile += a_step;
             b_tile += b_step;

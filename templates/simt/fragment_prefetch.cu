@@ -14,7 +14,7 @@ ${ outer_product(view) }
 //% set hoist, others = ("<0, HOIST>", "<HOIST, %s>" % view.lines) if view.hoist else ("", "")
 /*# This thread's fragment of the first k in a stage's tile of x. #*/
 //% macro begin_of(x, stage)
-//% set k, mn = view.first, "thread." ~ x.mn
+//% set k, mn = "thread.k" if view.slices > 1 else "0", "thread." ~ x.mn
 &${ x.X }s[${ stage }][${ k if x.k_rows else mn }][${ mn if x.k_rows else k }]
 //%- endmacro
 /*# The outer product of the k in slot d, or `some` rows or columns of it. #*/
@@ -22,12 +22,12 @@ ${ outer_product(view) }
 //% set slot = "[%s %% 2]" % d
 outer_product${ some }(a${ slot if not view.a.k_vector }, b${ slot if not view.b.k_vector }, acc${ ", %s%s" % (d, " % K_UNROLL" if d != "d" else "") if k_vector });
 //%- endmacro
-    const int padded = (${ view.K } + BK - 1) / BK * BK;  // rounded up to whole k tiles
+    const int padded = (${ K } + BK - 1) / BK * BK;  // rounded up to whole k tiles
     #pragma unroll
     for (int stage = 0; stage < STAGES; ++stage) {
 //% if view.a.k_edge
         // The first k tile is the remainder of K, filled up with zeros, so that all others are whole.
-        const int depth = stage == 0 ? ${ view.K } - (padded - BK) : BK;
+        const int depth = stage == 0 ? ${ K } - (padded - BK) : BK;
 ${ start_tile(view.a, view.b, "padded > stage * BK", "depth", "stage") | indent(8, first=true) }        a_tile += ${ "depth" if view.a.along_k else "Offset(depth) * s.lda" };
         b_tile += ${ "depth" if view.b.along_k else "Offset(depth) * s.ldb" };
 //% else
@@ -79,7 +79,7 @@ ${ start_tile(view.a, view.b, "padded > stage * BK", "BK", "stage") | indent(8, 
                     ${ x.x }_from += K_UNROLL${ " * PITCH_" ~ x.X if x.k_rows };
 //% endfor
                 }
-                if (d == K_UNROLL - 2 && k % ${ view.depth } == 0) {  // and of the next k tile
+                if (d == K_UNROLL - 2 && k % ${ "DEPTH" if view.slices > 1 else "BK" } == 0) {  // and of the next k tile
                     cp_async_wait<STAGES - 2>();      // this thread's copies of it have landed
                     __syncthreads();                  // and all threads'; none reads this tile any more
 ${ start_tile(view.a, view.b, "padded - k%s > (STAGES - 1) * BK" % (" * SLICES" if view.slices > 1), "BK", "stage", "  // an empty group too: the wait counts groups") | indent(20, first=true) }                    a_tile += a_step;

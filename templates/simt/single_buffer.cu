@@ -5,9 +5,9 @@
 //% block main_loop
     Vec<${ of.A }VA> a_staged[A_ITERATIONS];
     Vec<${ of.B }VB> b_staged[B_ITERATIONS];
-    for (int k = 0; k < ${ view.K }; k += BK) {
-        fetch_a(a_tile, s${ limits(view.a, depth=view.K ~ " - k") }, a_staged);
-        fetch_b(b_tile, s${ limits(view.b, depth=view.K ~ " - k") }, b_staged);
+    for (int k = 0; k < ${ K }; k += BK) {
+        fetch_a(a_tile, s${ limits(view.a, depth=K ~ " - k") }, a_staged);
+        fetch_b(b_tile, s${ limits(view.b, depth=K ~ " - k") }, b_staged);
         store_shared_a(a_staged, As[0]);
         store_shared_b(b_staged, Bs[0]);
         __syncthreads();  // the tiles are complete

@@ -73,7 +73,6 @@ class MmaView:
     promoted             sums are added up in f32 after each k tile
     rounds               operands are rounded to tf32
     instructions, loads  what templates/device/mma.cu and ldmatrix.cu define
-    K                    how many k the block sums over
     may_be_empty         which can be none
     advances             the mainloop goes on from one k tile to another
     refills              and copies k tiles to stages: there are more than were filled before it
@@ -94,7 +93,6 @@ class MmaView:
     rounds: bool
     instructions: tuple[Mma, ...]
     loads: tuple[tuple[int, bool], ...]
-    K: str
     may_be_empty: bool
     advances: bool
     refills: bool
@@ -202,7 +200,6 @@ class MmaFamily(Family):
             rounds=problem.types.compute is Compute.TF32,
             instructions=(plan.mma,),
             loads=tuple(sorted({(4, x.k_rows) for x in (a, b) if x.by_ldmatrix})),
-            K="extent" if plan.launch.adds_up else "s.K",
             may_be_empty=plan.launch.adds_up or problem.k is None,
             advances=plan.k_tiles[1] > 1,
             refills=plan.k_tiles[1] >= mma.STAGES,

@@ -63,8 +63,6 @@ class SimtView:
     compute        its template
     warped         warps have tiles of their own
     slices         groups of warps that share the block's tile
-    depth, first   a slice's part of a k tile: how many k, and the first of them
-    K              how many k the block sums over
     group          tile rows of a raster group: blocks go down them before they step right
     runs_along_n   a thread's FMAs go row by row, through `lines` of its tile
     k_vector       the operand whose values are read as vectors along k, for a whole iteration at once, if any
@@ -79,9 +77,6 @@ class SimtView:
     compute: str
     warped: bool
     slices: int
-    depth: str
-    first: str
-    K: str
     group: int
     runs_along_n: bool
     lines: str
@@ -185,9 +180,6 @@ class Simt(Family):
             compute="simt/outer.cu" if simt.OUTER else "simt/inner.cu",
             warped=simt.WM > 0,
             slices=simt.SLICES,
-            depth="BK" if simt.SLICES == 1 else "DEPTH",
-            first="0" if simt.SLICES == 1 else "thread.k",
-            K="extent" if plan.launch.adds_up else "s.K",
             group=simt.GROUP,
             runs_along_n=along_n,
             lines="TM" if along_n else "TN",
