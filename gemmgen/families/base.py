@@ -91,6 +91,11 @@ class Side:
         return self.mn.upper()
 
     @property
+    def extent(self) -> Literal["rows", "columns"]:
+        """What C has along `mn`."""
+        return "rows" if self.x == "a" else "columns"
+
+    @property
     def ld(self) -> Literal["lda", "ldb"]:
         return "lda" if self.x == "a" else "ldb"
 

@@ -1,5 +1,5 @@
 /*# The producer: one thread fills the ring, for each tile of C that the block computes. #*/
-//% from "wgmma/stage.cu" import fill_stage
+//% from "wgmma/fill.cu" import fill_stage
 //% macro produce(view)
 if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
 //% if view.donates
@@ -27,9 +27,10 @@ const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this 
 //% if view.pointers
 const MapOrigin origin_a = map_origin(A_array[matrix]), origin_b = map_origin(B_array[matrix]);
 //% endif
-//% for x, tail in view.tails
-const int lines_${ x.x } = ${ tail.lines };  // ${ tail.what } of the tile within ${ x.X }, rounded up to 8: TMA brings no others. What a stage holds beyond them is multiplied, too, but C has no ${ tail.what } for these sums
-const TensorMap* const box_${ x.x } = ${ tail.cut } ? &map_${ x.x }_tail : &map_${ x.x };  // a box that ${ x.MN } cuts comes by a map of what is left of it
+//% for x in (view.a, view.b) if x.ragged
+//% set lines = "min(B%s, (s.%s - tile.%s + 7) / 8 * 8)" | format(x.MN, x.MN, x.mn)
+const int lines_${ x.x } = ${ "max(0, %s)" | format(lines) if view.cluster > 1 else lines };  // ${ x.extent } of the tile within ${ x.X }, rounded up to 8: TMA brings no others. What a stage holds beyond them is multiplied, too, but C has no ${ x.extent } for these sums
+const TensorMap* const box_${ x.x } = lines_${ x.x }${ " - part < PART_" ~ x.X if x.shared else " < B" ~ x.MN } ? &map_${ x.x }_tail : &map_${ x.x };  // a box that ${ x.MN } cuts comes by a map of what is left of it
 //% endfor
 //% if view.pieces
 for (int first = ${ view.loops.begin }; first < ${ view.loops.end }; first += INTERVAL) {

@@ -1,28 +1,5 @@
-/*# A stage of the ring: how TMA fills it, and how a warpgroup multiplies what is there. #*/
+/*# A stage of the ring: how a warpgroup multiplies what is there. #*/
 //% from "wgmma/each.cu" import each_mma
-/*# TMA's copies of k tiles that begin at k, or of a block's part of them. Their bytes count at `full`. #*/
-//% macro fill_stage(view)
-unsigned long long* const full = &shared.full[ring.stage];
-mbarrier_arrive_expect_tx(full, ${ view.tile_a.bytes } + ${ view.tile_b.bytes });${ "  // of %s also the parts that other blocks multicast" | format("A" if view.a.shared else "B") if view.cluster > 1 }
-//% for copy in view.copies
-//% if copy.inside and copy.boxes
-if (${ copy.inside }) {
-    #pragma unroll
-    for (int at = 0; at < ${ copy.boxes | join("; at += ") }) ${ call(copy) }
-}
-//% elif copy.inside
-if (${ copy.inside }) ${ call(copy) }
-//% elif copy.boxes
-#pragma unroll
-for (int at = 0; at < ${ copy.boxes | join("; at += ") }) ${ call(copy) }
-//% else
-${ call(copy) }
-//% endif
-//% endfor
-//% endmacro
-//% macro call(copy)
-${ copy.function }(${ copy.to }, ${ copy.map }, full, ${ copy.start }${ ", " ~ copy.blocks if copy.blocks });
-//%- endmacro
 /*# For lines of a tile that no copy brings. #*/
 //% macro clear()
 template <class T, int N>

@@ -65,10 +65,6 @@ class Operand(Side):
         """Shared lines run along m or n, one for each k: ldmatrix transposes them."""
         return not self.along_k
 
-    @property
-    def extent(self) -> str:
-        return "rows" if self.x == "a" else "columns"
-
 
 def fragment_of(dtype: DType, along_k: bool) -> str:
     """The template that brings fragments of `dtype` to registers: ldmatrix moves 16 bytes along a shared line, and

@@ -21,7 +21,6 @@ class Operand(Side):
     transposed  written to shared memory across its lines
     k_rows      shared lines run along m or n, one for each k: a thread reads its fragment as vectors
     moves       a tile that would cross the edge of C moves back to it, so that copies need no checks there
-    extent      what the kernel calls the lines from the tile's origin to the edge of C
     copy        template that brings a tile to shared memory; fragment, to registers
     k_vector    k is contiguous in shared memory, and a load takes the K_UNROLL k of an unrolled iteration
     in_parts    some of these loads are hoisted, with the rows or columns of a product that are
@@ -48,10 +47,6 @@ class Operand(Side):
     @property
     def k_rows(self) -> bool:
         return self.transposed or not self.along_k
-
-    @property
-    def extent(self) -> str:
-        return "rows" if self.x == "a" else "columns"
 
     @property
     def fragment(self) -> str:

@@ -20,7 +20,7 @@ from gemmgen.families.wgmma.constants import (
 )
 from gemmgen.families.wgmma.loops import Loops, loops_of
 from gemmgen.families.wgmma.operands import Operand, mapped, operands, piece_box, row_access, staged, swaps
-from gemmgen.families.wgmma.stage import Copy, Tail, Tile, copies_of, tail_of, tile_of
+from gemmgen.families.wgmma.stage import Tile, tile_of
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.pieces import Pieces
@@ -32,9 +32,7 @@ class WgmmaView:
     """What the template of `wgmma` needs beside the constants.
 
     a, b         operands
-    copies       those that fill a stage
-    tile_a, _b   what they bring
-    tails        the operands whose last tile a run-time size may cut, and how
+    tile_a, _b   their k tiles
     feeds        products take the fragments of one of them from registers
     swapped      rows of an instruction are columns of C: products are those of its transpose
     wgmma        the instruction
@@ -79,10 +77,8 @@ class WgmmaView:
 
     a: Operand
     b: Operand
-    copies: tuple[Copy, ...]
     tile_a: Tile
     tile_b: Tile
-    tails: tuple[tuple[Operand, Tail], ...]
     feeds: bool
     swapped: bool
     wgmma: Wgmma
@@ -227,10 +223,8 @@ def view_of(plan: Plan) -> WgmmaView:
     return WgmmaView(
         a=a,
         b=b,
-        copies=copies_of(problem, one, loops),
         tile_a=tile_of(problem, one, a, "" if one.PINGPONG or swaps(one) else "first"),
         tile_b=tile_of(problem, one, b, "first" if one.SWAP and not one.PINGPONG else ""),
-        tails=tuple((x, tail_of(one, x)) for x in (a, b) if x.ragged),
         feeds=bool(one.FROM_REGISTERS),
         swapped=swaps(one),
         wgmma=plan.mma,

@@ -1,0 +1,66 @@
+/*# How TMA fills a stage of the ring. #*/
+/*# Copies of the k tiles that begin at k, or of a block's part of them. Their bytes count at `full`. #*/
+//% macro fill_stage(view)
+unsigned long long* const full = &shared.full[ring.stage];
+mbarrier_arrive_expect_tx(full, ${ bytes_of(view.a) } + ${ bytes_of(view.b) });${ "  // of %s also the parts that other blocks multicast" | format("A" if view.a.shared else "B") if view.cluster > 1 }
+//% for x in (view.a, view.b)
+${ copy(view, x) }
+//% if x.beside > 1
+${ copy(view, x, "s.%s + " | format(x.MN), " + B%s * %s" | format(x.MN, "LINE_" ~ x.X if x.along_k else "BK")) }
+//% endif
+//% endfor
+//% endmacro
+/*# What these copies bring of x: all that a stage holds, unless boxes have fewer lines. #*/
+//% macro bytes_of(x)
+//% if x.ragged
+lines_${ x.x } * BK * sizeof(${ factor[x.X] })
+//%- elif x.limited
+${ of_all(x, "LINES_" ~ x.X) } * BK * sizeof(${ factor[x.X] })
+//%- else
+sizeof(shared.${ x.x }[0])
+//%- endif
+//%- endmacro
+/*# Lines of a k tile, those of all matrices side by side. #*/
+//% macro of_all(x, lines)
+${ "%d * " | format(x.beside) if x.beside > 1 }${ lines }
+//%- endmacro
+/*# The k tile of x, whose lines begin at `matrix` + tile, to where it lies `behind` the stage's beginning: a box, or several side by
+    side. A run-time size may leave nothing of what a block of a cluster brings. #*/
+//% macro copy(view, x, matrix="", behind="")
+//% set inside = "part < lines_" ~ x.x if x.shared else "lines_%s > 0" | format(x.x) if view.cluster > 1
+//% if x.ragged and inside and x.boxes > 1
+if (${ inside }) {
+${ boxes(view, x, matrix, behind) | indent(4, true) }
+}
+//%- elif x.ragged and inside
+if (${ inside }) ${ boxes(view, x, matrix, behind) }
+//%- else
+${ boxes(view, x, matrix, behind) }
+//%- endif
+//%- endmacro
+//% macro boxes(view, x, matrix, behind)
+//% if x.boxes == 1
+${ box(view, x, behind, "k", matrix ~ "tile." ~ x.mn) }
+//%- elif x.along_k
+#pragma unroll
+for (int at = 0; at < BK; at += LINE_${ x.X }) ${ box(view, x, behind ~ " + at * " ~ of_all(x, "B" ~ x.MN), "k + at", matrix ~ "tile." ~ x.mn) }
+//%- else
+#pragma unroll
+for (int at = 0; at < B${ x.MN }; at += LINE_${ x.X }) ${ box(view, x, behind ~ " + at * BK", "k", matrix ~ "tile.%s + at" | format(x.mn)) }
+//%- endif
+//%- endmacro
+/*# A box, from element `k` and line `mn` on, to so many elements `behind` the stage's beginning. #*/
+//% macro box(view, x, behind, k, mn)
+//% set part = " + part" if x.shared else ""
+tma_load_${ "multicast_" if x.shared }${ view.box_rank }d(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_" ~ x.X if x.shared }, ${ "box_" if x.ragged else "&map_" }${ x.x }, full, ${ "%s, %s" | format(k, mn) if x.along_k else "%s, %s" | format(mn, k) }${ part }${ matrix_of(view, x) }${ ", (1 << CLUSTER) - 1" if x.shared });
+//%- endmacro
+/*# The further coordinates of a box: which matrix it is of. #*/
+//% macro matrix_of(view, x)
+//% if view.pieces
+, ${ view.loops.matrix ~ " * PIECES + " if view.batched }pair.${ x.x }
+//%- elif view.pointers
+, origin_${ x.x }.near, origin_${ x.x }.far
+//%- elif view.batched
+, matrix
+//%- endif
+//%- endmacro
