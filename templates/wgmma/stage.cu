@@ -1,5 +1,6 @@
 /*# A stage of the ring: how a warpgroup multiplies what is there. #*/
 //% from "wgmma/each.cu" import each_mma
+//% from "wgmma/fill.cu" import of_all
 /*# For lines of a tile that no copy brings. #*/
 //% macro clear()
 template <class T, int N>
@@ -9,8 +10,24 @@ __device__ __forceinline__ void clear(T (&tile)[N])
     for (int i = threadIdx.x * CHUNK; i < N; i += THREADS * CHUNK) store<CHUNK>(&tile[i], Vec<${ "" if types.uniform else "T, " }CHUNK>{});
 }
 //% endmacro
-//% macro descriptor(tile)
-make_descriptor<${ tile.swizzle }>(${ tile.at }, ${ tile.leading }, ${ tile.stride })
+/*# The descriptor of x's k tile in a stage. `divided`: from this consumer's first line on. #*/
+//% macro descriptor(x, divided=false)
+//% set line = "LINE_%s * sizeof(%s)" | format(x.X, factor[x.X])
+make_descriptor<${ line }>(shared.${ x.x }[stage]${ " + first * %s" | format("LINE_" ~ x.X if x.along_k else "BK") if divided }, ${ "16" if x.along_k else "BK * " ~ line }, 8 * ${ line })
+//%- endmacro
+/*# What it gains, in chunks of 16 bytes, by k, #*/
+//% macro by_k(x)
+//% if not x.along_k
+k * LINE_${ x.X } * sizeof(${ factor[x.X] }) / 16
+//%- elif x.boxes > 1
+(k / LINE_${ x.X } * LINE_${ x.X } * ${ of_all(x, "B" ~ x.MN) } + k % LINE_${ x.X }) * sizeof(${ factor[x.X] }) / 16
+//%- else
+k * sizeof(${ factor[x.X] }) / 16
+//%- endif
+//%- endmacro
+/*# and by 64 lines. #*/
+//% macro by_64_lines(x)
+64 * ${ "LINE_" ~ x.X if x.along_k else "BK" } * sizeof(${ factor[x.X] }) / 16
 //%- endmacro
 /*# Where the first operand's fragments come from registers: its lines run across K. #*/
 //% macro fragments(view)
@@ -52,7 +69,7 @@ __device__ __forceinline__ void load_fragment(const ${ E }* tile, int first, int
 // in flight until wgmma_wait, as is what the products read, `fragments` among it.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments, Accumulators& acc)
 {
-    const unsigned long long tile = ${ descriptor(view.tile_of_second) } + ${ view.tile_of_second.step };
+    const unsigned long long tile = ${ descriptor(view.second) } + ${ by_k(view.second) };
     #pragma unroll
     for (int i = 0; i < ${ view.mmas }; ++i) load_fragment(shared.${ x.x }[stage], first + i * 64, k, fragments[i]);
     wgmma_fence();
@@ -67,19 +84,19 @@ __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, i
 //% endif
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, ${ "int first, " if not view.pingpong }${ "bool adds, " if view.pieces }Accumulators& acc)
 {
-    const unsigned long long a = ${ descriptor(view.tile_of_first) };
-    const unsigned long long b = ${ descriptor(view.tile_of_second) };
+    const unsigned long long a = ${ descriptor(view.first, divided=not view.pingpong) };
+    const unsigned long long b = ${ descriptor(view.second) };
     #pragma unroll
 //% set adds = ", adds || k > 0" if view.pieces else ", k > 0" if view.promoted else ""
 //% if view.mmas
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < ${ view.mmas }; ++i)
-            ${ view.wgmma.function }(acc[i], a + i * ${ view.tile_of_first.row } + ${ view.tile_of_first.step }, b + ${ view.tile_of_second.step }${ adds });
+            ${ view.wgmma.function }(acc[i], a + i * ${ by_64_lines(view.first) } + ${ by_k(view.first) }, b + ${ by_k(view.second) }${ adds });
     }
 //% else
     for (int k = 0; k < BK; k += K_STEP)
-        ${ view.wgmma.function }(acc, a + ${ view.tile_of_first.step }, b + ${ view.tile_of_second.step }${ adds });
+        ${ view.wgmma.function }(acc, a + ${ by_k(view.first) }, b + ${ by_k(view.second) }${ adds });
 //% endif
 }
 //% endif

@@ -20,7 +20,6 @@ from gemmgen.families.wgmma.constants import (
 )
 from gemmgen.families.wgmma.loops import Loops, loops_of
 from gemmgen.families.wgmma.operands import Operand, mapped, operands, piece_box, row_access, staged, swaps
-from gemmgen.families.wgmma.stage import Tile, tile_of
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.pieces import Pieces
@@ -32,7 +31,6 @@ class WgmmaView:
     """What the template of `wgmma` needs beside the constants.
 
     a, b         operands
-    tile_a, _b   their k tiles
     feeds        products take the fragments of one of them from registers
     swapped      rows of an instruction are columns of C: products are those of its transpose
     wgmma        the instruction
@@ -77,8 +75,6 @@ class WgmmaView:
 
     a: Operand
     b: Operand
-    tile_a: Tile
-    tile_b: Tile
     feeds: bool
     swapped: bool
     wgmma: Wgmma
@@ -203,14 +199,9 @@ class WgmmaView:
         return self.b if self.swapped else self.a
 
     @property
-    def tile_of_first(self) -> Tile:
-        """Its k tile."""
-        return self.tile_b if self.swapped else self.tile_a
-
-    @property
-    def tile_of_second(self) -> Tile:
-        """Of the other one, whose lines are its columns."""
-        return self.tile_a if self.swapped else self.tile_b
+    def second(self) -> Operand:
+        """The other one, whose lines are its columns."""
+        return self.a if self.swapped else self.b
 
 
 def view_of(plan: Plan) -> WgmmaView:
@@ -223,8 +214,6 @@ def view_of(plan: Plan) -> WgmmaView:
     return WgmmaView(
         a=a,
         b=b,
-        tile_a=tile_of(problem, one, a, "" if one.PINGPONG or swaps(one) else "first"),
-        tile_b=tile_of(problem, one, b, "first" if one.SWAP and not one.PINGPONG else ""),
         feeds=bool(one.FROM_REGISTERS),
         swapped=swaps(one),
         wgmma=plan.mma,
