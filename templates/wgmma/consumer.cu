@@ -2,6 +2,7 @@
 //% from "wgmma/multiply.cu" import products
 //% from "wgmma/split.cu" import exchange
 //% from "wgmma/epilogue.cu" import store_pieces
+//% from "wgmma/tiles.cu" import all_tiles, clusters, each_tile, matrix_number, tile_number
 //% macro consume(kernel, view)
 //% if view.donates
 setmaxnreg_inc<CONSUMER_REGISTERS>();
@@ -26,27 +27,25 @@ const ThreadOrigin thread = thread_origin();
 //% if view.loads_c
 unsigned c_parity = 0;  // of the phase of shared.c_loaded
 //% endif
-//% if view.persistent
 //% if view.pingpong
-const int begin = ${ view.loops.first }, step = ${ view.loops.step };  // of the block's tiles
+const int begin = ${ clusters(view, "blockIdx.x") }, step = ${ clusters(view, "gridDim.x") };  // of the block's tiles
 ring.advance(consumer * k_tiles);
-for (int number = begin + consumer * step; number < ${ view.loops.every }; number += CONSUMERS * step) {
+for (int number = begin + consumer * step; number < ${ all_tiles(view) }; number += CONSUMERS * step) {
     // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity does not tell
     // these apart.
     if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
-//% else
-for (int number = ${ view.loops.first }; number < ${ view.loops.every }; number += ${ view.loops.step }) {
-//% endif
 ${ compute_tile(kernel, view) | indent(4, true) | trim("\n") }
 }
 //% else
-${ compute_tile(kernel, view) | trim("\n") }
+//% call each_tile(view)
+${ compute_tile(kernel, view) }
+//% endcall
 //% endif
 //% endmacro
 //% macro compute_tile(kernel, view)
-const TileOrigin tile = tile_of_block(s, ${ view.loops.tile }${ ", rank" if view.along });
+const TileOrigin tile = tile_of_block(s, ${ tile_number(view) }${ ", rank" if view.along });
 //% if view.batched
-const int matrix = ${ view.loops.matrix };
+const int matrix = ${ matrix_number(view) };
 //% endif
 //% if view.pointers and view.staged
 const MapOrigin origin_c = map_origin(C_array[matrix]);

@@ -1,4 +1,5 @@
 /*# How TMA fills a stage of the ring. #*/
+//% from "wgmma/tiles.cu" import matrix_number
 /*# Copies of the k tiles that begin at k, or of a block's part of them. Their bytes count at `full`. #*/
 //% macro fill_stage(view)
 unsigned long long* const full = &shared.full[ring.stage];
@@ -57,7 +58,7 @@ tma_load_${ "multicast_" if x.shared }${ view.box_rank }d(shared.${ x.x }[ring.s
 /*# The further coordinates of a box: which matrix it is of. #*/
 //% macro matrix_of(view, x)
 //% if view.pieces
-, ${ view.loops.matrix ~ " * PIECES + " if view.batched }pair.${ x.x }
+, ${ matrix_number(view) ~ " * PIECES + " if view.batched }pair.${ x.x }
 //%- elif view.pointers
 , origin_${ x.x }.near, origin_${ x.x }.far
 //%- elif view.batched

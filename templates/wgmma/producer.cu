@@ -1,25 +1,24 @@
 /*# The producer: one thread fills the ring, for each tile of C that the block computes. #*/
 //% from "wgmma/fill.cu" import fill_stage
+//% from "wgmma/tiles.cu" import begin, each_tile, end, matrix_number, tile_number
 //% macro produce(view)
 if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
 //% if view.donates
     setmaxnreg_dec<PRODUCER_REGISTERS>();
 //% endif
     if (${ "first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()" if view.uniform else "threadIdx.x > CONSUMERS * 128" }) return;  // no __syncthreads follows
-//% if view.persistent
-    for (int number = ${ view.loops.first }; number < ${ view.loops.every }; number += ${ view.loops.step }) {
-${ load_tile(view) | indent(8, true) | trim("\n") }
-    }
-//% else
-${ load_tile(view) | indent(4, true) | trim("\n") }
-//% endif
+//% filter indent(4, true)
+//% call each_tile(view)
+${ load_tile(view) }
+//% endcall
+//% endfilter
     return;
 }
 //% endmacro
 //% macro load_tile(view)
-const TileOrigin tile = tile_of_block(s, ${ view.loops.tile }${ ", rank" if view.along });
+const TileOrigin tile = tile_of_block(s, ${ tile_number(view) }${ ", rank" if view.along });
 //% if view.batched and not view.pieces
-const int matrix = ${ view.loops.matrix };
+const int matrix = ${ matrix_number(view) };
 //% endif
 //% for x in [view.a, view.b] if x.shared
 const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this block brings, to the whole cluster
@@ -33,16 +32,16 @@ const int lines_${ x.x } = ${ "max(0, %s)" | format(lines) if view.cluster > 1 e
 const TensorMap* const box_${ x.x } = lines_${ x.x }${ " - part < PART_" ~ x.X if x.shared else " < B" ~ x.MN } ? &map_${ x.x }_tail : &map_${ x.x };  // a box that ${ x.MN } cuts comes by a map of what is left of it
 //% endfor
 //% if view.pieces
-for (int first = ${ view.loops.begin }; first < ${ view.loops.end }; first += INTERVAL) {
+for (int first = ${ begin(view) }; first < ${ end(view) }; first += INTERVAL) {
     for (int i = 0; i < PAIRS; ++i) {
         const Pair pair = pair_of(i);
-        for (int k = first; k < ${ view.loops.interval_end }; k += BK, ring.advance()) {
+        for (int k = first; k < ${ "first + INTERVAL" if view.whole_intervals else "min(first + INTERVAL, %s)" | format(end(view)) }; k += BK, ring.advance()) {
 ${ load_k_tile(view) | indent(12, true) | trim("\n") }
         }
     }
 }
 //% else
-for (int k = ${ view.loops.begin }; k < ${ view.loops.end }; k += BK, ring.advance()) {
+for (int k = ${ begin(view) }; k < ${ end(view) }; k += BK, ring.advance()) {
 ${ load_k_tile(view) | indent(4, true) | trim("\n") }
 }
 //% endif

@@ -56,7 +56,8 @@ ${ overlap("the barriers are set up while the kernel before still runs") | trim(
     const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles ${ "below" if view.along == "m" else "beside" } each other
 //% endif
 //% if view.persistent or view.batched
-    const int tiles = ${ view.loops.tiles };${ "  // of a matrix of the batch" if view.batched }
+//% set rows, columns = "CLUSTER_M" if view.along == "m" else "BM", "CLUSTER_N" if view.along == "n" else "BN"
+    const int tiles = ((s.M + ${ rows } - 1) / ${ rows }) * ((s.N + ${ columns } - 1) / ${ columns });${ "  // of a matrix of the batch" if view.batched }
 //% endif
 //% if view.split
     const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile

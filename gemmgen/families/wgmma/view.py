@@ -18,11 +18,11 @@ from gemmgen.families.wgmma.constants import (
     stored,
     sums_of_mma,
 )
-from gemmgen.families.wgmma.loops import Loops, loops_of
 from gemmgen.families.wgmma.operands import Operand, mapped, operands, piece_box, row_access, staged, swaps
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.pieces import Pieces
+from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import M, Wgmma
 
 
@@ -55,7 +55,8 @@ class WgmmaView:
     stage        what a consumer multiplies: of one alone the compiler is told that this is the same in all lanes, too
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"; "" of a block alone
-    loops        which tiles of C a block computes, and over which k tiles
+    may_be_empty a block's range of K can have no k tile
+    whole_intervals  K is some of the intervals over which pairs of pieces are summed
     split        the blocks of a cluster compute a tile, each over a range of K
     even         which are known to have the same length
     stored       how the kernel calls the columns of the tile that a block stores, or rows where C is transposed
@@ -68,6 +69,7 @@ class WgmmaView:
     mmas         instructions of a consumer across its tile, as the kernel calls their number; "" for one
     sums         registers of a thread for the sums of an instruction, as the kernel computes them
     batched      tensor maps have a third dimension
+    batch        how many matrices that counts: a number, or the parameter's name
     pointers     and a fourth: of all memory, for matrices that lie where pointers say
     group        see raster.cu
     unread       sizes that the kernel has from tensor maps, or as numbers
@@ -99,7 +101,8 @@ class WgmmaView:
     stage: str
     cluster: int
     along: str
-    loops: Loops
+    may_be_empty: bool
+    whole_intervals: bool
     split: bool
     even: bool
     stored: str
@@ -112,6 +115,7 @@ class WgmmaView:
     mmas: str
     sums: str
     batched: bool
+    batch: int | str
     pointers: bool
     group: int
     unread: tuple[str, ...]
@@ -164,7 +168,7 @@ class WgmmaView:
     @property
     def guarded(self) -> bool:
         """Whether a range of K may be empty: a branch holds its loop and the wait for the last products."""
-        return bool(self.loops.any) and self.in_flight and not self.pieces and not self.persistent
+        return self.may_be_empty and self.in_flight and not self.pieces and not self.persistent
 
     @property
     def gated(self) -> bool:
@@ -209,7 +213,6 @@ def view_of(plan: Plan) -> WgmmaView:
     one, problem = cast(WgmmaConfig, plan.config), plan.problem
     a, b = operands(problem, one)
     assert isinstance(plan.mma, Wgmma) and plan.sums is not None, "constraints ask for one"
-    loops = loops_of(problem, one)
     columns, rows = piece_box(problem, one)
     return WgmmaView(
         a=a,
@@ -238,7 +241,8 @@ def view_of(plan: Plan) -> WgmmaView:
         stage="first_lane(ring.stage)" if one.BROADCAST and one.CONSUMERS == 1 else "ring.stage",
         cluster=one.CLUSTER,
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
-        loops=loops,
+        may_be_empty=not even(problem, one) if one.SPLIT > 1 else not problem.k,
+        whole_intervals=problem.k is not None and problem.k % PROMOTION == 0,
         split=one.SPLIT > 1,
         even=even(problem, one),
         stored=stored(one),
@@ -251,6 +255,7 @@ def view_of(plan: Plan) -> WgmmaView:
         mmas="" if single(problem, one) else mmas(one),
         sums=sums_of_mma(problem, one),
         batched=problem.batched,
+        batch=problem.batch or "batch",
         pointers=problem.pointers,
         group=one.GROUP,
         unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
