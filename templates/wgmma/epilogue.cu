@@ -1,10 +1,11 @@
 /*# Sums to C, by pieces: 64 rows x CN or PN columns, or CM rows x 64 columns, that a warpgroup stores at once. #*/
 //% from "wgmma/staged.cu" import store_staged, take_stage
 //% from "wgmma/rows.cu" import store_by_rows
+//% from "wgmma/each.cu" import kept_sums, of_mma
 //% from "epilogue/tree.cu" import inputs
 //% macro sums_of_piece(view)
 // This thread's sums of a piece by rows of C, and by columns in each${ "" if view.halves else ": other names for the same registers" }.
-__device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ T } (&sums)[TM][TN])
+__device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc)[${ kept_sums(view) }], int piece, ${ T } (&sums)[TM][TN])
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
@@ -41,11 +42,11 @@ for (int piece = 0; piece < ${ view.stored } / ${ view.piece }; ++piece) {
 //% endif
 //% if not view.direct
     ${ T } sums[TM][TN];
-    sums_of_piece(${ view.kept }${ view.of_mma }, piece, sums);
+    sums_of_piece(${ view.kept }${ of_mma(view) }, piece, sums);
 //% endif
 //% if view.gated
     ${ T } sums2[TM][TN];
-    sums_of_piece(${ view.kept }${ view.of_mma }, ${ view.stored } / ${ view.piece } + piece, sums2);
+    sums_of_piece(${ view.kept }${ of_mma(view) }, ${ view.stored } / ${ view.piece } + piece, sums2);
 //% endif
 //% if view.staged
 ${ take_stage(view) | indent(4, true) | trim("\n") }

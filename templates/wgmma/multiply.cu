@@ -22,9 +22,10 @@ ${ "i > 0" if view.pieces else "k > " ~ begin(view) }
 //% macro any_k(view)
 ${ "begin < end" if view.split else "s.K > 0" }
 //%- endmacro
-/*# What multiply_stage and multiply_step are told between the stage and what is accumulated. #*/
+/*# What multiply_stage and multiply_step are told of the ring's stage. The compiler is told that all lanes of a consumer alone have the
+    same one. #*/
 //% macro arguments(view)
-${ "consumer * %s64, " | format(view.mmas ~ " * " if view.mmas) if not view.pingpong }${ later(view) ~ ", " if view.pieces }
+${ "first_lane(ring.stage)" if view.uniform_stage else "ring.stage" }, ${ "consumer * %s64, " | format(view.mmas ~ " * " if view.mmas) if not view.pingpong }${ later(view) ~ ", " if view.pieces }
 //%- endmacro
 //% macro multiply_k_tiles(view)
 //% if view.even and not view.pieces
@@ -39,7 +40,7 @@ for (int k = ${ begin(view) }; k < ${ end(view) }; k += BK, ring.advance()) {
 //% if view.feeds
     #pragma unroll
     for (int step = 0; step < BK; step += K_STEP) {
-        multiply_step(shared, ${ view.stage }, ${ arguments(view) }step, fragments[step / K_STEP % 2], acc);
+        multiply_step(shared, ${ arguments(view) }step, fragments[step / K_STEP % 2], acc);
         wgmma_wait<1>();  // for the step before, which reads the other fragments
 //% if view.in_flight
         if (step == 0 && ${ later(view) }) release_stage(shared, previous);
@@ -47,7 +48,7 @@ for (int k = ${ begin(view) }; k < ${ end(view) }; k += BK, ring.advance()) {
     }
 //% else
     wgmma_fence();
-    multiply_stage(shared, ${ view.stage }, ${ arguments(view) }acc);
+    multiply_stage(shared, ${ arguments(view) }acc);
     wgmma_commit();
 //% endif
 //% if view.feeds and view.in_flight
@@ -73,7 +74,7 @@ int k = ${ begin(view) }, previous = -1;  // the stage that products under way m
 if ((${ "end - begin" if view.split else "s.K" } + BK - 1) / BK % 2 == 1) {  // an odd number of k tiles: the first alone
     mbarrier_wait(&shared.full[ring.stage], ring.parity);
     wgmma_fence();
-    multiply_stage(shared, ${ view.stage }, ${ arguments(view) }acc[0]);
+    multiply_stage(shared, ${ arguments(view) }acc[0]);
     wgmma_commit();
     wgmma_wait<0>();
     ${ release_now(view) }
@@ -90,7 +91,7 @@ for (; k < ${ end(view) }; k += 2 * BK) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         wgmma_wait<0>();  // for the k tile before
         wgmma_fence();
-        multiply_stage(shared, ${ view.stage }, ${ arguments(view) }acc[i]);
+        multiply_stage(shared, ${ arguments(view) }acc[i]);
         wgmma_commit();
         if (previous >= 0) release_stage(shared, previous);
         promote(acc[1 - i], totals);  // zeros, before the first pair

@@ -20,12 +20,11 @@ ${ "m < rows ? %s : 0" | format(width) if "M" in kernel.edges else width }
 //% set extent = (["`rows` of them"] if "M" in kernel.edges else []) + (["`columns` of each"] if "N" in kernel.edges else [])
 ${ ": %s exist" | format(extent | join(" and ")) if extent }
 //%- endmacro
-/*# `unroll`: of the loop over the rows, by its pragma. #*/
-//% macro load_rows(kernel, unroll)
+//% macro load_rows(kernel, unrolls)
 // Brings eight rows of the old C, which begin at `c`, to where a warp stages them${ rows_words(kernel) }${ ". The others become zeros" if "M" in kernel.edges or "N" in kernel.edges }.
 __device__ __forceinline__ void load_rows(const ${ TC }* c, Shape s${ row_extent(kernel) }, ${ TC }* staged)
 {
-    #pragma ${ unroll }
+    #pragma unroll${ " 1" if not unrolls }
     for (int m = 0; m < 8; ++m) {
         const int width = ${ row_width(kernel) };
 //% set zero_of_c = "static_cast<%s>(0)" | format(TC) if " " in TC else TC ~ "{}"
@@ -33,13 +32,13 @@ __device__ __forceinline__ void load_rows(const ${ TC }* c, Shape s${ row_extent
     }
 }
 //% endmacro
-//% macro store_rows(kernel, width, unroll)
+//% macro store_rows(kernel, width, unrolls)
 //% set edge, access = "M" in kernel.edges or "N" in kernel.edges, " * %d" | format(width) if width > 1
 // Stores the eight rows that a warp has staged to C, where they begin at `c`${ rows_words(kernel) }. Neighbouring lanes write
 // neighbouring elements${ ", %d each" | format(width) if width > 1 }, for whole sectors of C's lines wherever these begin.
 __device__ __forceinline__ void store_rows(${ TC }* c, Shape s${ row_extent(kernel) }, const ${ TC }* staged)
 {
-    #pragma ${ unroll }
+    #pragma unroll${ " 1" if not unrolls }
     for (int m = 0; m < 8; ++m) {
         const int width = ${ row_width(kernel) };
         #pragma unroll

@@ -1,4 +1,5 @@
 /*# Shared memory: the ring of k tiles, C on its way out, and their barriers. #*/
+//% from "wgmma/each.cu" import sums_of_mma
 /*# How an operand's k tile lies there. #*/
 //% macro boxes_of(x)
 //% set boxes, behind = ("boxes", ", one behind the other") if x.boxes > 1 else ("a box", "")
@@ -7,7 +8,7 @@ ${ boxes } of ${ "B" ~ x.MN if x.along_k else "BK" } lines of LINE_${ x.X } elem
 //%- endmacro
 //% macro shared(kernel, view)
 // A thread's accumulators: 64 x ${ "2 * " if view.gated }${ "BM" if view.swapped else "BN" }${ " of each instruction" if view.mmas } over the 128 threads of a warpgroup${ ", two halves a register" if view.halves }${ "; the first half of them are\n// A * B1's, the second A * B2's" if view.gated }.
-using Accumulators = ${ view.wgmma.c_type }${ "[%s]" | format(view.mmas) if view.mmas }[${ view.sums }];
+using Accumulators = ${ view.wgmma.c_type }${ "[%s]" | format(view.mmas) if view.mmas }[${ sums_of_mma(view) }];
 //% if not view.mmas
 static_assert(${ "BN" if view.swapped else "BM" } == 64${ " * CONSUMERS" if not view.pingpong }, "a consumer multiplies 64 ${ "columns" if view.swapped else "rows" }");
 /*% endif %*/

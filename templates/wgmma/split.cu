@@ -3,20 +3,20 @@
 //% from "device/cluster.cu" import load_shared_cluster
 //% from "device/convert.cu" import add_to
 //% from "device/split.cu" import split_k_range
-//% from "wgmma/each.cu" import each_mma
+//% from "wgmma/each.cu" import each_mma, kept_sums, of_mma, sums_of_mma
 //% macro split_k(view)
 //% set part = view.stored ~ " / 2"
 //% if not view.even
 ${ split_k_range("INTERVAL" if view.pieces else "BK") }
 //% endif
 // This thread's share of the sums that its block stores${ ": those of B's first matrix, and then of the second" if view.gated }.
-using Part = ${ T }${ "[%s]" | format(view.mmas) if view.mmas }[${ view.kept_sums }];
+using Part = ${ T }${ "[%s]" | format(view.mmas) if view.mmas }[${ kept_sums(view) }];
 
 // Where this thread's sums r to r + 3${ " of instruction i" if view.mmas } lie in shared memory, once the ring is done with. Those of all consumers'
 // threads lie side by side, so that a warp's access is 512 contiguous bytes.
 __device__ __forceinline__ ${ T }* address_of_sums(Shared& shared, ${ "int i, " if view.mmas }int r)
 {
-    return reinterpret_cast<${ T }*>(&shared) + (${ "(i * (%s) + r)" | format(view.sums) if view.mmas else "r" } / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
+    return reinterpret_cast<${ T }*>(&shared) + (${ "(i * (%s) + r)" | format(sums_of_mma(view)) if view.mmas else "r" } / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
 // Leaves this thread's sums there, for all blocks of the cluster.
@@ -24,9 +24,9 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
 {
 //% call each_mma(view)
 #pragma unroll
-for (int r = 0; r < ${ view.sums }; r += 4) {
+for (int r = 0; r < ${ sums_of_mma(view) }; r += 4) {
     ${ T }4& four = *reinterpret_cast<${ T }4*>(address_of_sums(shared, ${ "i, " if view.mmas }r));
-    four = {sums${ view.of_mma }[r], sums${ view.of_mma }[r + 1], sums${ view.of_mma }[r + 2], sums${ view.of_mma }[r + 3]};
+    four = {sums${ of_mma(view) }[r], sums${ of_mma(view) }[r + 1], sums${ of_mma(view) }[r + 2], sums${ of_mma(view) }[r + 3]};
 }
 //% endcall
 }
@@ -45,12 +45,12 @@ for (int r = 0; r < ${ part }; r += 4) {
         for (int half = 0; half < 2; ++half) {
             load_shared_cluster(address_of_sums(shared, ${ "i, " if view.mmas }half * (BN / 2) + rank * (${ part }) + r), peer, sums);
             #pragma unroll
-            for (int j = 0; j < 4; ++j) ${ add_to("part%s[half * (%s) + r + j]" | format(view.of_mma, part), "sums[j]") }
+            for (int j = 0; j < 4; ++j) ${ add_to("part%s[half * (%s) + r + j]" | format(of_mma(view), part), "sums[j]") }
         }
 //% else
         load_shared_cluster(address_of_sums(shared, ${ "i, " if view.mmas }rank * (${ part }) + r), peer, sums);
         #pragma unroll
-        for (int j = 0; j < 4; ++j) ${ add_to("part%s[r + j]" | format(view.of_mma), "sums[j]") }
+        for (int j = 0; j < 4; ++j) ${ add_to("part%s[r + j]" | format(of_mma(view)), "sums[j]") }
 //% endif
     }
 }

@@ -1,5 +1,5 @@
 /*# A stage of the ring: how a warpgroup multiplies what is there. #*/
-//% from "wgmma/each.cu" import each_mma
+//% from "wgmma/each.cu" import each_mma, of_mma, sums_of_mma
 //% from "wgmma/fill.cu" import of_all
 /*# For lines of a tile that no copy brings. #*/
 //% macro clear()
@@ -129,7 +129,7 @@ __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& t
 {
 //% call each_mma(view)
 #pragma unroll
-for (int r = 0; r < ${ view.sums }; ++r) totals${ view.of_mma }[r] += acc${ view.of_mma }[r];
+for (int r = 0; r < ${ sums_of_mma(view) }; ++r) totals${ of_mma(view) }[r] += acc${ of_mma(view) }[r];
 //% endcall
 }
 //% endmacro

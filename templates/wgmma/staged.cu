@@ -1,6 +1,7 @@
 /*# Pieces of C that TMA stores from shared memory. #*/
 //% from "epilogue/result.cu" import narrowed, scaled
 //% from "epilogue/sums.cu" import sums as sums_taken
+//% from "wgmma/each.cu" import kept_sums, of_mma
 //% macro staged_at(view)
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
 // XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.${ " Boxes of\n// %s lines lie one behind the other." | format(view.box_lines) if view.c_boxes > 1 }
@@ -24,7 +25,7 @@ __device__ __forceinline__ int staged_at(int m, int n)
 //% set S = types.scalar.ctype
 // Write alpha * acc + beta * C to the staged piece, of the first or `second` of this thread's two rows, 8 apart, in pairs of
 // columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be uninitialised.
-__device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int second, const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ S } alpha, ${ S } beta)
+__device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int second, const ${ view.wgmma.c_type } (&acc)[${ kept_sums(view) }], int piece, ${ S } alpha, ${ S } beta)
 {
     struct alignas(2 * sizeof(${ TC })) PairOfC { ${ TC } at[2]; };  // two neighbouring elements
     const int m = row + second * 8;
@@ -46,7 +47,7 @@ __device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int s
 //% set S = types.scalar.ctype
 // Write alpha * acc + beta * C to the staged piece: stmatrix transposes matrices of 8 x 8, of which a warp has two side by side
 // for each eight rows of C. If beta is not 0, the old C is there already; else it is not read: it may be uninitialised.
-__device__ __forceinline__ void stage_transposed(${ TC }* c, int row, int column, const ${ view.wgmma.c_type } (&acc)[${ view.kept_sums }], int piece, ${ S } alpha, ${ S } beta)
+__device__ __forceinline__ void stage_transposed(${ TC }* c, int row, int column, const ${ view.wgmma.c_type } (&acc)[${ kept_sums(view) }], int piece, ${ S } alpha, ${ S } beta)
 {
     union Pair { unsigned bits; ${ TC } at[2]; };  // elements of two neighbouring rows
     #pragma unroll
@@ -68,6 +69,10 @@ __device__ __forceinline__ void stage_transposed(${ TC }* c, int row, int column
     }
 }
 //% endmacro
+/*# The coordinates of a piece that say which matrix C is. #*/
+//% macro of_matrix(view)
+${ ", origin_c.near, origin_c.far" if view.pointers else ", matrix" if view.batched }
+//%- endmacro
 /*# Room for a piece in shared memory, and the old C in it. #*/
 //% macro take_stage(view)
 ${ TC }* const c = shared.c[consumer][${ "(i * %s / %s + piece)" | format(view.stored, view.piece) if view.mmas else "piece" } % C_STAGES];
@@ -78,9 +83,9 @@ if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: it may 
     if (leads) {
         mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * ${ view.piece } * sizeof(${ TC }));
 //% if view.c_boxes > 1
-        for (int at = 0; at < ${ view.boxes_columns }; at += CN) tma_load_${ view.c_rank }d(c + at * ${ view.box_lines }, &map_c, &shared.c_loaded[consumer], n + at, m${ view.of_matrix });
+        for (int at = 0; at < ${ view.boxes_columns }; at += CN) tma_load_${ view.c_rank }d(c + at * ${ view.box_lines }, &map_c, &shared.c_loaded[consumer], n + at, m${ of_matrix(view) });
 //% else
-        tma_load_${ view.c_rank }d(c, &map_c, &shared.c_loaded[consumer], n, m${ view.of_matrix });
+        tma_load_${ view.c_rank }d(c, &map_c, &shared.c_loaded[consumer], n, m${ of_matrix(view) });
 //% endif
     }
     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
@@ -90,10 +95,10 @@ if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: it may 
 //% endmacro
 //% macro store_staged(kernel, view)
 //% if view.direct and view.swapped
-stage_transposed(c, row, column, ${ view.kept }${ view.of_mma }, piece, alpha, beta);
+stage_transposed(c, row, column, ${ view.kept }${ of_mma(view) }, piece, alpha, beta);
 //% elif view.direct
 #pragma unroll
-for (int second = 0; second < 2; ++second) stage_row(c, row, column, second, ${ view.kept }${ view.of_mma }, piece, alpha, beta);
+for (int second = 0; second < 2; ++second) stage_row(c, row, column, second, ${ view.kept }${ of_mma(view) }, piece, alpha, beta);
 //% else
 store_c(c, s${ ", s.M - m" if "M" in view.edges }${ ", s.N - n" if "N" in view.edges }, thread, sums${ ", sums2" if view.gated }${ sums_taken(kernel) }, ${ "e" if kernel.epilogue else "alpha, beta" });
 //% endif
@@ -101,9 +106,9 @@ fence_proxy_async();
 named_barrier_sync(1 + consumer, 128);
 if (leads) {
 //% if view.c_boxes > 1
-    for (int at = 0; at < ${ view.boxes_columns }; at += CN) tma_store_${ view.c_rank }d(&map_c, c + at * ${ view.box_lines }, n + at, m${ view.of_matrix });
+    for (int at = 0; at < ${ view.boxes_columns }; at += CN) tma_store_${ view.c_rank }d(&map_c, c + at * ${ view.box_lines }, n + at, m${ of_matrix(view) });
 //% else
-    tma_store_${ view.c_rank }d(&map_c, c, n, m${ view.of_matrix });
+    tma_store_${ view.c_rank }d(&map_c, c, n, m${ of_matrix(view) });
 //% endif
     tma_store_commit();
 }

@@ -32,9 +32,14 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
     """The constants that a kernel has beside its axes."""
     a, b = operands(problem, config)
     elements = "elements" if problem.types.compute.pieces else elements_of(problem)
+    across = "BM" if swaps(config) else "BN"  # of an instruction
     return (
         *_tiling(K_BYTES // problem.types.factors[0].size, bool(config.PINGPONG), swaps(config), donates(config)),
-        *_registers(config.CONSUMERS, f"{mmas(config)} * {sums_of_mma(problem, config)}", *_sets(problem, config)),
+        *_registers(
+            config.CONSUMERS,
+            f"{mmas(config)} * {across} / {register_columns(problem, config)}",
+            *_sets(problem, config),
+        ),
         *_clusters(a if a.shared else b),
         *_pieces(problem.types.compute.pieces),
         *_parts(config),
@@ -119,13 +124,11 @@ def single(problem: Problem, config: WgmmaConfig) -> bool:
     return direct(problem, config) and (1 if config.PINGPONG else config.CONSUMERS) * M == along
 
 
-def sums_of_mma(problem: Problem, config: WgmmaConfig) -> str:
-    """Registers of a thread for the sums of an instruction, 64 x BN of each product, as an expression."""
-    if swaps(config):
-        return "BM / 2"
+def register_columns(problem: Problem, config: WgmmaConfig) -> int:
+    """Columns of an instruction, or rows where C is transposed, whose sums take a register of each thread: an
+    instruction has 64 x BN of each product, or 64 x BM."""
     per_register = 2 if problem.types.compute is Compute.F16 else 1
-    columns = 2 * per_register // problem.products  # that take a register of each thread
-    return f"BN / {columns}" if columns > 1 else "BN"
+    return 2 * per_register // problem.products
 
 
 def alternates(problem: Problem, config: WgmmaConfig) -> bool:

@@ -14,9 +14,9 @@ from gemmgen.families.wgmma.constants import (
     even,
     mmas,
     piece_columns,
+    register_columns,
     single,
     stored,
-    sums_of_mma,
 )
 from gemmgen.families.wgmma.operands import Operand, mapped, operands, piece_box, row_access, staged, swaps
 from gemmgen.kernel.plan import Plan
@@ -50,9 +50,9 @@ class WgmmaView:
     c_boxes      boxes of TMA, side by side
     piece        rows of these where products are those of C's transpose, else columns, as the kernel calls them
     row_access   elements of C that a lane of these stores at once
-    rows_unroll  the pragma of the loop over eight of these rows
+    rows_unroll  the loop over eight of these rows is unrolled
     uniform      the compiler is told that a warp's lanes are of one consumer
-    stage        what a consumer multiplies: of one alone the compiler is told that this is the same in all lanes, too
+    uniform_stage    and of a consumer alone, that they multiply the same stage
     cluster      blocks of a cluster, which share A or B
     along        in which direction their tiles lie: "m" or "n"; "" of a block alone
     may_be_empty a block's range of K can have no k tile
@@ -67,7 +67,7 @@ class WgmmaView:
     alternates   its k tiles have two sets of sums by turns: one's products are under way while the other is promoted
     odd          their number may be odd
     mmas         instructions of a consumer across its tile, as the kernel calls their number; "" for one
-    sums         registers of a thread for the sums of an instruction, as the kernel computes them
+    register_columns of an instruction, or rows where C is transposed, whose sums take a register of each thread
     batched      tensor maps have a third dimension
     batch        how many matrices that counts: a number, or the parameter's name
     pointers     and a fourth: of all memory, for matrices that lie where pointers say
@@ -96,9 +96,9 @@ class WgmmaView:
     c_boxes: int
     piece: str
     row_access: int
-    rows_unroll: str
+    rows_unroll: bool
     uniform: bool
-    stage: str
+    uniform_stage: bool
     cluster: int
     along: str
     may_be_empty: bool
@@ -113,7 +113,7 @@ class WgmmaView:
     alternates: bool
     odd: bool
     mmas: str
-    sums: str
+    register_columns: int
     batched: bool
     batch: int | str
     pointers: bool
@@ -136,11 +136,6 @@ class WgmmaView:
         return 2 if self.piece_rows % 16 else 4
 
     @property
-    def of_mma(self) -> str:
-        """Behind sums: those of instruction i."""
-        return "[i]" if self.mmas else ""
-
-    @property
     def full_lines(self) -> bool:
         """Whether a line of C in shared memory has as many chunks as TMA permutes: a line's number says how."""
         return self.chunks == PATTERN_LINES
@@ -161,11 +156,6 @@ class WgmmaView:
         return 3 if self.pieces else self.c_rank
 
     @property
-    def of_matrix(self) -> str:
-        """The coordinates that say which matrix C is."""
-        return ", origin_c.near, origin_c.far" if self.pointers else ", matrix" if self.batched else ""
-
-    @property
     def guarded(self) -> bool:
         """Whether a range of K may be empty: a branch holds its loop and the wait for the last products."""
         return self.may_be_empty and self.in_flight and not self.pieces and not self.persistent
@@ -184,13 +174,6 @@ class WgmmaView:
     def kept(self) -> str:
         """What holds those sums of a tile of C that a consumer stores."""
         return "part" if self.split else self.summed
-
-    @property
-    def kept_sums(self) -> str:
-        """Registers of a thread for the sums of an instruction that its consumer stores."""
-        if not self.split:
-            return self.sums
-        return self.stored if self.gated else f"{self.stored} / 2"
 
     @property
     def limited(self) -> tuple[Operand, ...]:
@@ -236,9 +219,9 @@ def view_of(plan: Plan) -> WgmmaView:
         c_boxes=M // columns if swaps(one) else one.C_BOXES,
         piece="CM" if swaps(one) else piece_columns(one),
         row_access=row_access(problem),
-        rows_unroll="unroll" if one.ROWS_UNROLL else "unroll 1",
+        rows_unroll=bool(one.ROWS_UNROLL),
         uniform=bool(one.BROADCAST),
-        stage="first_lane(ring.stage)" if one.BROADCAST and one.CONSUMERS == 1 else "ring.stage",
+        uniform_stage=bool(one.BROADCAST) and one.CONSUMERS == 1,
         cluster=one.CLUSTER,
         along="n" if one.ACROSS else "m" if one.CLUSTER > 1 else "",
         may_be_empty=not even(problem, one) if one.SPLIT > 1 else not problem.k,
@@ -253,7 +236,7 @@ def view_of(plan: Plan) -> WgmmaView:
         alternates=alternates(problem, one),
         odd=problem.k is None or any(-(-(end - k) // one.BK) % 2 for k, end in plan.sums.ranges(problem.k)),
         mmas="" if single(problem, one) else mmas(one),
-        sums=sums_of_mma(problem, one),
+        register_columns=register_columns(problem, one),
         batched=problem.batched,
         batch=problem.batch or "batch",
         pointers=problem.pointers,
