@@ -1,1 +1,1 @@
-"""From a problem and a config to a rendered kernel: families, constants, launch, model, header text, templates."""
+"""The path from a problem and a config to a rendered kernel: expressions, constants, launch, model, header text."""

@@ -16,14 +16,14 @@ CYCLES_PER_WARP_FMA = {DType.F32: 0.25, DType.F64: 0.5, DType.S32: 0.5}
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a kernel moves: for each FMA, of which an element of C takes K.
+    """The memory traffic of a kernel per FMA. An element of C takes K FMAs.
 
-    global_bytes, shared_bytes   bytes read from global and from shared memory for each FMA
+    global_bytes, shared_bytes   bytes read from global and from shared memory per FMA
     fmas_per_shared_read         FMAs that one read instruction feeds, scalar or vector
-    intensity                    FLOP for each byte that a block reads from global memory
+    intensity                    FLOP per byte that a block reads from global memory
     ffma_share                   FMAs among the instructions of the main loop, 0 to 1 (reads and copies counted)
-    bound                        what is used up first at full occupancy: "FMA" or "shared memory"; "global memory"
-                                 where no tile is kept on the chip
+    bound                        the unit that saturates first at full occupancy: "FMA" or "shared memory"; "global
+                                 memory" where no tile is kept on the chip
     """
 
     global_bytes: float

@@ -40,13 +40,13 @@ OPENING = ("if", "ifdef", "ifndef")
 
 @dataclass(frozen=True)
 class Conditional:
-    """An outermost `#if` to its `#endif`, or a line with a compiler's macro: its first and last line, from 1."""
+    """The first and last line, from 1, of an outermost `#if` block or of a line that names a compiler's macro."""
 
     first: int
     last: int
 
     def moved(self, lines: int) -> Conditional:
-        """The same in a file that has so many lines before."""
+        """The same lines in a file that has `lines` more lines before them."""
         return Conditional(self.first + lines, self.last + lines)
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ def _conditionals(said: Iterable[tuple[int, str, str]], lines: int) -> Iterator[
 
 
 def directives(text: str) -> Iterator[tuple[int, str, str]]:
-    """(line, "define", what follows) of each directive, as a compiler finds them, with lines joined."""
+    """Yield (line, word, rest) of each directive, with continued lines joined: (3, "define", " N 4")."""
     plain = _plain(text)
     for found in DIRECTIVE.finditer(plain):
         before = plain[: found.start(1)]
@@ -102,7 +102,7 @@ def directives(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _plain(text: str) -> str:
-    """Lines joined, and a space for each comment and string."""
+    """The text with continued lines joined, and with a space in place of each comment and string."""
     return OPAQUE.sub(_blank, CONTINUED.sub(_joined, text))
 
 
@@ -117,11 +117,11 @@ def code_and_others(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _joined(found: re.Match[str]) -> str:
-    """One line of those that continue each other; their number stays."""
+    """The continued lines joined to one; the line breaks follow it, so that the line count stays."""
     joined, count = SPLICE.subn("", found[0])
     return joined + "\n" * count
 
 
 def _blank(found: re.Match[str]) -> str:
-    """Comments and strings go, their number of lines stays."""
+    """A blank in place of a comment or string; its line count stays."""
     return " " + BREAK * found[0].count("\n")

@@ -19,8 +19,8 @@ class Axis:
 
     values   what the search tries, in order; any other value is judged by the constraints
     meaning  the comment beside it, in kernels and tables
-    at_zero  what 0 means, where that is something else: in tables alone, as such kernels declare it not
-    per_sm   the search tries multiples of the card's SMs: so many each
+    at_zero  what 0 means where that differs; only tables show it, as kernels with 0 do not declare the axis
+    per_sm   the search tries multiples of the card's SMs: each value times the number of SMs
     """
 
     name: str
@@ -32,11 +32,11 @@ class Axis:
 
     @property
     def described(self) -> str:
-        """The meaning of all its values."""
+        """The axis's meaning, with that of the value 0."""
         return f"{self.meaning} (0: {self.at_zero})" if self.at_zero else self.meaning
 
     def tried(self, sms: int) -> tuple[int, ...]:
-        """What the search tries on a card of `sms` SMs."""
+        """The values that the search tries on a card of `sms` SMs."""
         return tuple(value * sms for value in self.values) if self.per_sm else self.values
 
 
@@ -60,13 +60,13 @@ class Config:
         return re.sub(r"\[(.+?)\]", self._optional, self.PATTERN).format_map(self.values)
 
     def _optional(self, part: re.Match[str]) -> str:
-        """What the part of PATTERN in brackets adds to the name."""
+        """The text of a bracketed part of PATTERN: empty if all its axes have their defaults."""
         names = re.findall(r"\{(\w+)\}", part[1])
         return part[1] if any(getattr(self, name) != getattr(type(self), name) for name in names) else ""
 
     @classmethod
     def parse(cls, text: str) -> Config | None:
-        """The config that `str` wrote as `text`, or None where it is none."""
+        """Return the config that `str` wrote as `text`, or None if `text` is not one."""
         groups = re.sub(r"\{(\w+)\}", r"(?P<\1>\\d+)", re.sub(r"\[(.+?)\]", r"(?:\1)?", cls.PATTERN))
         match = re.fullmatch(groups, text)
         if match is None:
@@ -83,7 +83,7 @@ class Config:
     @classmethod
     @cache
     def amounts(cls) -> tuple[Axis, ...]:
-        """Those that are no switches."""
+        """The axes that are not switches."""
         return tuple(axis for axis in cls.axes() if max(axis.values) > 1)
 
     @property
@@ -91,7 +91,7 @@ class Config:
         return dict(vars(self))
 
     def with_values(self, **changes: int) -> Config:
-        """A copy with some axes changed; raises InvalidInput for a name that is no axis."""
+        """Return a copy with some axes changed; raise InvalidInput for a name that is not an axis."""
         known = vars(self)
         for name in changes.keys() - known.keys():
             raise InvalidInput(f"{name!r} is no parameter: known are {', '.join(known)}")
@@ -110,7 +110,7 @@ RETIRED = {"ATOMIC": 0}  # axes that records of old have, each with the value of
 
 
 def axes_of_record(values: Mapping[str, int]) -> dict[str, int]:
-    """The axes in `values`, which a record of any age holds, by today's names.
+    """Return the axes in `values`, a record of any age, under their present names.
 
     Raises InvalidInput for a kernel that is no longer made.
     """
@@ -120,7 +120,7 @@ def axes_of_record(values: Mapping[str, int]) -> dict[str, int]:
 
 
 def todays_words(name: str) -> str:
-    """A full name of any age, its axes by the words that PATTERN has for them today."""
+    """Return a full name of any age with the words that PATTERN uses today."""
     return re.sub(rf"(?<=_)({'|'.join(_WORDS)})(?=\d)", lambda word: _WORDS[word[1]], name)
 
 

@@ -50,12 +50,12 @@ def names_in(text: str) -> frozenset[str]:
 
 
 def evaluate(text: str, names: Names) -> int:
-    """The expression's value (a comparison's is 0 or 1); raises NameError where a name is missing."""
+    """Return the expression's value, 0 or 1 for a comparison; raise NameError if a name is missing."""
     return int(eval(_code(text), NO_BUILTINS, names))
 
 
 def assign(lines: Sequence[tuple[str, str]], names: dict[str, int]) -> None:
-    """Add each (name, expression) of `lines` to `names`, in their order, as `evaluate` would one by one."""
+    """Add each (name, expression) of `lines` to `names`, in order, as one `evaluate` per line would."""
     exec(_assignments(tuple(lines)), NO_BUILTINS, names)
 
 
@@ -72,7 +72,7 @@ def python_text(text: str) -> str:
 
 
 class _OfColumns(ast.NodeTransformer):
-    """Comparisons give 0 or 1, and `and` and `or` take numbers: what both do to one value they do to columns."""
+    """Rewrites an expression so that its comparisons, `and` and `or` work on columns, and give 0 or 1 per row."""
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
@@ -93,7 +93,7 @@ def _number(truth: ast.expr) -> ast.expr:
 
 
 def holds_in(text: str) -> Callable[[Mapping[str, Numbers]], npt.NDArray[np.bool_]]:
-    """A function of columns that says in which rows `text` is true; a division by zero is no error there."""
+    """Return a function that says in which rows of columns `text` is true; division by zero is not an error there."""
     tree = _OfColumns().visit(deepcopy(_parse(text)))
     code = compile(ast.fix_missing_locations(ast.Expression(tree)), f"<{text}>", "eval")
 
@@ -106,9 +106,9 @@ def holds_in(text: str) -> Callable[[Mapping[str, Numbers]], npt.NDArray[np.bool
 
 
 def first_false(texts: Sequence[str]) -> Callable[[Names], int]:
-    """A function of names that gives the place of the first of `texts` that is false, or their number.
+    """Return a function that gives the index of the first of `texts` that is false, or their number if none is.
 
-    One call of it does what `evaluate` would take one for each text to do.
+    One call replaces one `evaluate` per text.
     """
     tree: ast.expr = ast.Constant(len(texts))
     for place in reversed(range(len(texts))):
@@ -122,7 +122,7 @@ def first_false(texts: Sequence[str]) -> Callable[[Names], int]:
 
 
 def count_false(texts: Sequence[str]) -> Callable[[Names], int]:
-    """A function of names that counts those of `texts` that are false, or divide by zero."""
+    """Return a function that counts how many of `texts` are false or divide by zero."""
     tree: ast.expr = ast.Constant(0)
     for text in texts:
         false = ast.UnaryOp(ast.Not(), _parse(text))
@@ -146,7 +146,7 @@ def _holds(text: str, names: Names) -> bool:
 
 
 def without_guards(text: str, names: Names) -> str | None:
-    """What `guard or condition` asks where `names` are fixed: the condition, or None where a guard holds.
+    """The condition of `guard or condition` where `names` are fixed, or None if a guard holds.
 
     A guard compares a name with a number. One or several stand before the condition: "WM == 0 or BM % WM == 0".
     """
@@ -164,7 +164,8 @@ def _is_guard(tree: ast.expr) -> bool:
 
 
 def show_values(text: str, names: Names) -> str:
-    """Both sides of the comparison that decides `text`, then the names it reads, with their values.
+    """Text for a message: both sides of the comparison that decides `text`, then the values of the names that it
+    reads.
 
     For `WM == 0 or BM % WM == 0`: "BM % WM is 64; BM = 192, WM = 128".
     """
@@ -178,7 +179,7 @@ def show_values(text: str, names: Names) -> str:
 
 
 def _decisive(tree: ast.expr, names: Names) -> ast.expr:
-    """The comparison that a person must change: the first false one of an `and`, the last of an `or`."""
+    """The comparison that a person must change: the first false one of an `and`, the last one of an `or`."""
     while isinstance(tree, ast.BoolOp):
         parts = tree.values if isinstance(tree.op, ast.And) else tree.values[-1:]
         tree = next((part for part in parts if not _value(part, names)), tree.values[-1])

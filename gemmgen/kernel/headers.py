@@ -132,12 +132,12 @@ NAMES = frozenset(
 
 
 def in_headers(name: str) -> bool:
-    """Whether a header of C or CUDA defines `name`, or may: CUDA has prefixes of its own."""
+    """Whether a header of C or CUDA defines `name`, or may define it because of CUDA's prefixes."""
     return name in NAMES or _FAMILY.fullmatch(name) is not None
 
 
 def used_by(name: str) -> str | None:
-    """Why no function of users' projects can be called `name`; None where it can."""
+    """The reason why a user's function cannot be called `name`, or None if it can."""
     if in_headers(name):
         return "headers of C or CUDA define it"
     if any(hasattr(one, name) for one in _libraries()):  # write, which C's own library and CUDA's runtime call
@@ -147,7 +147,7 @@ def used_by(name: str) -> str | None:
 
 @cache
 def _libraries() -> list[CDLL]:
-    """C's, of this machine."""
+    """The C libraries of this machine."""
     found = []
     for name in ("libc.so.6", "libm.so.6"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What to expect of a kernel before it runs: resources, occupancy, roofline, waves, and a predicted time.
+"""A model of a kernel before it runs: resources, occupancy, roofline, waves, and a predicted time.
 
 The time ranks candidates and explains them. It is a prediction: nothing presents it as a measurement.
 """
@@ -35,7 +35,7 @@ REPRESENTATIVE_SIZE = 4096  # what a run-time size is taken for when a predictio
 
 @dataclass(frozen=True)
 class Occupancy:
-    """Blocks and warps that fit on one SM, their `share` of its threads (0 to 1), and what keeps another block out."""
+    """Blocks and warps that fit on one SM, the `share` of its threads that they use (0 to 1), and what limits them."""
 
     blocks: int
     warps: int
@@ -45,14 +45,14 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model expects of one config on one card.
+    """The model's prediction for one config on one card.
 
-    registers     a thread, estimated (before compilation) or as compiled
-    shared_bytes  a block
+    registers     registers per thread, estimated (before compilation) or as compiled
+    shared_bytes  shared memory per block
     waves         blocks of the grid over blocks that run at once; of a persistent kernel, which has as many blocks as
                   run at once, tiles over blocks
     time_us       predicted time of one launch, in microseconds; infinite where the kernel cannot launch
-    bound         what takes longest
+    bound         the resource that takes longest
     """
 
     device: str
@@ -64,12 +64,13 @@ class Prediction:
     bound: Bound
 
     def tflops(self, case: Case) -> float:
-        """Predicted rate, TFLOPS."""
+        """The predicted rate in TFLOPS."""
         return case.flops / self.time_us / 1e6 if self.time_us > 0 else 0.0
 
 
 def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> Occupancy:
-    """Blocks of `threads` threads, `registers` a thread and `shared_bytes` that fit on an SM of `arch`."""
+    """Return how many blocks of `threads` threads fit on an SM of `arch`, given registers per thread and shared
+    bytes."""
     shared = shared_bytes + arch.reserved_shared
     warps = -(-threads // WARP)
     rounded = -(-max(registers, 1) // REGISTER_UNIT) * REGISTER_UNIT
@@ -113,16 +114,16 @@ def least_us(plan: Plan, device: DeviceSpec) -> float:
 
 
 def registers_to_launch(threads: int) -> int:
-    """The most of a thread with which an SM has room for a block of `threads`."""
+    """The most registers per thread with which an SM has room for one block of `threads`."""
     warps = -(-threads // (WARP * SCHEDULERS))  # of a scheduler, which has its share of the registers
     return REGISTERS_PER_SM // SCHEDULERS // (warps * WARP) // REGISTER_UNIT * REGISTER_UNIT
 
 
 @lru_cache(maxsize=16)  # the same for all of a search's predictions
 def representative(problem: Problem) -> Case:
-    """The case that stands for `problem`: its sizes, and for those left to run time the typical one.
+    """The case that stands for `problem`: its fixed sizes, and the typical size of each run-time one.
 
-    Where none is given it is REPRESENTATIVE_SIZE, and of a batch as many products as take REPRESENTATIVE_BYTES.
+    Without a typical size it is REPRESENTATIVE_SIZE; a batch has as many products as fill REPRESENTATIVE_BYTES.
     """
     typical = {name.lower(): size for name, size in dict(problem.typical).items()}
     open_sizes = {name.lower(): REPRESENTATIVE_SIZE for name in ("M", "N", "K") if problem.sizes[name] is None}
@@ -151,6 +152,6 @@ def _time_us(plan: Plan, case: Case, device: DeviceSpec, fit: int, spilled: int)
 
 
 def _prepare_us(case: Case, plan: Plan, device: DeviceSpec) -> float:
-    """Microseconds of the launches before it: each reads an operand and writes its copy, or sums."""
+    """Microseconds of the launches before the kernel: each reads an operand and writes its copy, or its sums."""
     moved = (case.tensors[one.operand].least_bytes + one.bytes(case) for one in plan.launch.prepares)
     return sum(PREPARE_US + size / device.bandwidth / 1000 for size in moved)

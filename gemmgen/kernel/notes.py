@@ -1,6 +1,6 @@
-"""Sentences of a kernel's header that families share: what a block does, what tiling saves, what bounds the time.
+"""Sentences of kernel headers that families share: what a block does, what tiling saves, what bounds the time.
 
-Only what follows from the parameters: measurements live in the JSON beside the kernel.
+They say only what follows from the parameters; measurements live in the JSON beside the kernel.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ORDER_WORDS = {"r": "row", "c": "column"}
 
 @dataclass(frozen=True)
 class MatrixText:
-    """A, B or C in words: a size or leading dimension by its name where it is an argument, else as a number."""
+    """A, B or C as header text: each size or leading dimension is a name if it is an argument, else a number."""
 
     name: str
     rows: str
@@ -35,13 +35,13 @@ class MatrixText:
 
     @property
     def stride(self) -> str:
-        """ "lda = 512", or "lda at run time"."""
+        """The leading dimension as text: "lda = 512", or "lda at run time"."""
         name = ld_of(self.like or self.name)
         return f"{name} at run time" if self.ld == name else f"{name} = {self.ld}"
 
     @property
     def apart(self) -> str | None:
-        """The distance between matrices of a batch: "stride_a = 256", "stride_a at run time"; None outside of one."""
+        """The distance between matrices of a batch: "stride_a = 256", "stride_a at run time"; None without a batch."""
         name = stride_of(ld_of(self.like or self.name))
         if self.batch_stride is None or self.batch_stride == "0":
             return self.batch_stride and "the same for all products"
@@ -49,7 +49,7 @@ class MatrixText:
 
 
 def matrix_texts(problem: Problem) -> tuple[MatrixText, ...]:
-    """A, B, C and the epilogue's matrices as headers and documents describe them."""
+    """Return A, B, C and the epilogue's matrices as headers and documents describe them."""
     text = {name: name if size is None else str(size) for name, size in problem.sizes.items()}
     m, n, k = text["M"], text["N"], text["K"]
     return (
@@ -70,13 +70,13 @@ def matrix_texts(problem: Problem) -> tuple[MatrixText, ...]:
 
 
 def block(plan: Plan) -> str:
-    """The tile of a block and its threads."""
+    """The header line that gives a block's tile and threads."""
     rows, cols = plan.tile
     return f"Block   {rows} x {cols} of C by {plan.launch.threads} threads"
 
 
 def main_loop(plan: Plan) -> Iterator[str]:
-    """Of kernels that multiply from shared memory: a thread's reads, what is under way, what bounds them."""
+    """Header lines of kernels that multiply from shared memory: a thread's reads, its stages, and what bounds them."""
     counts = traffic(plan)
     yield from _reads(plan, counts)
     yield _stages(plan.work)
@@ -84,12 +84,12 @@ def main_loop(plan: Plan) -> Iterator[str]:
 
 
 def promoted_sums(depth: int) -> str:
-    """Of fp8, whose sums of `depth` products the kernel adds up itself."""
+    """The header line of fp8 kernels that add up sums of `depth` products themselves."""
     return f"Sums    tensor cores add up {depth} products, to 13 bits behind a sum's first; such sums are added in f32"
 
 
 def shared_tiles(launch: Launch) -> Iterator[str]:
-    """How blocks share tiles of C, if they do."""
+    """Header lines on how blocks share tiles of C, if they do."""
     if launch.splits > 1:
         whose, last = "", "the last to arrive adds up their sums"
         if launch.cluster > 1:
@@ -101,7 +101,7 @@ def shared_tiles(launch: Launch) -> Iterator[str]:
 
 
 def memory_bound(intensity: float, dtype: DType) -> bool:
-    """Whether so few FLOP for a byte leave every known card waiting for memory."""
+    """Whether `intensity` FLOP per byte is too low to reach the peak rate on any known card."""
     return intensity < least_ridge(dtype)
 
 

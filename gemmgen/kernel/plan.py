@@ -1,4 +1,4 @@
-"""A lowered config: all that follows from it, once. Who has a plan asks neither for its family nor for an axis."""
+"""A lowered config: all that follows from it, computed once. Code that has a plan needs neither family nor axes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ TENSOR_OPCODES = {(True, 8): "IMMA", (False, 8): "QMMA", (False, 64): "DMMA"}
 
 @dataclass(frozen=True)
 class Work:
-    """What one thread, or one block, does for each step of `depth` along K.
+    """The work of one thread, or of one block where it says so, for each step of `depth` along K.
 
-    outputs        elements of C a thread computes, or sums that it keeps where several threads share an element
-    shared_reads   shared-memory reads of a thread for each k, in instructions
-    read_bytes     the same in bytes
+    outputs        elements of C per thread, or sums per thread where several threads share an element
+    shared_reads   shared-memory read instructions per thread and k
+    read_bytes     bytes of these reads per thread and k
     wavefronts     shared-memory cycles per warp and k for these reads
     copies         instructions by which a thread brings its elements of the tiles to shared memory, a step
     copy_wavefronts  shared-memory cycles that writing the block's tiles takes, a step
@@ -63,7 +63,7 @@ class Work:
 
     @property
     def fmas(self) -> float:
-        """FMAs of a thread for each k."""
+        """FMAs per thread and k."""
         return self.outputs / self.k_slices / self.products
 
 
@@ -108,9 +108,9 @@ class Cost:
 
 @dataclass(frozen=True)
 class Tile:
-    """One level of tiling below the tile of C that the grid counts: rows x columns of C that one `unit` computes.
+    """One level of tiling below the tile of C that a block computes: one `unit` computes rows x columns of C.
 
-    count  how many of them the level above holds
+    count  how many tiles of this level the level above holds
     """
 
     unit: str
@@ -120,14 +120,14 @@ class Tile:
 
 
 class Author(Protocol):
-    """What a family says of one of its plans when its text is written, or a person asks."""
+    """A family as the author of a plan's text: what the header, the template and explanations take from it."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
-        """What every kernel must hold."""
+        """The constraints that every kernel of the family satisfies."""
         ...
 
     def template(self, config: Config) -> str:
@@ -135,11 +135,11 @@ class Author(Protocol):
         ...
 
     def declares(self, plan: Plan) -> tuple[Derived, ...]:
-        """The axes and constants that the kernel's text reads, each after those that it reads itself."""
+        """The axes and constants that the kernel's text reads; each comes after those that it reads itself."""
         ...
 
     def view(self, plan: Plan) -> object:
-        """What the template needs beyond the constants: named choices in a record, no code."""
+        """The record of named choices that the template needs beyond the constants; it holds no code."""
         ...
 
     def cost(self, plan: Plan, share: Share) -> Cost:
@@ -151,29 +151,29 @@ class Author(Protocol):
         ...
 
     def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        """(row, column) of the first element of C of each thread of the first warp, in the tile that threads divide.
+        """(row, column) in the tile of the first element of C of each thread of the first warp.
 
-        A thread's TM x TN lie FM x FN together, STEP_M and STEP_N apart. Nothing where threads share elements, or where
-        the hardware keeps to itself which they have.
+        A thread's TM x TN lie FM x FN together, STEP_M and STEP_N apart. Empty where threads share elements, or where
+        the hardware does not say which ones they have.
         """
         ...
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
-        """Lines for the comment at the kernel's top, each a label and a sentence."""
+        """Lines for the comment at the kernel's top, each with a label and a sentence."""
         ...
 
     def never(self, plan: Plan) -> Iterator[Never]:
-        """Outcomes of the kernel's conditions that no launch has."""
+        """Outcomes of the kernel's conditions that no launch reaches."""
         ...
 
 
 @dataclass(frozen=True)
 class Never:
-    """The condition `text` of a kernel never has this `outcome`, for a reason that its plan knows.
+    """A condition `text` of a kernel that never has this `outcome`, and the reason, which the plan knows.
 
-    Kernels test it all the same: without the test their machine code would be another.
+    Kernels test it nevertheless: without the test their machine code would differ.
 
-    function  the end of the name of the one that tests it; empty: any
+    function  the end of the name of the function that tests it; empty: any
     """
 
     text: str
@@ -184,15 +184,15 @@ class Never:
 
 @dataclass(frozen=True)
 class SumOrder:
-    """In which order a kernel sums along K, which decides the bits of its results.
+    """The order in which a kernel sums along K, which decides the bits of its results.
 
-    K is divided into `splits` ranges, each but the last ones of the same whole number of `step`s. A range is summed by
+    K is divided into `splits` ranges, all but the last ones of the same whole number of `step`s. A range is summed by
     `mma` from 0 on, the first k first, with zeros behind its end; the sums of ranges are added in their order.
 
-    promotion  so many k of a range are summed from 0 on, and these sums added up in the type of sums; 0: all of it
+    promotion  k that are summed from 0 on before the sum is added up in the accumulator type; 0: the whole range
     tf32       how operands of f32 become tf32: tensor cores cut them, or they are rounded before, with ties away from
                zero or to even
-    pieces     what operands are split into: all of `promotion` is summed of one pair of pieces, then of the next
+    pieces     the pieces that operands are split into: all of `promotion` is summed for one pair, then for the next
     """
 
     mma: Mma | Wgmma
@@ -210,7 +210,7 @@ class SumOrder:
         return ", ".join(parts)
 
     def ranges(self, k: int) -> tuple[tuple[int, int], ...]:
-        """(first, end) of each."""
+        """(first, end) of each range of K."""
         extent = -(-k // (self.splits * self.step)) * self.step
         return tuple((min(k, i * extent), min(k, (i + 1) * extent)) for i in range(self.splits))
 
@@ -219,13 +219,13 @@ class SumOrder:
 class Plan:
     """A config of a family, lowered for a problem.
 
-    What only a text or a person needs is made when it is asked for: a search compares thousands and renders a few.
+    Values that only a text or a person needs are computed on demand: a search compares thousands and renders a few.
 
     constants     every fact, axis and derived constant by name
     tile          rows and columns of one C that a block computes
-    shared_bytes  shared memory a block, in bytes, static or dynamic
+    shared_bytes  shared memory per block, in bytes, static or dynamic
     mma           the tensor-core instruction that multiplies and sums; None: CUDA cores do
-    sums          in which order it does; None where that is not said
+    sums          the order of summation; None if unknown
     """
 
     problem: Problem
@@ -240,7 +240,8 @@ class Plan:
     sums: SumOrder | None = field(default=None, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """To travel between processes: a view of constants that nobody changes cannot be pickled."""
+        """The state for pickling, as plans travel between processes: a read-only view of constants cannot be
+        pickled."""
         return {**vars(self), "constants": dict(self.constants)}
 
     @property
@@ -250,7 +251,7 @@ class Plan:
 
     @property
     def instruction(self) -> str:
-        """Of the machine code: what multiplies and sums."""
+        """The SASS opcode of the multiply-add."""
         if self.mma is not None:
             opcode = TENSOR_OPCODES.get((self.mma.a.is_integer, self.mma.a.storage_bits), "HMMA")
             return f"{opcode[0]}GMMA" if isinstance(self.mma, Wgmma) else opcode
@@ -258,11 +259,11 @@ class Plan:
 
     @property
     def units(self) -> str:
-        """In words: what multiplies."""
+        """The units that multiply: "FMA units" or "tensor cores"."""
         return "FMA units" if self.mma is None else "tensor cores"
 
     def lanes(self, device: DeviceSpec) -> float:
-        """Such instructions that an SM of `device` starts per cycle, times the threads of a warp."""
+        """Multiply-add instructions that an SM of `device` starts per cycle, times the threads of a warp."""
         if self.mma is not None:
             macs = device.arch.wgmma_macs if isinstance(self.mma, Wgmma) else device.arch.mma_macs
             return macs(self.mma.a) * device.tensor_share(self.mma.accumulator) / self.work.products
@@ -270,7 +271,7 @@ class Plan:
 
     @property
     def consumers(self) -> int:
-        """Threads of a block that compute."""
+        """Threads per block that compute."""
         return self.launch.threads - self.work.producers
 
     @property
@@ -280,14 +281,14 @@ class Plan:
 
     @cached_property
     def edges(self) -> frozenset[str]:
-        """The sizes, of M, N, K and batch, that may be no whole number of tiles: only there are accesses checked."""
+        """The sizes (M, N, K, batch) that may not be a whole number of tiles: accesses are checked only there."""
         tiles = {"M": self.tile[0], "N": self.tile[1], "K": self.work.depth, "batch": 1, **dict(self.launch.grid)}
         known = {name: size for name, size in self.problem.sizes.items() if name in tiles}
         return frozenset(name for name, size in known.items() if size is None or size % tiles[name] != 0)
 
     @property
     def k_tiles(self) -> tuple[float, float]:
-        """The fewest and the most steps along K that a block takes for a tile of C: 0 and infinite at run time."""
+        """The fewest and the most steps along K per tile of C: 0 and infinite if K is a run-time size."""
         if self.problem.k is None:
             return 0, math.inf
         most = -(-self.problem.k // self.work.depth)
@@ -297,7 +298,7 @@ class Plan:
 
     @property
     def schedule(self) -> Schedule | None:
-        """Who does what by stream-K; None where blocks do not stream, or sizes are left to run time."""
+        """The stream-K schedule, or None where blocks do not stream or sizes are left to run time."""
         problem, stream = self.problem, self.launch.stream
         if stream is None or None in (problem.m, problem.n, problem.k, problem.batch):
             return None
@@ -316,7 +317,7 @@ class Plan:
 
     @property
     def asserts(self) -> tuple[Constraint, ...]:
-        """The constraints that the kernel's own constants decide, as far as they concern it."""
+        """The constraints that the kernel's own constants decide, without parts that cannot apply to it."""
         known = {line.name for line in self.declares}
         asked = (
             (without_guards(rule.expression, self.constants), rule)
@@ -331,7 +332,7 @@ class Plan:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Of the kernel, in the order of its signature."""
+        """The kernel's parameters, in the order of its signature."""
         return parameters(self.problem, self.launch)
 
     @property
@@ -356,7 +357,7 @@ class Plan:
 
 
 def _never_copied(problem: Problem, launch: Launch) -> Iterator[Never]:
-    """Of the launches that copy operands: see templates/prepare/prepare.cu."""
+    """Outcomes that no launch of an operand's copy reaches: see templates/prepare/prepare.cu."""
     for one in launch.copies:
         (lines, height), (length, width), *_ = one.grid(problem)
         function, across = one.entry(""), f"first / {one.chunk(problem)} + chunk"

@@ -1,6 +1,6 @@
 """A rendered kernel as data: its text, its name, how to launch it and what to pass.
 
-Everybody who runs or exports a kernel reads these records; nobody recomputes them.
+All code that runs or exports a kernel reads these records instead of recomputing them.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ CONFIG = "// Config  "  # and this the one with its full name
 
 @dataclass(frozen=True)
 class Parameter:
-    """One kernel parameter. Pointers are A, B, C, the workspace's and the epilogue's; scalars those of `Case.values`.
-    Tensor maps are `map_a` and the like, one for each of `Launch.maps`.
+    """One kernel parameter: a pointer (A, B, C, workspace, epilogue), a scalar of `Case.values`, or a tensor map
+    (`map_a`), one per entry of `Launch.maps`.
 
-    A, B and C of a batch of pointers are arrays, which the `.cu` calls A_array, B_array and C_array.
+    In a batch of pointers A, B and C are arrays of pointers, called A_array, B_array and C_array in the `.cu`.
     """
 
     name: str
@@ -71,7 +71,7 @@ class Parameter:
         return self.ctype.endswith("* const*")
 
     def passed(self, value: float) -> float:
-        """`value` as Python's type that stands for the parameter's."""
+        """Return `value` as the Python type that stands for the parameter's type."""
         return value if self.ctype in ("float", "double") else int(value)
 
     @property
@@ -82,12 +82,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Device memory that a launch needs besides its operands; none where a tile has one block.
+    """Device memory that a launch needs besides its operands; it has no partials if each tile has one block.
 
-    partials  bytes of the sums that blocks leave for the one that adds them: they may hold anything before the launch
-    semaphores   counters of 4 bytes, one a tile: zero before the first launch, and each launch leaves them so
-    prepared  bytes of copies and sums of operands by the part's name: they may hold anything before the first launch
-    partial_align    bytes that divide the address of the partials: those of an element
+    partials  bytes of the sums that blocks leave for the block that adds them; their contents before the launch do not
+              matter
+    semaphores   counters of 4 bytes, one per tile: zero before the first launch and after each launch
+    prepared  bytes of copies and sums of operands by part name; their contents before the first launch do not matter
+    partial_align    alignment of the partials, in bytes: the size of an element
     """
 
     partials: int
@@ -97,13 +98,13 @@ class Workspace:
 
     @property
     def lengths(self) -> dict[str, int]:
-        """Bytes by the part's name."""
+        """Bytes of each part, by its name."""
         sums = zip(WORKSPACE, (self.partials, SEMAPHORE_BYTES * self.semaphores), strict=True)
         return dict(sums) | dict(self.prepared)
 
     @property
     def aligns(self) -> dict[str, int]:
-        """Bytes that divide the address of each part, which kernels may rely on, and on no more."""
+        """The alignment of each part, in bytes: kernels may rely on it, and on no more."""
         sums = zip(WORKSPACE, (self.partial_align, SEMAPHORE_BYTES), strict=True)
         return dict(sums) | {name: UNIT for name, _ in self.prepared}
 
@@ -112,22 +113,22 @@ class Workspace:
 class Launch:
     """Launch geometry: a one-dimensional grid of one-dimensional blocks.
 
-    threads       threads a block
-    grid          ((size name, tile), ...): C has the product of ceil(size / tile) tiles, each of a block or a cluster.
-                  The sizes are M, N and batch; one that is left out is a tile's as a whole
-    shared_bytes  dynamic shared memory a block, in bytes (0: the kernel declares its own)
-    splits        blocks that share a tile, each with a part of K: blocks t * splits and the next ones have tile t.
-                  Those of a cluster add up in its shared memory, others in the workspace
-    stream        stream-K: how the blocks of the last wave divide its tiles; None where each tile has blocks of its own
+    threads       threads per block
+    grid          ((size name, tile), ...): C has the product of ceil(size / tile) tiles, each computed by a block or a
+                  cluster. The sizes are M, N and batch; a tile spans all of a size that is left out
+    shared_bytes  dynamic shared memory per block, in bytes (0: the kernel declares its own)
+    splits        blocks that share a tile, each with a part of K: blocks from t * splits on compute tile t. A cluster
+                  adds up in its shared memory, other blocks in the workspace
+    stream        stream-K: how the blocks of the last wave divide its tiles; None if each tile has its own blocks
     cluster       blocks that share a tile, each with its rows, or its part of K, and run at once on neighbouring SMs:
-                  blocks t * cluster and the next ones have tile t
-    attributes    of the launch besides, by CUDA's names: see LAUNCH_ATTRIBUTES
-    summed        elements of workspace that a block writes beside a tile's: sums of A and B, or a second product's
-    maps          of the operands that TMA moves, in the order of the kernel's parameters
-    persistent    whether block b also does what blocks b + gridDim.x and so on would: any smaller grid computes the
-                  same
-    prepares      launches that come before it on the same stream, in their order: it takes their copies and sums
-    overlapped    whether these, too, may start before the launch ahead of them has ended: they wait for it themselves
+                  blocks from t * cluster on compute tile t
+    attributes    further launch attributes by CUDA's names: see LAUNCH_ATTRIBUTES
+    summed        elements of workspace per block besides its tile: sums of A and B, or a second product's tile
+    maps          tensor maps of the operands that TMA moves, in the order of the kernel's parameters
+    persistent    whether block b also does the work of blocks b + gridDim.x, b + 2 gridDim.x, ...: any smaller grid
+                  computes the same
+    prepares      launches before it on the same stream, in order: the kernel reads their copies and sums
+    overlapped    whether these may start before the launch ahead of them has ended: they wait for it themselves
     """
 
     threads: int
@@ -173,7 +174,8 @@ class Launch:
         self._require_prepares()
 
     def _require_prepares(self) -> None:
-        """Raise InvalidInput unless each part of the workspace has one launch that writes it, and copies are summed."""
+        """Raise InvalidInput unless each workspace part has exactly one launch that writes it, and sums of copies have
+        a copy."""
         parts = [one.part for one in self.prepares]
         require(len(set(parts)) == len(parts), f"two launches write one part of the workspace: {', '.join(parts)}")
         for one in self.sums:
@@ -183,7 +185,7 @@ class Launch:
 
     @property
     def document(self) -> dict[str, Any]:
-        """As JSON-ready data; without what few launches have."""
+        """The launch as JSON-ready data; fields that few launches set are left out when empty."""
         few = ("maps", "persistent", "prepares", "overlapped")
         said = asdict(self) | {
             "maps": tuple(one.document for one in self.maps),
@@ -196,24 +198,25 @@ class Launch:
         return self.tiles_of_sizes(case.values)
 
     def tiles_of_sizes(self, sizes: Mapping[str, float]) -> int:
-        """The same by M, N, K and, in a batch, the batch."""
+        """Tiles of C that the grid computes for M, N, K and, in a batch, the batch size."""
         return tiles_of_sizes(self.grid, sizes)
 
     def blocks(self, case: Case) -> int:
-        """Blocks of the grid for `case`, at most."""
+        """The number of blocks of the full grid for `case`."""
         return self.blocks_of_sizes(case.values)
 
     def blocks_of_sizes(self, sizes: Mapping[str, float]) -> int:
-        """The same by M, N, K and, in a batch, the batch."""
+        """The number of blocks of the full grid for M, N, K and, in a batch, the batch size."""
         tiles = self.tiles_of_sizes(sizes)
         return (
             self.blocks_per_tile * tiles if self.stream is None else Schedule(self.stream, tiles, int(sizes["K"])).grid
         )
 
     def resident(self, blocks: int, sms: int) -> int:
-        """Blocks of a persistent kernel's grid that do the work of `blocks`, where an SM has room for one.
+        """The grid of a persistent kernel that does the work of `blocks`, if an SM has room for one block.
 
-        They are as few as take no more turns than `sms` would: what idle SMs save in power the others have.
+        It is the smallest grid that takes no more turns than `sms` blocks would: idle SMs leave their power to the
+        others.
         """
         clusters, at_once = blocks // self.cluster, sms // self.cluster
         turns = max(1, -(-clusters // at_once))
@@ -221,26 +224,27 @@ class Launch:
 
     @property
     def blocks_per_tile(self) -> int:
-        """Blocks that share a tile, where there is no `stream`."""
+        """Blocks that share a tile, if there is no `stream`."""
         return max(self.splits, self.cluster)
 
     def schedule(self, stream: Stream, case: Case) -> Schedule:
-        """Which block does which k tiles for `case`."""
+        """The stream-K schedule for `case`: which block computes which k tiles."""
         return Schedule(stream, self.tiles(case), case.k)
 
     def whole_tiles(self, case: Case) -> int:
-        """Tiles that stream-K leaves alone: the first ones, in whole waves."""
+        """The number of tiles that stream-K does not divide: the first ones, in whole waves."""
         return self.tiles(case) if self.stream is None else self.schedule(self.stream, case).data_parallel
 
     def blocks_of(self, case: Case, tiles: npt.ArrayLike) -> Numbers:
-        """The blocks that compute `tiles`, in their order; by `stream` some compute k tiles of others, too."""
+        """The blocks that compute `tiles`, in order; with `stream` some of them compute k tiles of other tiles, too."""
         numbers = np.array(tiles, np.int64)
         if self.stream is None:
             return (numbers[:, None] * self.blocks_per_tile + np.arange(self.blocks_per_tile)).ravel()
         return self.schedule(self.stream, case).blocks_of(numbers)
 
     def tiles_of(self, case: Case, blocks: Numbers) -> Numbers:
-        """The tiles that `blocks` alone complete. Without `stream` they must be whole tiles' blocks."""
+        """The tiles that `blocks` complete without other blocks. Without `stream` they must be all blocks of their
+        tiles."""
         if self.stream is None:
             return np.unique(blocks // self.blocks_per_tile)
         schedule = self.schedule(self.stream, case)
@@ -249,7 +253,7 @@ class Launch:
         return np.concatenate([np.sort(blocks[blocks < schedule.data_parallel]), complete])
 
     def semaphores_left(self, case: Case, blocks: Numbers) -> Numbers:
-        """What the semaphores hold when `blocks` have run: zero for each tile that is complete or begun by none."""
+        """The values of the semaphores once `blocks` have run: zero for each tile that is complete or not begun."""
         if self.stream is None:
             return np.zeros(self.workspace(case).semaphores, np.int64)
         semaphores = np.zeros(self.stream.blocks, np.int64)
@@ -259,11 +263,11 @@ class Launch:
 
     @property
     def partial_elements(self) -> int:
-        """Elements of workspace that a block writes: a whole tile, at C's edges too, and sums of A and B."""
+        """Elements of workspace that a block writes: a whole tile, even at C's edges, and sums of A and B."""
         return math.prod(tile for _, tile in self.grid) + self.summed
 
     def workspace(self, case: Case) -> Workspace:
-        """What `case` takes besides its operands."""
+        """The workspace that `case` needs."""
         element = case.problem.types.accumulator.size
         size = self.partial_elements * element
         prepared = tuple((one.part, one.bytes(case)) for one in self.prepares)
@@ -281,38 +285,38 @@ class Launch:
 
     @property
     def leaves_partials(self) -> bool:
-        """Whether they leave sums in the workspace, so that a launch takes partials and semaphores."""
+        """Whether blocks leave sums in the workspace, so that a launch needs partials and semaphores."""
         return self.adds_up and self.cluster == 1
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The parts of the workspace that it takes."""
+        """The names of the workspace parts that the launch needs."""
         return (*(WORKSPACE if self.leaves_partials else ()), *(one.part for one in self.prepares))
 
     @property
     def copies(self) -> tuple[Prepare, ...]:
-        """Of the launches before those that copy operands."""
+        """The launches before this one that copy operands."""
         return tuple(one for one in self.prepares if isinstance(one, Prepare))
 
     @property
     def sums(self) -> tuple[LineSums, ...]:
-        """And those that sum their lines."""
+        """The launches before this one that sum lines of operands."""
         return tuple(one for one in self.prepares if isinstance(one, LineSums))
 
     def sums_of(self, operand: str) -> tuple[LineSums, ...]:
-        """Of these the one for "A", or "B"; none where nothing sums its lines."""
+        """The launch, if any, that sums the lines of `operand`, "A" or "B"."""
         return tuple(one for one in self.sums if one.operand == operand)
 
     def prepared(self, operand: str) -> Prepare | None:
-        """What copies it; None where the kernel reads the operand itself."""
+        """The launch that copies `operand`; None if the kernel reads the operand itself."""
         return next((one for one in self.copies if one.operand == operand), None)
 
 
 def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
-    """What a kernel of `problem` that is launched so takes, in the order of its signature.
+    """Return the parameters of a kernel of `problem` with this launch, in the order of its signature.
 
-    Tensor maps come first, which need the widest alignment; an operand that has one has no pointer, but where pointers
-    say where its matrices lie. Where a launch before prepares an operand, they are its copy's.
+    Tensor maps come first, as they need the widest alignment. An operand with a map has no pointer, except in a batch
+    of pointers. If an earlier launch copies an operand, its map or pointer is the copy's.
     """
     types, to = problem.types, "* const*" if problem.pointers else "*"
     workspace = (Parameter("partials", f"{types.accumulator.ctype}*"), Parameter("semaphores", "unsigned*"))
@@ -339,7 +343,7 @@ def _reached(pointer: Parameter, launch: Launch) -> Parameter:
 
 
 def prepare_parameters(problem: Problem, prepare: Step) -> tuple[Parameter, ...]:
-    """What the launch takes that prepares an operand, in the order of its signature."""
+    """Return the parameters of a launch that prepares an operand, in the order of its signature."""
     operand = prepare.of(problem)
     lies = (operand.ld, operand.stride) if prepare.source == prepare.operand else ()
     own = (operand.rows, operand.cols, "batch", *lies)
@@ -356,19 +360,19 @@ def _parameter(problem: Problem, operand: operands.Operand) -> Parameter:
 
 
 def size_type(name: str) -> str:
-    """The C type of one of `Problem.sizes`."""
+    """The C type of `name`, one of `Problem.sizes`."""
     return "long long" if name.startswith("stride_") else "int"
 
 
 @brief
 @dataclass(frozen=True)
 class KernelSource:
-    """A `.cu` file and what a caller needs to use it.
+    """A `.cu` file and the data that a caller needs to use it.
 
     name        function, file, log line and test id
     family      name of the kernel family that rendered it
     config      the family's parameters as plain values, for JSON and tables
-    parameters  in the order of the kernel's signature
+    parameters  the kernel's parameters in the order of its signature
     """
 
     name: str
@@ -381,12 +385,12 @@ class KernelSource:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the text: the identity of a kernel, edits by hand included."""
+        """SHA-256 of the text: the identity of a kernel, including edits by hand."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def program(self) -> tuple[KernelSource, ...]:
-        """Its launches in their order, each as the kernel of the same text that it starts: this one is the last."""
+        """The launches of this kernel in order, each as a KernelSource of the same text; this one is the last."""
         return (*(self._prepare(one) for one in self.launch.prepares), self)
 
     def _prepare(self, one: Step) -> KernelSource:
@@ -397,14 +401,15 @@ class KernelSource:
 
     @property
     def body(self) -> str:
-        """The text without name, config and the command that makes it: those that share a body are one kernel."""
+        """The text without name, config and the command that makes it: kernels with the same body are the same
+        kernel."""
         lines = self.text.replace(self.name, "").splitlines()
         return "\n".join(line for line in lines if not line.startswith((MADE_BY, CONFIG)))
 
     def renamed(self, name: str) -> KernelSource:
-        """The same kernel under a name that a user gives. Raises InvalidInput for one that its text uses.
+        """Return the same kernel under a user's name. Raises InvalidInput for a name that its text uses.
 
-        The command that makes it says so, in place of an earlier name.
+        The command in its header names the new name in place of an earlier one.
         """
         pieces = [*code_and_others(self.text)]
         taken = name != self.name and any(re.search(rf"\b{name}\b", piece) for piece, is_code in pieces if is_code)
@@ -417,29 +422,30 @@ class KernelSource:
 
     @property
     def own_name(self) -> str | None:
-        """The name that a user gave it, as its text says; None for one that it has of itself."""
+        """The name that a user gave it, as its text says; None if it has a generated name."""
         match = re.search(rf"^{MADE_BY}.* --as (\w+)$", self.text, re.MULTILINE)
         return match[1] if match and match[1] == self.name else None
 
     @property
     def arch(self) -> str:
-        """ "sm_90": what it was rendered for, as its text says; the default where that does not."""
+        """The architecture that it was rendered for, as its text says ("sm_90"), or the default if its text does
+        not."""
         match = re.search(rf"^{MADE_BY}.* --arch (\w+)", self.text, re.MULTILINE)
         return match[1] if match else DEFAULT_ARCH
 
     @property
     def full_name(self) -> str | None:
-        """The full name in its header; None where there is no line of one."""
+        """The full name in its header; None if the header has none."""
         return full_name_in(self.text)
 
     @property
     def zeroed(self) -> tuple[str, ...]:
-        """Of its pointers those to what a launch sets to zero bytes before: see `Operand.written`."""
+        """Pointers to buffers that must be zeroed before the launch: see `Operand.written`."""
         taken = {parameter.name for parameter in self.parameters}
         return tuple(operand.name for operand in self.problem.epilogue.amaxes if operand.name in taken)
 
     def arguments(self, case: Case, pointers: dict[str, Any]) -> list[Any]:
-        """The values to pass, in order; `pointers` maps POINTERS to whatever the executor uses. Of no tensor maps."""
+        """The arguments in order, tensor maps left out; `pointers` maps POINTERS to the executor's own pointers."""
         return [pointers[p.name] if p.is_pointer else p.passed(case.values[p.name]) for p in self.parameters]
 
     def interface(self) -> dict[str, Any]:
@@ -453,6 +459,6 @@ class KernelSource:
 
 
 def full_name_in(text: str) -> str | None:
-    """The full name in the header of a `.cu`; None where there is no line of one."""
+    """The full name in the header of a `.cu`; None if the header has none."""
     match = re.search(rf"^{CONFIG}(\w+)$", text, re.MULTILINE)
     return match[1] if match else None

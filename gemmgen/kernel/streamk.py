@@ -1,10 +1,10 @@
 """Stream-K: which k tiles of which tiles of C each block does, as `templates/device/stream_k.cu` deals them out.
 
-A grid of one block a tile ends with a wave that leaves a part of the card idle. Here the tiles of whole waves are
-data-parallel, a block each. Those of the last wave have an owner each, which does only their first k tiles; the k tiles
-that are left are dealt out to the stream blocks, for which the wave has room besides, in equal ranges, tile after tile.
-So all blocks of the wave end together, a tile has few peers, the last of which adds up what they stored, and most
-blocks go through the same k at the same time, so that they find in the L2 what others fetched.
+A grid of one block per tile ends with a wave that leaves a part of the card idle. Here the tiles of whole waves are
+data-parallel, one block each. Each tile of the last wave has an owner, which does only its first k tiles. The remaining
+k tiles are dealt out to the stream blocks, which fill the rest of the wave, in equal ranges, tile after tile. So all
+blocks of the wave end together, and a tile has few peers; the last of them adds up their partial sums. Most blocks go
+through the same k at the same time, so that they find in L2 what others fetched.
 
 Osama et al., Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the
 GPU, PPoPP 2023: a hybrid with a data-parallel part, whose work units begin where the tiles do.
@@ -24,10 +24,10 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Stream:
-    """How a launch divides the tiles of its last wave.
+    """The division of the tiles of a launch's last wave.
 
-    blocks  of a wave: as many as run at once
-    depth   of a k tile, which is never split
+    blocks  blocks per wave: as many as run at once
+    depth   depth of a k tile, which is never split
     """
 
     blocks: int
@@ -40,8 +40,8 @@ class Stream:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Who does what of `tiles` tiles of C, each a sum over `k`. Tiles and blocks are numbered as the kernel numbers
-    them, and figures named as in it."""
+    """Which block computes which k tiles of `tiles` tiles of C, each a sum over `k`. Tiles and blocks are numbered, and
+    figures named, as in the kernel."""
 
     stream: Stream
     tiles: int
@@ -49,12 +49,12 @@ class Schedule:
 
     @property
     def grid(self) -> int:
-        """Blocks of the launch: whole waves."""
+        """Blocks of the launch, in whole waves."""
         return -(-self.tiles // self.stream.blocks) * self.stream.blocks
 
     @property
     def data_parallel(self) -> int:
-        """Tiles of which each is one block's alone: the first ones, in whole waves."""
+        """Tiles that one block computes alone: the first ones, in whole waves."""
         return self.tiles - self.last_wave
 
     @property
@@ -64,38 +64,38 @@ class Schedule:
 
     @property
     def partials(self) -> int:
-        """Tiles' worth of workspace: for each tile of the last wave the owner's, for each stream block one, and one
-        more where its work unit reaches into the next tile."""
+        """Partial tiles in the workspace: one per owner, that is, per tile of the last wave; one per stream block, and
+        one more where its work unit reaches into the next tile."""
         return self.stream.blocks + self.last_wave
 
     @property
     def k_tiles(self) -> int:
-        """Of a tile of C: at least one, whose epilogue stores C where K = 0."""
+        """k tiles per tile of C: at least one, whose epilogue stores C if K = 0."""
         return max(1, -(-self.k // self.stream.depth))
 
     @property
     def owner_k_tiles(self) -> int:
-        """Of these its owner's, in the last wave: what each of the wave's blocks has to do."""
+        """k tiles that the owner of a tile of the last wave computes: an equal share of the wave's work."""
         return -(-self.last_wave * self.k_tiles // self.stream.blocks)
 
     @property
     def streamed(self) -> int:
-        """k tiles that stream blocks do."""
+        """k tiles that stream blocks compute."""
         return self.last_wave * (self.k_tiles - self.owner_k_tiles)
 
     @property
     def stream_blocks(self) -> int:
-        """Blocks that do these, behind the owners: no more than there are k tiles for them."""
+        """The number of stream blocks, which follow the owners: no more than there are k tiles for them."""
         return min(self.streamed, self.stream.blocks - self.last_wave)
 
     @property
     def idle(self) -> int:
-        """Blocks of the launch that do nothing: the last wave has more of them than k tiles to deal out."""
+        """Blocks of the launch that do nothing, because the last wave has more blocks than k tiles to deal out."""
         return self.grid - self.tiles - self.stream_blocks
 
     @property
     def fewest_k_tiles(self) -> int:
-        """That any block does of one tile; an idle block does none of any."""
+        """Minimum number of k tiles that any busy block computes of a tile."""
         if not self.last_wave:
             return self.k_tiles
         if not self.stream_blocks:
@@ -105,20 +105,20 @@ class Schedule:
         return int(min(self.owner_k_tiles, np.diff(np.union1d(blocks, tiles)).min()))
 
     def blocks_of(self, tiles: Numbers) -> Numbers:
-        """The blocks that do k tiles of `tiles`, in their order."""
+        """The blocks that compute k tiles of `tiles`, in order."""
         first, last = self._stream_blocks_of(tiles[tiles >= self.data_parallel])
         stream_blocks = (np.arange(*ends) for ends in zip(first, last + 1, strict=True))
         return np.unique(np.concatenate([tiles, *stream_blocks]))
 
     def arrivals(self, blocks: Numbers) -> tuple[Numbers, Numbers]:
-        """(how many of `blocks` are peers of each tile of the last wave, how many of all blocks are)."""
+        """Return, for each tile of the last wave, (how many of `blocks` are its peers, how many peers it has)."""
         here = np.bincount(blocks, minlength=self.grid)
         before = np.concatenate([[0], np.cumsum(here)])
         first, last = self._stream_blocks_of(np.arange(self.data_parallel, self.tiles))
         return here[self.data_parallel : self.tiles] + before[last + 1] - before[first], last - first + 2
 
     def _stream_blocks_of(self, tiles: Numbers) -> tuple[Numbers, Numbers]:
-        """(first, last) stream block of each of `tiles` of the last wave; the last before the first where none is."""
+        """(first, last) stream block of each of `tiles` of the last wave; if a tile has none, last is before first."""
         if self.stream_blocks == 0:
             return np.full_like(tiles, self.tiles), np.full_like(tiles, self.tiles - 1)
         per_tile = self.k_tiles - self.owner_k_tiles  # streamed

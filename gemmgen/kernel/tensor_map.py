@@ -1,8 +1,8 @@
 """Tensor maps: how TMA (sm_90 and newer) moves boxes of an operand to and from shared memory, as data of a launch.
 
-The rules are those of CUDA's driver API for cuTensorMapEncodeTiled, which tells a caller no more than "invalid value".
-Stores write whole chunks of 16 bytes: where a line of the tensor ends within one, also what lies behind it (measured on
-an H200).
+The rules are those of CUDA's driver API for cuTensorMapEncodeTiled, which reports only "invalid value". Stores write
+whole chunks of 16 bytes: if a line of the tensor ends within one, they also write what lies behind the line (measured
+on an H200).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ EXTENTS = {"A": "M", "B": "N"}  # the number of lines of an operand that has a t
 class TensorMap:
     """The map of one operand: a kernel's parameter `map_a` for A.
 
-    operand    as `Case.tensors` names it
-    box        elements of a box along a line, then lines, and in a batch matrices: 1; of matrices anywhere 1 and 1
-    swizzle    bytes of the lines whose 16-byte chunks lie permuted in shared memory; 0 for none
-    promotion  bytes that L2 fetches at once; 0 for what is asked alone
-    tf32       TMA rounds elements of f32 to tf32 on their way to shared memory: to nearest, ties to even
-    anywhere   it is of all matrices that pointers name: of memory from address 0 on. Two more coordinates say where a
-               matrix begins (see NEAR and FAR), and the first two still end with it
-    tail       its box has only as many lines as remain for the last box of `box[1]` lines: see `tail_lines`
+    operand    the operand's name in `Case.tensors`
+    box        elements of a box along a line, its lines, and its matrices: 1 in a batch; 1 and 1 if `anywhere`
+    swizzle    bytes of a line whose 16-byte chunks are permuted in shared memory; 0 for none
+    promotion  bytes that L2 fetches at once; 0: only what is asked for
+    tf32       whether TMA rounds f32 to tf32 on the way to shared memory: to nearest, ties to even
+    anywhere   whether the map covers all memory from address 0 on, for matrices that pointers name. Two more
+               coordinates say where a matrix begins (see NEAR and FAR); the first two still end with the matrix
+    tail       whether its box has only the lines that remain for the last box of `box[1]` lines: see `tail_lines`
     """
 
     operand: str
@@ -73,17 +73,17 @@ class TensorMap:
 
     @property
     def document(self) -> dict[str, Any]:
-        """As JSON-ready data; without what few maps have."""
+        """The map as JSON-ready data; fields that few maps set are left out when empty."""
         return {name: value for name, value in asdict(self).items() if value or name not in ("anywhere", "tail")}
 
     @property
     def parameter(self) -> str:
-        """The kernel parameter's name."""
+        """The name of the kernel parameter."""
         return parameter_of(self.operand, self.tail)
 
     @property
     def words(self) -> str:
-        """What a caller encodes, sizes and strides apart: "boxes of 64 x 128 elements, swizzle of 128 bytes"."""
+        """What a caller encodes, without sizes and strides: "boxes of 64 x 128 elements, swizzle of 128 bytes"."""
         length, lines, *matrices = map(str, self.box)
         if self.tail:
             eight = PATTERN_LINES
@@ -93,7 +93,8 @@ class TensorMap:
         return f"{boxes}, {swizzle}" + (f", L2 promotion of {self.promotion} bytes" if self.promotion else "")
 
     def of(self, case: Case, copy: Matrix | None = None) -> TiledTensor:
-        """Its numbers for `case`, of the operand or a `copy` of it. Raises InvalidInput where TMA cannot read that."""
+        """Return the map's numbers for `case`, for the operand or a `copy`. Raises InvalidInput if TMA cannot read
+        it."""
         matrix = case.tensors[self.operand] if copy is None else copy
         require(
             self.anywhere == case.problem.pointers,
@@ -122,11 +123,12 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class TiledTensor:
-    """What a map says, address apart: sizes in elements, the contiguous dimension first, and strides of the others.
+    """The contents of a map without the address: sizes in elements, contiguous dimension first, and the other
+    strides.
 
     strides  bytes from one line, and from one matrix, to the next
-    anywhere its address is 0, whatever the operand's is
-    tail     lines of a whole box, of which this map's box has the remainder; 0 of other maps
+    anywhere whether its address is 0, whatever the operand's is
+    tail     lines of a whole box, if this map's box has only the remainder; 0 for other maps
     """
 
     operand: str
@@ -163,29 +165,29 @@ class TiledTensor:
 
     @property
     def box_line(self) -> int:
-        """Bytes of a box's line in shared memory."""
+        """Bytes of a line of a box in shared memory."""
         return self.box[0] * self.element_bytes
 
     @property
     def box_bytes(self) -> int:
-        """Bytes of a box, which a load counts as a whole, what lies outside of the tensor included."""
+        """Bytes of a box. A load counts all of them, also those outside of the tensor."""
         lines = 1
         for length in self.box[1:]:
             lines *= length
         return self.box_line * lines
 
     def with_tail(self) -> TiledTensor:
-        """The same with boxes of as many lines as are left for the last of these."""
+        """The same map with boxes of as many lines as remain for the last box."""
         length, lines, *matrices = self.box
         return replace(self, box=(length, tail_lines(self.sizes[1], lines), *matrices), tail=lines)
 
     def require_address(self, address: int) -> None:
-        """Raises InvalidInput for one that TMA does not take."""
+        """Raise InvalidInput for an address that TMA cannot take."""
         if address % UNIT:
             raise InvalidInput(f"TMA cannot move {self.operand}: {UNIT} does not divide its address {address:#x}")
 
     def pack(self, address: int) -> bytes:
-        """A parameter of the emulator's, as gemmgen/run/emulator/native/tma.hpp lays it out."""
+        """The parameter as the emulator reads it, laid out as in gemmgen/run/emulator/native/tma.hpp."""
         sizes = (*self.sizes, 1, 1)[:MOST_DIMENSIONS]
         strides = (*self.strides, 0, 0)[: MOST_DIMENSIONS - 1]
         box = (*self.box, 1, 1)[:MOST_DIMENSIONS]
@@ -199,5 +201,5 @@ def parameter_of(operand: str, tail: bool = False) -> str:
 
 
 def tail_lines(lines: int, box: int) -> int:
-    """Lines of the last of the boxes of `box` lines that cover `lines`, rounded up to a whole pattern of a swizzle."""
+    """Lines of the last of the boxes of `box` lines that cover `lines`, rounded up to a whole swizzle pattern."""
     return (lines - 1) % box // PATTERN_LINES * PATTERN_LINES + PATTERN_LINES
