@@ -17,10 +17,10 @@ class CompiledTemplates(jinja2.BytecodeCache):
     """The cache, as one jinja environment sees it."""
 
     def load_bytecode(self, bucket: Bucket) -> None:
-        """Jinja asks for the code of a template."""
+        """Return cached code of a template to Jinja, if there is any."""
         bucket.code = COMPILED.get((bucket.key, bucket.checksum))
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Jinja has compiled a template."""
+        """Keep the code of a template that Jinja has compiled."""
         assert bucket.code is not None
         COMPILED[bucket.key, bucket.checksum] = bucket.code

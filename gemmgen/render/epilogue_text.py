@@ -1,7 +1,7 @@
 """CUDA's text of an epilogue: the functions that it calls, and a statement for each step.
 
-A sum of a product is written as fma, which the compiler makes of it anyway.
-Integers go through functions that wrap around, as C++'s own operators need not.
+A sum with a product is written as fma, as the compiler would compile it anyway. Integers go through functions that wrap
+around, as overflow of C++'s own operators is undefined.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CHOSEN, _ADDED, _MULTIPLIED, _ATOM = range(4)  # how strongly a text's operator
 
 
 class _Term(NamedTuple):
-    """Of a sum."""
+    """A term of a sum."""
 
     node: Node
     negative: bool
@@ -47,7 +47,7 @@ class _Term(NamedTuple):
 
 @dataclass(frozen=True)
 class Statement:
-    """`const T name = text;`, or that `output` takes `text`."""
+    """The statement `const T name = text;`, or a store of `text` to `output`."""
 
     name: str
     text: str
@@ -66,7 +66,7 @@ class DeviceFunction:
 
 @dataclass(frozen=True)
 class Position:
-    """What a function is told of where in C it is: the sizes, row m and column n, or less."""
+    """The place in C that a function is told: the sizes, row m and column n, or some of them."""
 
     shape: bool
     row: bool
@@ -80,18 +80,18 @@ class Position:
 
 @dataclass(frozen=True)
 class EpilogueText:
-    """What a template places.
+    """The parts of an epilogue that a template places.
 
-    functions   the kernel's own, each before those that call it
-    statements  in their order
+    functions   the kernel's own functions, each before those that call it
+    statements  its statements in order
     result      C's new element
     operands    tensors that it reads or writes
-    adds        it calls multiply_add of templates/device/convert.cu
-    subtracts   and multiply_subtract
-    inputs      what loads of its inputs are told,
-    element     what C's new element is besides,
-    late        or where its inputs are loaded,
-    stores      and stores of it and of what is written beside
+    adds        whether it calls multiply_add of templates/device/convert.cu
+    subtracts   whether it calls multiply_subtract
+    inputs      the position that loads of its inputs are told
+    element     the further position that the element function is told,
+    late        or is told if its inputs are loaded there
+    stores      the position that stores of C and of other outputs are told
     """
 
     functions: tuple[DeviceFunction, ...]
@@ -109,9 +109,9 @@ class EpilogueText:
 def epilogue_text(
     epilogue: Epilogue, dtype: DType, names: dict[str, str], integer_sums: bool = False, short: bool = False
 ) -> EpilogueText:
-    """CUDA's text of `epilogue`, computed in `dtype`. `names` gives acc, alpha, beta, C and K other names.
+    """Return the CUDA text of `epilogue`, computed in `dtype`. `names` renames acc, alpha, beta, C and K.
 
-    `integer_sums`: acc is an integer, whatever `dtype`. `short`: by functions that are.
+    `integer_sums`: acc is an integer, whatever `dtype` is. `short`: use the `short` functions.
     """
     writer = _Writer(dtype, names, split=True, integer_sums=integer_sums)
     result, _ = writer.write(epilogue.tree)
@@ -136,10 +136,10 @@ def epilogue_text(
 
 @dataclass(frozen=True)
 class ReferenceFunction:
-    """A function of a reference in C++, over its class of values: see `reference_text`.
+    """A function of a C++ reference, over its class of values: see `reference_text`.
 
-    text     its expression: over that class where it is `defined` by others, else over plain numbers
-    library  the functions of C++'s library that it calls then
+    text     its expression: over that class if it is `defined` by other functions, else over plain numbers
+    library  the functions of the C++ library that it calls in the latter case
     ulps     see `Function`, as of `of_x`
     """
 
@@ -154,10 +154,11 @@ class ReferenceFunction:
 
 @dataclass(frozen=True)
 class ReferenceText:
-    """An epilogue's reference in C++: the functions that it calls, each behind its callees, and C's new element.
+    """The C++ reference of an epilogue: the functions that it calls, callees first, and C's new element.
 
-    operators  of the expressions, those of the functions among them: "+", "-", "*", "/", and "~" for a negation
-    numbers    whether a number stands in one
+    operators  operators of all expressions, including those of the functions: "+", "-", "*", "/", and "~" for a
+               negation
+    numbers    whether an expression contains a number
     """
 
     functions: tuple[ReferenceFunction, ...]
@@ -169,7 +170,7 @@ class ReferenceText:
 def reference_text(
     epilogue: Epilogue, integer_sums: bool = False, integers: bool = False, short: bool = False
 ) -> ReferenceText:
-    """`epilogue` for a C++ program that has classes Bounded and Integer, and their operators.
+    """Return `epilogue` for a C++ program that has the classes Bounded and Integer, and their operators.
 
     number(x) is a Bounded as the kernel's float type holds it, Integer(x) one of 32 bits that wraps around; an Integer
     becomes a Bounded where it meets one. With `integer_sums` acc and its like are Integers, with `integers` everything;
@@ -190,7 +191,7 @@ def reference_text(
 
 
 def _typed(node: Node, integer_sums: bool = False, integers: bool = False) -> Node:
-    """`node` with numbers as calls of their class."""
+    """Return `node` with its numbers as constructor calls of their class."""
     integers = integers or (integer_sums and is_integer(node))
     if isinstance(node, Number):
         return Name(f"Integer({int(node.value)})" if integers else f"number({node.value!r})")
@@ -231,7 +232,7 @@ def _needed(name: str) -> Iterator[str]:
 
 
 def _device_functions(function: Function, dtype: DType) -> Iterator[DeviceFunction]:
-    """It, and before it what its template calls."""
+    """The device function of `function`, preceded by its dependencies."""
     if function.f32 and dtype == DType.F32:
         if function.f32_helper:
             yield DeviceFunction(PurePath(function.f32_helper).stem, (), "", function.f32_helper)
@@ -249,7 +250,7 @@ def _suffix(dtype: DType) -> str:
 
 @dataclass
 class _Writer:
-    """Writes nodes as (text, how strongly its operator binds); with `split` arguments of calls become statements."""
+    """Writes nodes as (text, precedence of its operator); with `split`, arguments of calls become statements."""
 
     dtype: DType
     names: dict[str, str]
@@ -280,7 +281,7 @@ class _Writer:
                 return f"{factor} {operator} {self._at_least(_ATOM, right)}", _MULTIPLIED
 
     def _integer(self, node: Node) -> str:
-        """Where everything is an integer."""
+        """The text of a node if everything is an integer."""
         match node:
             case Name(name):
                 return self.names.get(name, name)
@@ -294,7 +295,7 @@ class _Writer:
                 return self._integer_sum(node)
 
     def _integer_sum(self, node: Binary) -> str:
-        """By one function, of a product that is added to or subtracted from a term."""
+        """A sum of integers as one function call: a product added to or subtracted from a term."""
         term, product = node.left, node.right
         if node.operator == "*":
             term, product = Number(0.0), node
@@ -309,7 +310,7 @@ class _Writer:
         return f"{self._integer(product.left)}, {self._integer(product.right)}"
 
     def _sum(self, node: Binary) -> tuple[str, int]:
-        """What is no product, then what C held, then products, each by an fma.
+        """A sum in this order: terms that are not products, the old C, then products, each as an fma.
 
         Beside what is no product, what C held is left out where beta = 0: compilers write that case apart, but may not
         drop an fma of zero. Beside products alone it gained nothing (docs/lab/wgmma-notebook.md).
@@ -328,7 +329,7 @@ class _Writer:
         return text, strength
 
     def _terms(self, node: Node, negative: bool = False) -> Iterator[_Term]:
-        """Of a sum, whatever its parentheses; what is computed in integers is one."""
+        """The terms of a sum, whatever its parentheses; a part that is computed in integers is one term."""
         if isinstance(node, Binary) and node.operator in "+-" and not self._in_integers(node):
             yield from self._terms(node.left, negative)
             yield from self._terms(node.right, negative ^ (node.operator == "-"))
@@ -349,7 +350,8 @@ class _Writer:
         return text, _ADDED if others else strength
 
     def _added(self, term: _Term, rest: str) -> str:
-        """The sum of a product and the text `rest`; if neither is short, a factor that calls something has a line."""
+        """The sum of a product and the text `rest`; if neither is short, a factor that contains a call gets its own
+        line."""
         assert isinstance(term.node, Binary)
         factor = self._at_least(_ATOM if term.negative else _CHOSEN, term.node.left)
         if self.split and "(" in factor and not _NAMED.fullmatch(rest):

@@ -1,4 +1,4 @@
-"""What an edit by hand made of a kernel's config, as far as the constants of its text say."""
+"""Recovers a config from a kernel that was edited by hand, as far as the constants in its text say."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _CONSTANT = re.compile(r"^constexpr int (\w+) = (\d+);", re.MULTILINE)
 
 
 def edited_axes(source: KernelSource, arch: Arch) -> dict[str, int]:
-    """The axes that the text gives other values than its config, by name.
+    """The axes, by name, whose values in the text differ from its config.
 
-    Empty where they make no config that `arch` can run, or the config is not known: what else was edited shows nowhere.
+    Empty if they give no config that `arch` can run, or if the config is not known. Other edits do not show here.
     """
     rendered = rendered_or_none(source)
     if rendered is None:
@@ -34,5 +34,5 @@ def edited_axes(source: KernelSource, arch: Arch) -> dict[str, int]:
 
 
 def with_axes(source: KernelSource, axes: dict[str, int]) -> KernelSource:
-    """`source` with other values of some axes in its config; its text stays."""
+    """Return `source` with other values of some axes in its config; its text stays."""
     return replace(source, config={**source.config, **axes})

@@ -59,7 +59,8 @@ class ConstantGroup:
 
 @dataclass(frozen=True)
 class VectorText:
-    """N elements in one vector, or several: the `width` of each, how many as an array's bound, and element i of N."""
+    """N elements in one vector, or several: the `width` of each, their count as an array's bound, and element i of
+    N."""
 
     width: str
     count: str
@@ -68,7 +69,7 @@ class VectorText:
 
 @dataclass(frozen=True)
 class Kernel:
-    """Everything the templates may ask about a kernel beyond its family's own view."""
+    """All that the templates may ask about a kernel beyond its family's own view."""
 
     plan: Plan
     arch: str
@@ -109,17 +110,18 @@ class Kernel:
 
     @property
     def dependent(self) -> bool:
-        """Whether it may start while the kernel before ends, for which it waits before it reads or writes memory."""
+        """Whether it may start while the kernel before is ending; it then waits for it before it reads or writes
+        memory."""
         return DEPENDENT_LAUNCH in self.launch.attributes
 
     @property
     def copies(self) -> tuple[PrepareText, ...]:
-        """The launches before it that copy operands, for prepare/prepare.cu,"""
+        """The launches before it that copy operands, for prepare/prepare.cu."""
         return copy_texts(self.problem, self.launch, self.name)
 
     @property
     def sums(self) -> tuple[LineSumsText, ...]:
-        """and those that sum their lines."""
+        """The launches before it that sum lines, for prepare/prepare.cu."""
         return sum_texts(self.problem, self.launch, self.name)
 
     @property
@@ -140,7 +142,7 @@ class Kernel:
 
     @property
     def counted(self) -> str:
-        """What `blocks` counts in, where that needs words."""
+        """The text that explains the units of `blocks`, if they need words."""
         if self.launch.stream is None:
             return ""
         return f", for T = {self.tiles} tiles"
@@ -151,7 +153,7 @@ class Kernel:
 
     @staticmethod
     def ctype(size: str) -> str:
-        """The type of one of `sizes`."""
+        """The C type of `size`, one of `sizes`."""
         return size_type(size)
 
     @property
@@ -160,12 +162,12 @@ class Kernel:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """What the epilogue writes beside C."""
+        """The names of what the epilogue writes beside C."""
         return tuple(operand.name for operand in self.problem.epilogue.outputs)
 
     @cached_property
     def epilogue(self) -> EpilogueText | None:
-        """None where it is alpha * acc + beta * C, which templates write out."""
+        """The epilogue's text; None if it is alpha * acc + beta * C, which templates write out."""
         epilogue = self.problem.epilogue
         names = {"alpha": "e.alpha", "beta": "e.beta", "C": "c", "K": "s.K"}
         if epilogue.is_linear:
@@ -175,7 +177,7 @@ class Kernel:
 
     @property
     def adds_integers(self) -> bool:
-        """Whether multiply_add is called besides by what sums products: for parts of a sum, or by the epilogue."""
+        """Whether summing products calls multiply_add, for parts of a sum or by the epilogue."""
         if not self.types.accumulator.is_integer:
             return False
         stored = self.epilogue.adds if self.epilogue is not None else self.types.scalar.is_integer
@@ -183,18 +185,19 @@ class Kernel:
 
     @property
     def drops_alpha(self) -> bool:
-        """Whether K may be 0, so that alpha has nothing to scale: it counts as 0 then, be it infinite or NaN."""
+        """Whether K may be 0. Then alpha has nothing to scale and counts as 0, even if it is infinite or NaN."""
         scaled = self.problem.epilogue.alpha_scales_acc and not self.types.scalar.is_integer
         return scaled and not self.problem.k
 
     def ctype_of(self, operand: Operand) -> str:
-        """The type of an element of one of the epilogue's."""
+        """The C type of an element of `operand`, one of the epilogue's."""
         return self.problem.dtype_of(operand.name).ctype
 
     def output_vectors(self, operand: Operand) -> VectorText:
-        """What holds the elements of an output that go with VC of C, as far as its alignment allows one access.
+        """The vectors that hold the elements of an output beside VC elements of C, in one access if its alignment
+        allows.
 
-        Its lines are as far apart as those of C, which need not be aligned themselves where they are staged.
+        Its lines are as far apart as those of C, which may be unaligned if C is staged.
         """
         allowed = self.problem.align_of(operand.name) // self.problem.dtype_of(operand.name).size
         allowed = min(allowed, self.problem.vector_limit("ldc"))
@@ -206,27 +209,28 @@ class Kernel:
         return VectorText(str(allowed), f"[N / {allowed}]", f"[i / {allowed}].at[i % {allowed}]")
 
     def amax_lanes(self, operand: Operand) -> tuple[int, int] | None:
-        """Of a block whose lanes have neighbouring columns of its tile: the least distance of two lanes that share a
-        row, or column, and the end of such distances, each twice the one before it; None where no two do."""
+        """For a block whose lanes have neighbouring columns: (the least distance of two lanes that share a row, or
+        column; the end of such distances, each twice the one before). None if no two lanes share one."""
         columns = self.plan.tile[1]
         first, end = (1, gcd(WARP, columns)) if operand.along == "m" else (columns, WARP)
         return (first, end) if first < end and WARP % first == 0 else None
 
     @property
     def warp_amaxes(self) -> bool:
-        """Whether there are such lanes."""
+        """Whether there are lanes that share a row or column."""
         return any(self.amax_lanes(operand) is not None for operand in self.problem.epilogue.amaxes)
 
     @staticmethod
     def to_product(operand: Operand, product: str) -> str:
-        """The elements from an operand of the epilogue's first product to `product`; empty where they share it."""
+        """The distance in elements from an operand of the epilogue's first product to `product`; empty if they share
+        it."""
         if operand.is_matrix:
             return f"{product} * s.{operand.stride}"
         return f"static_cast<long long>({product}) * s.{operand.size}" if operand.is_amax else ""
 
     @property
     def constants(self) -> tuple[ConstantGroup, ...]:
-        """The axes, then what follows from them, as the kernel declares them."""
+        """The axes, then the constants that follow from them, as the kernel declares them."""
         groups = groupby(self.plan.declares, key=lambda line: line.group)
         return tuple(_aligned(title, list(group)) for title, group in groups)
 
@@ -240,13 +244,13 @@ class Kernel:
 
     @property
     def whole_tiles(self) -> tuple[tuple[str, str], ...]:
-        """(size, tile): the fixed sizes of which each is a whole number of tiles."""
+        """(size, tile) of each fixed size that is a whole number of tiles."""
         tiles = {"M": "BM", "N": "BN", "K": "BK"}
         return tuple((size, tile) for size, tile in tiles.items() if size not in self.edges)
 
     @property
     def maps(self) -> Iterator[str]:
-        """Each tensor map as a caller encodes it."""
+        """Each tensor map as a caller encodes it, in words."""
         copied = {one.operand: one.part for one in self.copies}
         for one in self.launch.maps:
             what = copied.get(one.operand, one.operand)
@@ -256,7 +260,7 @@ class Kernel:
 
     @property
     def promises(self) -> Iterator[str]:
-        """What the caller owes the kernel, which checks none of it."""
+        """What the caller must guarantee, as the kernel checks none of it."""
         problem = self.problem
         others = "no other operand" if problem.epilogue.operands else "neither A nor B"
         if problem.pointers:
@@ -279,7 +283,7 @@ class Kernel:
 
     @property
     def _workspace(self) -> Iterator[str]:
-        """What of that concerns the workspace."""
+        """What the caller must guarantee about the workspace."""
         if self.launch.leaves_partials:
             sums = f"{self.launch.partial_elements} {self.types.accumulator.ctype}s"
             blocks, tiles = self.blocks, self.tiles
@@ -340,7 +344,7 @@ def _types_options(types: Types) -> Iterator[str]:
 
 
 def _aligned(title: str, group: list[Derived]) -> ConstantGroup:
-    """With comments below each other, but for those of expressions that leave no line room for its own."""
+    """Constants with aligned comments, except where an expression is too long to leave room for its own."""
     lengths = [len(line.name) + len(line.expression) for line in group]
     room = WIDTH - len("constexpr int  = ;  // ")
     fits = (
@@ -359,7 +363,7 @@ def _aligned(title: str, group: list[Derived]) -> ConstantGroup:
 
 
 def render(problem: Problem, family: Family, config: Config, arch: str = DEFAULT_ARCH) -> KernelSource:
-    """The `.cu` of `config` for `problem`, which must hold its constraints (see `families.base.check`)."""
+    """Return the `.cu` of `config` for `problem`, which must satisfy its constraints (see `families.base.check`)."""
     return render_plan(family.plan(problem, config), arch)
 
 
@@ -387,13 +391,13 @@ def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
 
 @lru_cache(maxsize=64)
 def environment(types: Types, arch: str = DEFAULT_ARCH) -> jinja2.Environment:
-    """Delimiters that leave CUDA and inline PTX alone; a misspelt name is an error.
+    """The Jinja environment: delimiters that leave CUDA and inline PTX alone; a misspelt name is an error.
 
     Every template and macro knows the types: `TA`, `TB`, `TC` of the operands' elements, `T` of the sums with its bytes
-    `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, and `Vec<${ of["A"] }N>` N of them,
-    of `${ times["A"] }N` bytes; `factor["A"]` is what instructions multiply: `TA`, or the type of its pieces.
-    `computed` are labels of those types that `arch` has no instructions to convert; `min_nan`: it has one for a minimum
-    that NaN passes.
+    `size`, its `fma` and `zero`, and `types`, the record. `element["A"]` is `TA`, and `Vec<${ of["A"] }N>` is N of
+    them, of `${ times["A"] }N` bytes; `factor["A"]` is what instructions multiply: `TA`, or the type of its pieces.
+    `computed` are labels of the types that `arch` has no instructions to convert; `min_nan`: whether it has a minimum
+    that propagates NaN.
     """
     options: dict[str, Any] = {
         "block_start_string": "/*%",

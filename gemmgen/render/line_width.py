@@ -1,4 +1,4 @@
-"""Lines of rendered text that are too long: comments go on below, code is broken where a person would break it.
+"""Breaks lines of rendered text that are too long: comments go on below, code breaks where a person would break it.
 
 Templates are written for the usual case; names of types, edges and batches make some of their lines longer.
 """
@@ -22,7 +22,7 @@ FUNCTION = re.compile(r"\)\n *\{\n")  # where the body of one begins
 
 
 def fitted(text: str, width: int = WIDTH) -> str:
-    """`text` with no line longer than `width`, but for commands and names, which stay whole."""
+    """Return `text` with no line longer than `width`, except for commands and names, which stay whole."""
     if all(len(line) <= width for line in text.split("\n")):
         return text
     made: list[str] = []
@@ -46,12 +46,12 @@ def fitted(text: str, width: int = WIDTH) -> str:
 
 
 def opened(text: str) -> str:
-    """`text` with bodies of functions opened at the end of their signatures, as those of loops are."""
+    """Return `text` with the bodies of functions on lines of their own, below their signatures."""
     return FUNCTION.sub(") {\n", text)
 
 
 def _broken_comment(line: str, width: int) -> tuple[str, str]:
-    """(what fits, the words behind it): without these where it cannot be broken."""
+    """Return (the part that fits, the words behind it); there are no words if the comment cannot be broken."""
     start = len(_hanging(line))
     if start > width - ROOM and (label := LABEL.match(line)):  # no room for words below: it stands alone
         return label[1], line[label.end() :]
@@ -62,7 +62,7 @@ def _broken_comment(line: str, width: int) -> tuple[str, str]:
 
 
 def _carry(words: str, lines: list[str], first: str) -> None:
-    """Put what did not fit in front of the paragraph's next line, or on a line of its own."""
+    """Put the words that did not fit in front of the paragraph's next line, or on a line of their own."""
     prefix = COMMENT.match(first)
     following = COMMENT.match(lines[-1]) if lines else None
     labelled = LABEL.match(first) or (lines and LABEL.match(lines[-1]))
@@ -73,7 +73,7 @@ def _carry(words: str, lines: list[str], first: str) -> None:
 
 
 def _hanging(line: str) -> str:
-    """The beginning of a line that goes on from `line`: below its text, where a label stands before that."""
+    """The beginning of a line that continues `line`: below its text if a label precedes that."""
     label = LABEL.match(line) or re.match(r"// {2,}(?=\S)", line)
     prefix = COMMENT.match(line)
     if label and not line.startswith(" "):
@@ -82,7 +82,7 @@ def _hanging(line: str) -> str:
 
 
 def _broken_code(line: str, width: int) -> list[str]:
-    """Two lines or more in place of one of code; [line] where it cannot be broken."""
+    """Two or more lines that replace a line of code; [line] if it cannot be broken."""
     indent = " " * (len(line) - len(line.lstrip()))
     masked = UNBROKEN_CODE.sub(lambda found: "s" * len(found[0]), line)
     comment = masked.find("  // ")
@@ -100,7 +100,7 @@ def _broken_code(line: str, width: int) -> list[str]:
 
 
 def _end_of_head(line: str) -> int:
-    """Where the head of a loop or a branch ends."""
+    """The index where the head of a loop or a branch ends."""
     depth = 0
     for at, letter in enumerate(line):
         depth += (letter == "(") - (letter == ")")

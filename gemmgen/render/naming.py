@@ -1,7 +1,7 @@
 """Names of kernels. Short: function, file, log line and test id. Full: all of problem and config, and reads back.
 
-gemm_f32_rr_512x512x512_sm90_1f3c9a2b            what it computes, for which architecture, digits of its text
-gemm_f32_rr_512x512x512_simt_outer1_32x64x128_.. its full name, which stands in its header and was its name once
+gemm_f32_rr_512x512x512_sm90_1f3c9a2b            the short name: what it computes, the architecture, digits of its text
+gemm_f32_rr_512x512x512_simt_outer1_32x64x128_.. the full name, which stands in its header and once was its name
 
 Full names go on like this:
 
@@ -64,9 +64,9 @@ RESERVED = frozenset(" ".join(_RESERVED).split())
 
 
 def short_name(problem: Problem, arch: str, digits: str) -> str:
-    """A valid C identifier and file stem: `digits` tell apart what else differs.
+    """Return a valid C identifier and file stem; `digits` distinguish what else differs.
 
-    What would make it longer than LONGEST is left out: epilogue, then batch, then types and layout.
+    If it would be longer than LONGEST, it leaves out the epilogue, then the batch, then types and layout.
     """
     what = [problem.types.token, str(problem.layout)]
     epilogue = [problem.epilogue.token] if problem.epilogue.token else []
@@ -82,7 +82,7 @@ def short_name(problem: Problem, arch: str, digits: str) -> str:
 
 
 def require_identifier(name: str) -> None:
-    """Raise InvalidInput unless `name` can be that of a C function and of a file."""
+    """Raise InvalidInput unless `name` can name a C function and a file."""
     shown = repr(name) if len(name) <= 100 else f"{name[:100]!r}..., of {len(name)} letters,"
     require(
         re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name) is not None,
@@ -94,17 +94,17 @@ def require_identifier(name: str) -> None:
 
 
 def full_name(problem: Problem, family: Family, config: Config) -> str:
-    """All of problem, family and config, as `parse_name` reads it."""
+    """The full name: all of problem, family and config, as `parse_name` reads it."""
     return "_".join(["gemm", problem_name(problem), family.name, str(config)])
 
 
 def full_name_of(source: KernelSource) -> str:
-    """That of what `source` was rendered from. Raises InvalidInput for a family or an axis that is not known."""
+    """The full name of what `source` was rendered from. Raises InvalidInput for an unknown family or axis."""
     return full_name(source.problem, *config_of(source))
 
 
 def problem_name(problem: Problem) -> str:
-    """ "f32_rr_512x512x512", and whatever else the problem says."""
+    """The problem's part of a name: "f32_rr_512x512x512", and whatever else the problem says."""
     parts = [problem.types.token, str(problem.layout), *_batch(problem), "x".join(_size_texts(problem))]
     for name, letters in _LINES.items():
         value = getattr(problem, name)
@@ -120,19 +120,19 @@ def problem_name(problem: Problem) -> str:
 
 
 def _size_texts(problem: Problem) -> Iterator[str]:
-    """M, N and K, each by its letter where it stays open."""
+    """M, N and K, each by its letter if it is a run-time size."""
     sizes = problem.sizes
     return (name if sizes[name] is None else str(sizes[name]) for name in "MNK")
 
 
 def _batch(problem: Problem) -> list[str]:
-    """ "b4096", "pB", or nothing where there is no batch."""
+    """ "b4096", "pB", or nothing without a batch."""
     kind = "p" if problem.pointers else "b"
     return [f"{kind}{'B' if problem.batch is None else problem.batch}"] if problem.batched else []
 
 
 def parse_name(name: str) -> tuple[Problem, Family, Config]:
-    """The problem, family and config of a full name of any age; raises InvalidInput for what is none."""
+    """Return the problem, family and config of a full name of any age; raise InvalidInput if it is not one."""
     match = _NAME.fullmatch(todays_words(name))
     require(match is not None, f"{name!r} is not the full name of a gemmgen kernel")
     assert match is not None
@@ -162,13 +162,13 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
 
 
 def stated_problem(name: str) -> str | None:
-    """What a full name of any age says of its problem, as `problem_name` writes it; None for what is no full name."""
+    """The problem's part of a full name of any age, as `problem_name` writes it; None if `name` is not a full name."""
     match = _NAME.fullmatch(todays_words(name))
     return None if match is None else match.string[len("gemm_") : match.start("family") - 1]
 
 
 def stated_config(name: str) -> tuple[Family, Config] | None:
-    """Family and config of a full name of any age; None for what is none, or of a family or an axis not known."""
+    """The family and config of a full name of any age; None if it is not one, or the family or an axis is unknown."""
     match = _NAME.fullmatch(todays_words(name))
     family = FAMILIES.get(match["family"]) if match else None
     config = family.config_type.parse(match["config"]) if match and family else None

@@ -1,4 +1,4 @@
-"""What the template of prepare launches needs to know of each: names and numbers, no code."""
+"""The values that the template of prepare launches needs for each launch: names and numbers, no code."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _StepText(ABC):
 
     @property
     def stride(self) -> str:
-        """From one of the operand's matrices to the next."""
+        """The distance from one of the operand's matrices to the next."""
         return self._size(self._operand.stride)
 
     @property
@@ -70,7 +70,7 @@ class _StepText(ABC):
     @property
     @abstractmethod
     def extent(self) -> str:
-        """Elements that it writes, for a person."""
+        """The elements that it writes, as text for a person."""
 
     def _size(self, name: str) -> str:
         size = self.problem.sizes[name]
@@ -86,7 +86,7 @@ class LineSumsText(_StepText):
 
     @property
     def chunk(self) -> int:
-        """Elements of 16 bytes."""
+        """Elements per 16 bytes."""
         return self.prepare.chunk(self.problem)
 
     @property
@@ -111,7 +111,7 @@ class LineSumsText(_StepText):
 
     @property
     def lanes(self) -> int:
-        """Threads that sum a line."""
+        """Threads per line that is summed."""
         return SUM_LANES
 
     @property
@@ -120,7 +120,7 @@ class LineSumsText(_StepText):
 
     @property
     def may_end_early(self) -> bool:
-        """Whether a line may end within a chunk, with other bytes behind it: a copy has zeros there."""
+        """Whether a line may end within a chunk, with other bytes behind it. A copy has zeros there instead."""
         return not self.copied and (self.problem.k is None or self.problem.k % self.chunk != 0)
 
     @property
@@ -136,22 +136,22 @@ class PrepareText(_StepText):
 
     @property
     def chunk(self) -> int:
-        """Elements of 16 bytes of the copy."""
+        """Elements per 16 bytes of the copy."""
         return self.prepare.chunk(self.problem)
 
     @property
     def piece(self) -> str:
-        """The type of an element of a piece; empty where the operand is copied whole."""
+        """The type of an element of a piece; empty if the operand is copied whole."""
         return self.prepare.lies(self.problem).dtype.ctype if self.pieces > 1 else ""
 
     @property
     def pieces(self) -> int:
-        """Of each matrix; 1: the operand is copied as it is."""
+        """Pieces per matrix; 1 if the operand is copied as it is."""
         return self.prepare.pieces(self.problem)
 
     @property
     def access(self) -> int:
-        """Elements that one access reads of the operand, a power of two."""
+        """Elements per access that reads the operand, a power of two."""
         return min(self.chunk, self.problem.vector_limit(self._operand.ld))  # type: ignore[arg-type]
 
     @property
@@ -174,7 +174,7 @@ class PrepareText(_StepText):
 
     @property
     def pad(self) -> int:
-        """Elements of a word of shared memory."""
+        """Elements per 4-byte word of shared memory."""
         return max(1, WORD // self.prepare.of(self.problem).dtype.size)
 
     @property
@@ -187,27 +187,27 @@ class PrepareText(_StepText):
 
     @property
     def lines(self) -> str:
-        """Of the copy."""
+        """Lines of the copy, as text."""
         return self._extent(self.prepare.lies(self.problem).lines)
 
     @property
     def length(self) -> str:
-        """Of the copy's lines."""
+        """Elements per line of the copy, as text."""
         return self._extent(self.prepare.lies(self.problem).line)
 
     @property
     def unit(self) -> int:
-        """Elements that divide the copy's leading dimension."""
+        """The number of elements that divides the copy's leading dimension."""
         return self.prepare.unit(self.problem)
 
     @property
     def pitch(self) -> str:
-        """Chunks from a line of the copy to the next, as the launch calls them."""
+        """Chunks from one line of the copy to the next, as the launch calls their number."""
         return "chunks" if self.unit == self.chunk else "pitch"
 
     @property
     def ld(self) -> str:
-        """The copy's, for a person."""
+        """The copy's leading dimension, as text for a person."""
         length = self.length
         if length.isdigit():
             return str(-(-int(length) // self.unit) * self.unit)
@@ -225,11 +225,11 @@ class PrepareText(_StepText):
 
 
 def copy_texts(problem: Problem, launch: Launch, name: str) -> tuple[PrepareText, ...]:
-    """Of the launches before that of the kernel `name` those that copy operands."""
+    """The launches before the kernel `name` that copy operands, as their template reads them."""
     return tuple(PrepareText(problem, one, name) for one in launch.copies)
 
 
 def sum_texts(problem: Problem, launch: Launch, name: str) -> tuple[LineSumsText, ...]:
-    """And those that sum their lines."""
+    """The launches before the kernel `name` that sum lines, as their template reads them."""
     copies = {one.operand: one.unit(problem) for one in launch.copies}
     return tuple(LineSumsText(problem, one, name, copies.get(one.operand, 0)) for one in launch.sums)

@@ -27,7 +27,8 @@ def rendered_again(source: KernelSource, arch: str | None = None, problem: Probl
 def rendered_or_none(
     source: KernelSource, arch: str | None = None, problem: Problem | None = None
 ) -> KernelSource | None:
-    """The same; None for a config that this version does not know, or refuses."""
+    """Render the kernel again as `rendered_again` does; None for a config that this version does not know, or
+    refuses."""
     try:
         return rendered_again(source, arch, problem)
     except InvalidInput:
@@ -35,7 +36,8 @@ def rendered_or_none(
 
 
 def never_of(source: KernelSource) -> tuple[Never, ...]:
-    """What no launch of the kernel runs, as its plan says; nothing of a text that is not what gemmgen renders."""
+    """The outcomes that no launch of the kernel reaches, as its plan says; empty if gemmgen does not render its
+    text."""
     try:
         with config_to_blame(source):
             stated = plan_of(source).never
