@@ -28,21 +28,21 @@ SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED, BATCHED_MMA, MMA, WGMMA)
 
 
 def family_named(name: str) -> Family:
-    """The family called `name`; raises InvalidInput with the known names."""
+    """Return the family called `name`; raise InvalidInput, with the known names, if there is none."""
     require(name in FAMILIES, f"unknown family {name!r}: known are {', '.join(FAMILIES)}")
     return FAMILIES[name]
 
 
 def config_of(source: KernelSource) -> tuple[Family, Config]:
-    """The family and the config that `source` was rendered from. Raises InvalidInput for names that are none."""
+    """Return the family and the config that `source` was rendered from. Raises InvalidInput for unknown names."""
     family = family_named(source.family)
     return family, family.config_type().with_values(**source.config)
 
 
 def plan_of(source: KernelSource) -> Plan:
-    """The plan that `source` was rendered from.
+    """Return the plan that `source` was rendered from.
 
-    Raises InvalidInput for names that are none, or a constraint that its config breaks where no plan can be made of it.
+    Raises InvalidInput for unknown names, or with the broken constraint if the config has no plan.
     """
     family, config = config_of(source)
     with config_to_blame(source):
@@ -51,9 +51,9 @@ def plan_of(source: KernelSource) -> Plan:
 
 @contextmanager
 def config_to_blame(source: KernelSource) -> Iterator[None]:
-    """Where what is computed of a config fails, raises InvalidInput with the constraint that the config breaks.
+    """If a computation from a config fails, raise InvalidInput with the constraint that the config breaks.
 
-    That of a JSON is not checked before: one of another version may break a constraint of today's and be sound.
+    A config from JSON is not checked before: one of another version may break a present constraint and still be valid.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a kernel family is: its parameters, the constants that follow, its constraints, and how it lowers a config.
+"""The definition of a kernel family: its parameters, derived constants, constraints, and how it lowers a config.
 
 A family module defines a frozen `Config` whose fields are axes, and a `Family` that ties it to its templates. Search,
 naming, error messages, `static_assert`s and the tables all read these records.
@@ -36,23 +36,23 @@ TILES = "(M + BM - 1) / BM * ((N + BN - 1) / BN)"  # of one matrix C
 
 
 def grid_fits(blocks: str) -> Constraint:
-    """A grid of so many blocks."""
+    """The constraint that CUDA can launch a grid of `blocks` blocks."""
     return Constraint(f"{blocks} <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", in_kernel=False)
 
 
 ONE_PRODUCT = Constraint("PRODUCTS == 1", "acc2, the sums of a second product, are for wgmma and naive", False)
-CUDA_CORES = Constraint("FMA == 1", "only tensor cores multiply, or sum, as --compute says", False)
+CUDA_CORES = Constraint("FMA == 1", "only tensor cores compute as --compute asks", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
 
 def split_axis() -> Any:
-    """The axis SPLIT, for families whose kernels can share a tile of C: templates/device/split.cu does it."""
+    """The axis SPLIT, for families whose kernels can share a tile of C by templates/device/split.cu."""
     return axis(1, (1, 2, 3, 4, 6, 8, 16, 32), "split-K: blocks that compute the same tile of C, each over a part of K")
 
 
 def pdl_axis(default: int) -> Any:
-    """The axis PDL, for families whose kernels wait for the one before where their launch says so: see
-    templates/device/dependent_launch.cu and `Kernel.dependent`."""
+    """The axis PDL, for families whose kernels can wait for the kernel before: see templates/device/dependent_launch.cu
+    and `Kernel.dependent`."""
     order = "1: blocks start as SMs are free; 0: behind the kernel before, in their order"
     return axis(default, (default, 1 - default), f"programmatic dependent launch, {order}")
 
@@ -61,7 +61,7 @@ PDL_CONSTRAINTS = (
     Constraint("PDL <= 1", "a switch is 0 or 1", in_kernel=False),
     Constraint("PDL == 0 or ARCH >= 90", "programmatic dependent launch needs sm_90 or newer", in_kernel=False),
 )
-PDL_LAST = Constraint("PDL == 0", "a detail, tried last, of the fastest")
+PDL_LAST = Constraint("PDL == 0", "this axis is tried last, for the fastest kernels only")
 SPLIT_FITS = (
     Constraint("SPLIT >= 1", "counts start at one", in_kernel=False),
     grid_fits(f"{TILES} * BATCH * SPLIT"),
@@ -71,11 +71,11 @@ SPLIT_CONSTRAINTS = (ONE_PRODUCT, *SPLIT_FITS)
 
 @dataclass(frozen=True)
 class Side:
-    """A or B, by the names of a rendered kernel.
+    """A or B, by its names in a rendered kernel.
 
     x        "a" or "b"
     mn       its dimension beside k, "m" or "n"
-    along_k  its lines (the contiguous direction) run along k
+    along_k  whether its lines (the contiguous direction) run along k
     """
 
     x: str
@@ -103,8 +103,8 @@ class Side:
 def shared_by(
     config_type: type[AnyConfig], *axes: str, **parts: Callable[[int], int]
 ) -> Callable[[Maker[AnyConfig, Made]], Maker[AnyConfig, Made]]:
-    """Keeps what a function makes of a problem and a config, for all configs that are alike in `axes`, and in what
-    `parts` make of others: a space has many, and the function may ask about no more."""
+    """A decorator that caches a function of a problem and a config. Configs that agree in `axes`, and in the results of
+    `parts`, share one entry: a space has many configs. The function may read nothing else of the config."""
     values_of = attrgetter(*axes, *parts)
     names, changes = (*axes, *parts), tuple((len(axes) + place, part) for place, part in enumerate(parts.values()))
 
@@ -127,20 +127,20 @@ def shared_by(
 
 @lru_cache(maxsize=64)  # a search asks for each of its configs
 def sides(problem: Problem) -> tuple[Side, Side]:
-    """A and B of `problem`."""
+    """Return A and B of `problem`."""
     return Side("a", "m", problem.layout.a == "r"), Side("b", "n", problem.layout.b == "c")
 
 
 def run_bytes(problem: Problem, rows: int, columns: int, depth: int) -> int:
-    """Contiguous bytes of the lines of A or B, whichever is larger, in k tiles of `depth`, `rows` of A or `columns` of
-    B."""
+    """Contiguous bytes per line of the larger of A and B, in k tiles of `depth`, `rows` of A or `columns` of B."""
     a, b = sides(problem)
     larger, across = (a, rows) if (problem.m or 0) > (problem.n or 0) else (b, columns)
     return (depth if larger.along_k else across) * problem.dtype_of(larger.X).size
 
 
 def never_cut(plan: Plan) -> Iterator[Never]:
-    """That edges cut no access, where accesses divide what is contiguous: see the templates' load_edge, store_edge."""
+    """Edge conditions that no access reaches because accesses divide the contiguous size: see the templates' load_edge,
+    store_edge."""
     problem, value = plan.problem, plan.constants
     a, b = sides(problem)
     lines = {
@@ -158,10 +158,9 @@ def never_cut(plan: Plan) -> Iterator[Never]:
 
 
 def sizes_of(problem: Problem) -> dict[str, int]:
-    """Facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
-    lie in memory in the type of the sums), FMA (0: what the problem promises is less than CUDA cores give), SUMMED (of
-    A and B, the operands whose rows or columns an epilogue has summed) and PRODUCTS (2 where B is two matrices, else
-    1)."""
+    """The facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
+    are stored in the type of the sums), FMA (0: CUDA cores are less exact than the problem promises), SUMMED (which of
+    A and B have rows or columns that an epilogue sums) and PRODUCTS (2 if B is two matrices, else 1)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {
@@ -175,7 +174,7 @@ def sizes_of(problem: Problem) -> dict[str, int]:
 
 
 def elements_of(problem: Problem) -> str:
-    """What comments call elements: "floats", say, where A, B, C and the sums are of one type; else "elements"."""
+    """The word for elements in comments: "floats", say, if A, B, C and the sums share one type; else "elements"."""
     types = problem.types
     return f"{types.accumulator.ctype}s" if types.uniform else "elements"
 
@@ -196,9 +195,9 @@ def launch_of(
     summed: int = 0,
     **more: Any,
 ) -> Launch:
-    """The launch that the constants THREADS, SHARED_BYTES and PDL say; `dynamic` where static arrays will not do.
+    """The launch that the constants THREADS, SHARED_BYTES and PDL give; `dynamic` if static arrays will not do.
 
-    Blocks that share tiles leave `summed` sums of A and B of each thread. `more` is what few launches have.
+    In blocks that share tiles each thread leaves `summed` sums of A and B. `more` holds fields that few launches set.
     """
     shared = value["SHARED_BYTES"]
     shares = splits > 1 or stream is not None
@@ -224,21 +223,22 @@ class Rejection:
 
 
 class Family(ABC):
-    """A kernel family: the one place that knows its axes. Everybody else asks its plans, or what stands here.
+    """A kernel family: the one place that knows its axes. Other code asks its plans, or the fields and methods here.
 
-    name           in kernels' names and on the command line
+    name           its name in kernels' names and on the command line
     config_type    its axes
-    constraints    what every kernel must hold
-    pruning        what the search leaves out besides, though it would work: each with its reason
+    constraints    conditions that every kernel must satisfy
+    pruning        conditions that the search adds: kernels that break them work, but are slow for the given reason
     secondary      axes that change how a tile travels or is split, not its size: the model tells their values apart
                    poorly, so the search tries one config of each shape first and varies these later
-    kinds          axes that change how a kernel works, so that the model may err for all with a value alike
-    details        axes that the model hardly prices: the search varies them last, in turn, of the fastest
+    kinds          axes that change how a kernel works, so that the model may err for all kernels with one value
+    details        axes that the model hardly prices: the search varies them last, one by one, for the fastest kernels
     small          axes of a kernel with small tiles: its blocks have few threads, and small matrices have many blocks
-    small_batches  it serves batches of small products alone, their sizes fixed
+    small_batches  whether it serves only batches of small products of fixed sizes
     multiple       sizes of its products are multiples of this
-    types          some that it serves, as `Types.parse` reads them, where it does not serve most
-    arch_specific  its kernels need instructions of one architecture: they are compiled for sm_90a, others for sm_90
+    types          examples of its types, as `Types.parse` reads them, if it serves only a few
+    arch_specific  whether its kernels need instructions of one architecture: they are compiled for sm_90a, others for
+                   sm_90
     """
 
     name: str
@@ -255,31 +255,33 @@ class Family(ABC):
     arch_specific: bool = False
 
     def __reduce__(self) -> str:
-        """Between processes a family goes by the name that its module has for the one object: "WGMMA"."""
+        """The module-level name of the family, "WGMMA": processes exchange families by it."""
         return next(name for name, one in vars(sys.modules[type(self).__module__]).items() if one is self)
 
     @abstractmethod
     def default(self, problem: Problem) -> Config:
-        """A sound config for `problem`: where `gemmgen generate --set` starts from."""
+        """A valid config for `problem`, from which `gemmgen generate --set` starts."""
 
     def suited(self, problem: Problem, config: Config) -> Config:
-        """`config`, which suits one problem, for another: what does not depend on the problem stays."""
+        """Adapt `config`, which suits one problem, to another: values that do not depend on the problem stay."""
         return config
 
     def facts(self, problem: Problem) -> dict[str, int]:
-        """Names that constraints may read and that the problem alone decides; those of `sizes_of` among them."""
+        """Names that constraints may read and that the problem alone decides, including those of `sizes_of`."""
         return sizes_of(problem)
 
     @abstractmethod
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
-        """Constants that follow from the config, each after those that it reads; THREADS and SHARED_BYTES among them.
+        """Constants that follow from the config, including THREADS and SHARED_BYTES; each comes after those that it
+        reads.
 
-        They may depend on the problem: layouts, alignment, fixed sizes. A constant MINB bounds a thread's registers.
+        They may depend on the problem: layouts, alignment, fixed sizes. A constant MINB bounds the registers per
+        thread.
         """
 
     @abstractmethod
     def plan(self, problem: Problem, config: Config) -> Plan:
-        """`config`, which holds the constraints, lowered for `problem`: what a block does, and how it is launched."""
+        """Lower `config`, which satisfies the constraints, for `problem`: the work of a block, and its launch."""
 
     def cost(self, plan: Plan, share: Share) -> Cost:
         """The terms of the predicted time of one launch. Here those of blocks that copy tiles, then multiply them."""
@@ -290,11 +292,11 @@ class Family(ABC):
         """Path of the kernel skeleton below templates/."""
 
     def schedule(self, config: Config) -> str:
-        """The way in which a kernel goes along K: its skeleton, or what a family tells apart besides."""
+        """The name of the main loop's schedule: the skeleton's name, unless a family tells more schedules apart."""
         return _stem(self.template(config))
 
     def declares(self, plan: Plan) -> tuple[Derived, ...]:
-        """The axes and constants that the kernel's text reads, each after those that it reads itself."""
+        """The axes and constants that the kernel's text reads; each comes after those that it reads itself."""
         unused = self.unused(plan)
         axes = (
             Derived(item.name, str(plan.constants[item.name]), item.meaning, "Parameters")
@@ -304,10 +306,10 @@ class Family(ABC):
 
     @abstractmethod
     def unused(self, plan: Plan) -> frozenset[str]:
-        """Names that this kernel's body never reads: they stay out of its text."""
+        """Names that this kernel's body never reads, so that its text leaves them out."""
 
     def view(self, plan: Plan) -> object:
-        """What the template needs beyond the constants: named choices in a record, no code."""
+        """The record of named choices that the template needs beyond the constants; it holds no code."""
         return None
 
     @abstractmethod
@@ -315,20 +317,20 @@ class Family(ABC):
         """The levels of tiling below the block's, the largest first."""
 
     def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        """The first element of each thread of a warp: see `plan.Author`. Here those of mma.sync and wgmma."""
+        """The first element of each thread of a warp: see `plan.Author`. The default is that of mma.sync and wgmma."""
         return () if plan.mma is None else tuple(sum_place(lane, 0) for lane in range(WARP))
 
     @abstractmethod
     def prose(self, plan: Plan) -> tuple[str, ...]:
-        """Lines for the comment at the kernel's top, each a label and a sentence."""
+        """Lines for the comment at the kernel's top, each with a label and a sentence."""
 
     def never(self, plan: Plan) -> Iterator[Never]:
-        """Outcomes of the kernel's conditions, by their text in it, that no launch has: what `plan` says of them."""
+        """Outcomes of the kernel's conditions that no launch of `plan` reaches, by the condition's text."""
         yield from ()
 
 
 def zigzag(plan: Plan, threads: int, pair: int) -> tuple[tuple[int, int], ...]:
-    """The origins of so many threads of which `pair` neighbours have the same rows: LANES_M of them go down a tile."""
+    """The origins of `threads` threads, of which `pair` neighbours share their rows; LANES_M threads go down a tile."""
     value = plan.constants
     down, rows, columns = value["LANES_M"], value["FM"], value["FN"]
     return tuple(
@@ -368,18 +370,19 @@ def first_rejection(family: Family, problem: Problem, config: Config, limits: Li
 
 
 def runs_on(family: Family, limits: Limits) -> bool:
-    """Whether constraints that read `limits` alone hold; where one does not, no kernel is accepted."""
+    """Whether the constraints that read only `limits` hold; if one does not, the family has no kernel there."""
     names = limits.names
     return _rules(family, frozenset(names)).first_broken(names) is None
 
 
 def _before_derived(family: Family, problem: Problem, config: Config, limits: Limits) -> dict[str, int]:
-    """The names that constraints on axes alone may read."""
+    """The names that are known before constants are derived: limits, facts and axes."""
     return {**limits.names, **_facts(family, problem), **config.values}
 
 
 def broken_count(family: Family, problem: Problem, config: Config, limits: Limits) -> int:
-    """How many constraints `config` breaks: those on axes alone, and all others too where one of these is broken."""
+    """The number of constraints that `config` breaks. If one on axes alone is broken, all others count as broken,
+    too."""
     names = _before_derived(family, problem, config, limits)
     early = _rules(family, frozenset(names)).count_broken(names)
     if early:  # derived constants may divide by what these rule out
@@ -398,18 +401,18 @@ class Rules:
         self._count_false = count_false(expressions)
 
     def first_broken(self, names: Mapping[str, int]) -> Constraint | None:
-        """The first that does not hold, or None. Raises NameError for one that reads another name."""
+        """The first constraint that does not hold, or None. Raises NameError if one reads an unknown name."""
         place = self._first_false(names)
         return self._constraints[place] if place < len(self._constraints) else None
 
     def count_broken(self, names: Mapping[str, int]) -> int:
-        """How many do not hold. Raises NameError as `first_broken` does."""
+        """The number of constraints that do not hold. Raises NameError as `first_broken` does."""
         return self._count_false(names)
 
 
 @lru_cache(maxsize=64)
 def _rules(family: Family, known: frozenset[str] | None = None) -> Rules:
-    """The family's constraints; of these, where `known` is given, those that read no other names."""
+    """The family's constraints; if `known` is given, only those that read no other names."""
     return Rules(rule for rule in family.constraints if known is None or names_in(rule.expression) <= known)
 
 
@@ -423,7 +426,7 @@ def check(family: Family, problem: Problem, config: Config, limits: Limits) -> N
 
 
 def nearest_values(family: Family, problem: Problem, config: Config, limits: Limits) -> Iterator[str]:
-    """For each axis that alone could mend the config: the closest values below and above."""
+    """For each axis that can mend the config alone: the closest values below and above."""
     for item in config.axes():
         current = getattr(config, item.name)
 

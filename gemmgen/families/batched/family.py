@@ -1,11 +1,11 @@
 """`batched`: many small products on CUDA cores. A block holds several A and B whole, and needs no steps along K.
 
-    grid -> block: BATCH_TILES batch tiles of MB products -> LANES threads a product -> thread TM x TN
+    grid -> block: BATCH_TILES batch tiles of MB products -> LANES threads per product -> thread TM x TN
 
 Matrices pass through shared memory, copied by all threads of the block together, so that neighbouring threads read
-neighbouring addresses whichever matrix they belong to. STAGES groups are on their way or in use at once.
-There they lie line by line as in global memory: where lines run along k, a thread reads DEPTH neighbours of each of its
-rows (A) or columns (B) at once, else its rows or columns of one k, as vectors.
+neighbouring addresses whichever matrix they belong to. STAGES groups are in flight or in use at once. In shared memory
+they lie line by line as in global memory. If lines run along k, a thread reads DEPTH neighbours of each of its rows (A)
+or columns (B) at once; else it reads its rows or columns of one k as vectors.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ CONSTRAINTS = (
     ONE_PRODUCT,
     CUDA_CORES,
     Constraint("BATCH != 1", "it serves batches only", False),
-    Constraint("M >= 1 and N >= 1 and K >= 1", "sizes must be fixed: matrices lie whole in shared memory", False),
+    Constraint("M >= 1 and N >= 1 and K >= 1", "sizes must be fixed, as shared memory holds whole matrices", False),
     Constraint("MB >= 1 and TM >= 1 and TN >= 1", "a block has at least one element to compute", False),
     Constraint("STAGES >= 1 and BATCH_TILES >= 1 and MINB >= 1", "counts start at one", False),
     Constraint("MB * BATCH_TILES <= 65536", "the products of a block are counted in 32 bits", False),
@@ -72,7 +72,7 @@ CONSTRAINTS = (
     Constraint("ASYNC <= UNIFORM", "cp.async converts nothing", False),
     Constraint("STAGES <= BATCH_TILES", "a stage serves at least one of a block's batch tiles", False),
     Constraint("ASYNC == 1 or STAGES == 1", "copies through registers wait for their data", False),
-    Constraint("PAD == 0 or A_ALONG_K + B_ALONG_K >= 1", "padding serves tiles that come from lines along k", False),
+    Constraint("PAD == 0 or A_ALONG_K + B_ALONG_K >= 1", "padding helps only tiles whose lines run along k", False),
     Constraint("M % TM == 0", "threads split the rows evenly", False),
     Constraint("N % TN == 0", "threads split the columns evenly", False),
     Constraint("PITCH_A % VA == 0 and PITCH_A % READ_A == 0", "vector accesses to A's shared lines stay aligned"),
@@ -91,27 +91,25 @@ PRUNING = (
         "VEC * ELEMENT_BYTES == 16",
         "narrower accesses only add instructions (lines that are not aligned narrow their own)",
     ),
-    Constraint("ASYNC == 1 or HAS_CP_ASYNC * UNIFORM == 0", "copies through registers hold the threads up"),
-    Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "lines along k without padding meet in a bank"),
+    Constraint("ASYNC == 1 or HAS_CP_ASYNC * UNIFORM == 0", "copies through registers stall the threads"),
+    Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "without padding, lines along k cause bank conflicts"),
     Constraint("TM * TN >= 4 or M % 2 == 1 or N % 2 == 1", "a smaller thread tile reads more than it multiplies"),
     Constraint("TM * TN * ELEMENT_BYTES <= 256", "a larger thread tile leaves an SM short of warps"),
     Constraint("THREADS >= 64", "smaller blocks leave an SM short of warps"),
-    Constraint("THREADS <= 512", "large blocks start and end together, and memory idles in between"),
+    Constraint("THREADS <= 512", "large blocks start and end together, so that memory idles in between"),
     Constraint("THREADS % 32 == 0 or LANES > 32", "a warp that is not full wastes issue slots"),
-    Constraint(
-        "A_ITERATIONS <= 32 and B_ITERATIONS <= 32", "so many copies a thread are more than it can have under way"
-    ),
+    Constraint("A_ITERATIONS <= 32 and B_ITERATIONS <= 32", "a thread cannot have so many copies in flight"),
     PDL_LAST,
 )
 
 
 def line_length(problem: Problem, operand: Side) -> int:
-    """Elements of a line of the operand; 0 where it is left to run time, which the constraints refuse."""
+    """Elements per line of the operand; 0 if it is a run-time size, which the constraints refuse."""
     return (problem.k if operand.along_k else problem.m if operand.x == "a" else problem.n) or 0
 
 
 def copy_width(problem: Problem, config: BatchedConfig, operand: Side) -> int:
-    """Elements of one access that copies: the length and the alignment of the operand's lines cap VEC."""
+    """Elements per copying access: VEC, capped by the length and alignment of the operand's lines."""
     limit, types = problem.vector_limit(operand.ld), problem.types
     widest = config.VEC * types.accumulator.size // problem.dtype_of(operand.X).size
     width = gcd(max(1, widest), limit, line_length(problem, operand))
@@ -120,7 +118,7 @@ def copy_width(problem: Problem, config: BatchedConfig, operand: Side) -> int:
 
 
 def patch(config: BatchedConfig, operand: Side) -> int:
-    """Neighbouring rows (A) or columns (B) of a thread: as many as one read takes where lines run along them."""
+    """Neighbouring rows (A) or columns (B) per thread: as many as one read takes if lines run along them."""
     return 1 if operand.along_k else gcd(config.VEC, config.TM if operand.x == "a" else config.TN)
 
 
@@ -131,9 +129,9 @@ def depth(problem: Problem, config: BatchedConfig) -> int:
 
 @dataclass(frozen=True)
 class BatchedView:
-    """What the template of `batched` needs beside the constants.
+    """The record that the template of `batched` needs beside the constants.
 
-    asynchronous  cp.async copies to shared memory, rather than threads through registers
+    asynchronous  whether cp.async copies to shared memory, rather than threads through registers
     """
 
     a: Side

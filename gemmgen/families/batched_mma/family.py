@@ -2,8 +2,8 @@
 
     grid -> block of WARPS products -> warp: a whole product, in k tiles of BK
 
-Which rows, columns and k an instruction calls its own is free while A, B and C agree: here a lane's are neighbours, so
-that it loads and stores up to 16 bytes at once, with no shared memory and no barrier.
+The order of rows, columns and k within an instruction is free as long as A, B and C agree. Here those of a lane are
+neighbours, so that it loads and stores up to 16 bytes at once, with no shared memory and no barrier.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class BatchedMmaConfig(Config):
 
 
 CONSTRAINTS = (
-    Constraint("HALVES == 1", "tensor cores multiply two operands of f16, or of bf16, here", False),
+    Constraint("HALVES == 1", "this family multiplies two operands of f16, or of bf16", False),
     Constraint("MMA_SINCE <= ARCH", "the architecture has no such instruction of these types", False),
     Constraint("BATCH != 1", "it serves batches only", False),
     Constraint("SUMMED == 0", "it sums neither rows of A nor columns of B", False),
@@ -63,9 +63,9 @@ CONSTRAINTS = (
     Constraint(f"N >= 1 and N % {2 * MMA_N} == 0", "a lane's columns are an even number", False),
     Constraint("K >= 1 and K % BK == 0", "k tiles end where K does", False),
     Constraint(f"BK % {MMA_K} == 0", f"an instruction sums over {MMA_K} k"),
-    Constraint("M * N <= 4096", "a warp keeps all sums in registers, 128 of a thread at most", False),
-    Constraint("(M + N) * BK <= 4096", "and a k tile of A and B, in 64 of a thread at most", False),
-    Constraint("VA >= 2 and VB >= 2", "an access has two elements at least: align lda and ldb", False),
+    Constraint("M * N <= 4096", "a warp keeps all sums in registers, at most 128 per thread", False),
+    Constraint("(M + N) * BK <= 4096", "a warp keeps a k tile of A and B in registers, at most 64 per thread", False),
+    Constraint("VA >= 2 and VB >= 2", "an access has at least two elements: align lda and ldb", False),
     Constraint("(BATCH + WARPS - 1) / WARPS <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", False),
     *PDL_CONSTRAINTS,
 )
@@ -78,7 +78,7 @@ PRUNING = (
 
 @dataclass(frozen=True)
 class BatchedMmaView:
-    """What the template needs beside the constants: A and B, and the instruction."""
+    """The record that the template needs beside the constants: A and B, and the instruction."""
 
     a: Side
     b: Side
@@ -173,7 +173,7 @@ class BatchedMma(Family):
 
 
 def _access(problem: Problem, config: BatchedMmaConfig, side: Side) -> int:
-    """Elements of one access: a lane's neighbours, as far as alignment and 16 bytes allow."""
+    """Elements per access: a lane's neighbours, as far as alignment and 16 bytes allow."""
     size = (problem.m if side.x == "a" else problem.n) or 0
     own = config.BK // LANES_N if side.along_k else size // LANES_M
     return gcd(own, WIDEST_ACCESS // HALF, problem.vector_limit(side.ld))

@@ -42,7 +42,7 @@ PAIR_N = 16  # columns whose fragments of B one ldmatrix brings: those of two in
 
 CONSTRAINTS = (
     Constraint("HAS_MMA == 1", "no tensor core multiplies these types", False),
-    Constraint("MMA_SINCE < NEVER", "no instruction multiplies so many k of these types", False),
+    Constraint("MMA_SINCE < NEVER", "no instruction has this MMA_K for these types", False),
     Constraint("MMA_K <= K_STEP", "a fragment of A has four registers at most", False),
     Constraint(
         "MMA_SINCE <= ARCH", "the architecture has no such instruction, or none as exact as --compute asks", False
@@ -70,7 +70,7 @@ CONSTRAINTS = (
     # How C leaves
     Constraint(
         "EXCHANGE == 0 or C_ACCESS > C_RUN",
-        "wider accesses than to a lane's own run need ldc and C aligned to them",
+        "accesses wider than a lane's own run need C and ldc aligned to them",
         False,
     ),
     Constraint("EXCHANGE == 0 or WN % STEP_N == 0", "four lanes have whole accesses of a row together"),
@@ -87,19 +87,26 @@ CONSTRAINTS = (
 )
 
 PRUNING = (
-    Constraint("SWIZZLE == 1", "lines in order lie in the same banks, and an ldmatrix reads eight of them at once"),
-    Constraint("ASYNC == 1 or HAS_CP_ASYNC == 0 or A_ACCESS < 4 or B_ACCESS < 4", "cp.async holds no registers"),
-    Constraint("A_BYTES == 8 or (MMA_K * A_BYTES == 32) == (ARCH >= 80)", "the instruction that multiplies most"),
+    Constraint("SWIZZLE == 1", "without a swizzle the eight lines that an ldmatrix reads lie in the same banks"),
     Constraint(
-        "A_BYTES < 8 or ARCH == 80 and MMA_K == 4 or ARCH == 90 and MMA_K == 8", "others have few units for f64"
+        "ASYNC == 1 or HAS_CP_ASYNC == 0 or A_ACCESS < 4 or B_ACCESS < 4",
+        "cp.async needs no registers for data in flight",
+    ),
+    Constraint(
+        "A_BYTES == 8 or (MMA_K * A_BYTES == 32) == (ARCH >= 80)",
+        "the instruction with the most products is the fastest",
+    ),
+    Constraint(
+        "A_BYTES < 8 or ARCH == 80 and MMA_K == 4 or ARCH == 90 and MMA_K == 8",
+        "other architectures have few units for f64",
     ),
     Constraint(
         "WM * WN * ELEMENT_BYTES * (1 + PROMOTED) <= 16384 and WM * WN >= 512",
-        "accumulators fill the registers, and reuse what is read",
+        "accumulators must fit the registers, and be enough to reuse fragments",
     ),
     Constraint(
         "A_BYTES < 8 or WM * WN <= 1024 or WM == 64 and WN == 32 and BM == 128 and BN == 128",
-        "fragments of f64 leave no registers for more sums: they spill, but 64 x 32 in blocks of 128 x 128",
+        "more sums of f64 spill, except for 64 x 32 in blocks of 128 x 128",
     ),
     Constraint("WM <= 2 * WN or BN <= WN", "a square warp tile reads less"),
     Constraint("WN <= 2 * WM or BM <= WM", "a square warp tile reads less"),
@@ -108,20 +115,25 @@ PRUNING = (
     ),
     Constraint("M == 0 or BM < 2 * M or BM == 16", "most of the tile would lie outside of C"),
     Constraint("N == 0 or BN < 2 * N or BN == 32", "most of the tile would lie outside of C"),
-    Constraint("K == 0 or SPLIT == 1 or K / SPLIT >= 2 * BK * STAGES", "parts too short for the stages"),
+    Constraint(
+        "K == 0 or SPLIT == 1 or K / SPLIT >= 2 * BK * STAGES", "the parts of K are too short to fill the stages"
+    ),
     Constraint("SPLIT == 1 or M * N / (BM * BN) <= 2 * SMS", "the grid fills the card without a split"),
-    Constraint("K == 0 or STAGES == 2 or K / SPLIT > BK * (STAGES - 2)", "K has fewer tiles than there are stages"),
-    Constraint("STAGES * BK * A_BYTES <= 512", "further ahead than global memory takes"),
-    Constraint("BK * A_BYTES >= 64 and BK * A_BYTES <= 128", "a line of a sector or two, or of more than 128 bytes"),
+    Constraint("K == 0 or STAGES == 2 or K / SPLIT > BK * (STAGES - 2)", "there are fewer k tiles than stages"),
+    Constraint("STAGES * BK * A_BYTES <= 512", "fewer stages already cover the latency of global memory"),
+    Constraint("BK * A_BYTES >= 64 and BK * A_BYTES <= 128", "lines of a tile are best 64 to 128 bytes long"),
     Constraint(
         "A_ITERATIONS <= 32 and B_ITERATIONS <= 32",
-        "so many copies a thread: unrolled they spill, and compile for seconds",
+        "so many unrolled copies per thread spill, and take seconds to compile",
     ),
     PDL_LAST,
-    Constraint("GROUP == 8", "a detail, tried last, of the fastest"),
+    Constraint("GROUP == 8", "this axis is tried last, for the fastest kernels only"),
     Constraint(
         "EXCHANGE == 1 or 4 * C_RUN * C_BYTES >= 32 or C_ACCESS <= C_RUN or WN % (4 * C_ACCESS) > 0",
-        "likewise: the runs of four lanes fill no sector",
+        "the runs of four lanes fill no sector: tried last, for the fastest kernels only",
     ),
-    Constraint("EXCHANGE == 0 or 4 * C_RUN * C_BYTES < 32", "likewise: they fill one"),
+    Constraint(
+        "EXCHANGE == 0 or 4 * C_RUN * C_BYTES < 32",
+        "the runs of four lanes fill a sector: tried last, for the fastest kernels only",
+    ),
 )

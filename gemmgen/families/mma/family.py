@@ -2,12 +2,12 @@
 
     grid -> block BM x BN -> warp WM x WN -> instruction 16 x 8 x MMA_K, in k tiles of BK
 
-STAGES k tiles of A and B are in shared memory or on their way there by cp.async. Their lines are not padded: chunks of
-16 bytes trade places within a line (a swizzle), so that the eight rows of an ldmatrix lie in banks of their own.
+STAGES k tiles of A and B are in shared memory or in flight by cp.async. Their lines are not padded: chunks of 16 bytes
+trade places within a line (a swizzle), so that the eight rows of an ldmatrix lie in different banks.
 
-Elements of 8 bits whose lines run along m or n come in pairs of neighbours (templates/mma/ldmatrix_pairs.cu). The
-even ones of 16 rows of A are an instruction's first 8, the odd ones the others; even and odd columns of B are those of
-two instructions. Nothing but a thread's place in C knows of it: it has two neighbouring rows, or four columns.
+Elements of 8 bits whose lines run along m or n come in pairs of neighbours (templates/mma/ldmatrix_pairs.cu). The even
+ones of 16 rows of A are an instruction's first 8, the odd ones the others; even and odd columns of B are those of two
+instructions. Only a thread's place in C depends on it: the thread has two neighbouring rows, or four columns.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SECTOR = 32  # bytes that global memory moves at once
 
 @dataclass(frozen=True)
 class MmaView:
-    """What the templates of `mma` need beside the constants.
+    """The record that the templates of `mma` need beside the constants.
 
     mma                  the instruction
     composed             several of them multiply a fragment of A by one of B
@@ -129,7 +129,7 @@ class MmaFamily(Family):
         return self.suited(problem, MmaConfig(BK=2 * step, WM=rows, MMA_K=step))
 
     def suited(self, problem: Problem, config: Config) -> Config:
-        """Copies through registers where lines are aligned to less than cp.async takes."""
+        """Copy through registers if lines are aligned to fewer bytes than cp.async needs."""
         narrow = any(access_width(problem, side) * problem.dtype_of(side.X).size < WORD for side in sides(problem))
         return config.with_values(ASYNC=0, STAGES=2) if narrow else config
 
@@ -237,7 +237,7 @@ class MmaFamily(Family):
 
 
 def _multiplying(plan: Plan) -> Iterator[str]:
-    """What a warp does of a k step, how A and B come to it, and how C leaves."""
+    """The header's lines on what a warp does per k step, how A and B come to it, and how C leaves."""
     mma, value = cast(MmaConfig, plan.config), plan.constants
     one, k = plan.mma, value["K_STEP"]
     assert isinstance(one, Mma)
@@ -262,34 +262,34 @@ def _multiplying(plan: Plan) -> Iterator[str]:
 
 
 def _c_access(problem: Problem) -> int:
-    """Elements of C, of up to 16 bytes, that its alignment lets one access move: of a row of an instruction's tile."""
+    """Elements of C per access: up to 16 bytes of a row of an instruction's tile, as far as C's alignment allows."""
     return gcd(MMA_N, WIDEST_ACCESS // problem.types.c.size, problem.vector_limit("ldc"))
 
 
 def _by_ldmatrix(problem: Problem) -> tuple[bool, bool]:
-    """Whether it brings fragments of A, and of B,"""
+    """Whether ldmatrix loads fragments of A, and whether it loads those of B."""
     a, b = (fragment != LDS for fragment in _fragments(problem))
     return a, b
 
 
 def _pairs(problem: Problem) -> tuple[bool, bool]:
-    """and brings pairs of neighbours in m, and in n."""
+    """Whether ldmatrix loads pairs of neighbours in m for A, and in n for B."""
     a, b = (fragment == LDMATRIX_PAIRS for fragment in _fragments(problem))
     return a, b
 
 
 def _fragments(problem: Problem) -> tuple[str, ...]:
-    """The templates that bring those of A and of B."""
+    """The templates that load fragments of A and of B."""
     return tuple(fragment_of(problem.dtype_of(side.X), side.along_k) for side in sides(problem))
 
 
 def _c_run(problem: Problem) -> int:
-    """Neighbouring columns that a lane has sums of: two of an instruction, or of each of two in turn."""
+    """Neighbouring columns of which a lane has sums: two of one instruction, or two of each of a pair."""
     return 4 if _pairs(problem)[1] else 2
 
 
 def _exchanges(problem: Problem, together: int) -> tuple[int, ...]:
-    """Distances of the lanes that exchange sums, until each has so many neighbours together: runs double each time."""
+    """The distances of lanes that exchange sums until each has `together` neighbours: runs double each time."""
     return tuple(distance for distance in (1, 2) if distance * _c_run(problem) < together)
 
 
@@ -349,14 +349,14 @@ def _cost(plan: Plan, share: Share) -> Cost:
 
 
 def _first_column(lane: int, together: int, once: bool) -> int:
-    """Of the four lanes of a row that of so many neighbours, which exchanged sums `once`, or twice or never: see
-    templates/device/warp_origin.cu."""
+    """The first column of a lane among the four lanes of a row, with runs of `together` columns. `once`: the lanes
+    exchanged sums once, else twice or never. See templates/device/warp_origin.cu."""
     return lane % 2 * 2 * together + lane // 2 * together if once else lane * together
 
 
 @cache
 def _native(since: int, until: int, again: int) -> tuple[Derived, ...]:
-    """Which architectures have the instruction, for the constraints."""
+    """Constants that say which architectures have the instruction, for the constraints."""
     return (
         Derived("MMA_SINCE", str(since), "NN of the first sm_NN that has the instruction"),
         Derived("MMA_UNTIL", str(until), "and of the first that has not any more"),
@@ -377,7 +377,7 @@ def _tiling(step: int) -> tuple[Derived, ...]:
 
 @cache
 def _results(rows: int, columns: int, store: int) -> tuple[Derived, ...]:
-    """The thread tile that a warp's accumulators make up: see templates/device/warp_origin.cu."""
+    """Constants of the thread tile that a warp's accumulators form: see templates/device/warp_origin.cu."""
     lines = (
         ("TM", "2 * MMAS_M", "rows of C that a thread has sums of"),
         ("TN", "2 * MMAS_N", "columns of C that a thread has sums of"),

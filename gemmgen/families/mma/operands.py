@@ -1,4 +1,4 @@
-"""How A and B travel through a kernel of `mma`: global memory -> swizzled shared memory -> fragments."""
+"""The path of A and B through a kernel of `mma`: global memory -> swizzled shared memory -> fragments."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ THREADS = "32 * (BM / WM) * (BN / WN)"
 
 @dataclass(frozen=True)
 class Operand(Side):
-    """How A or B travels to shared memory; names are those of the rendered kernel.
+    """The path of A or B to shared memory; names are those of the rendered kernel.
 
-    copy      template that brings a tile to shared memory
-    width     elements of a global access
-    mn_edge   a tile may cross an edge of C, so that copies are checked there
-    k_edge    a step may cross the end of K, likewise
-    fragment  template that brings fragments to registers
-    rounds    to tf32: tensor cores would cut the other bits off
-    ragged    some threads have an access less than others
-    swizzled  chunks of a shared line trade places
-    words     copies through registers hold elements of 8 bits as words
+    copy      the template that copies a tile to shared memory
+    width     elements per global access
+    mn_edge   whether a tile may cross an edge of C, so that copies are checked there
+    k_edge    whether a step may cross the end of K, so that copies are checked there
+    fragment  the template that loads fragments to registers
+    rounds    whether elements are rounded to tf32: tensor cores would truncate them
+    ragged    whether some threads have one access fewer than others
+    swizzled  whether chunks of a shared line trade places
+    words     whether copies through registers hold elements of 8 bits as words
     """
 
     copy: str
@@ -53,7 +53,7 @@ class Operand(Side):
 
     @property
     def pairs(self) -> bool:
-        """ldmatrix brings elements of 8 bits in pairs, neighbours in m or n, which lanes take apart."""
+        """Whether ldmatrix loads elements of 8 bits in pairs of neighbours in m or n, which lanes take apart."""
         return self.fragment == LDMATRIX_PAIRS
 
     @property
@@ -62,25 +62,25 @@ class Operand(Side):
 
     @property
     def k_rows(self) -> bool:
-        """Shared lines run along m or n, one for each k: ldmatrix transposes them."""
+        """Whether shared lines run along m or n, one per k: ldmatrix transposes them."""
         return not self.along_k
 
 
 def fragment_of(dtype: DType, along_k: bool) -> str:
-    """The template that brings fragments of `dtype` to registers: ldmatrix moves 16 bytes along a shared line, and
-    transposes units of 2 bytes only."""
+    """The template that loads fragments of `dtype` to registers: ldmatrix moves 16 bytes along a shared line, and
+    transposes only units of 2 bytes."""
     if along_k:
         return LDMATRIX if dtype.size <= LDMATRIX_BYTES else LDS
     return {1: LDMATRIX_PAIRS, 2: LDMATRIX}.get(dtype.size, LDS)
 
 
 def k_step(dtype: DType) -> int:
-    """k whose fragments registers hold at once, four of A and two of B: what an instruction takes, or several do."""
+    """The k whose fragments registers hold at once, four of A and two of B, for one instruction or several."""
     return 32 // min(dtype.size, LDMATRIX_BYTES)
 
 
 def access_width(problem: Problem, side: Side) -> int:
-    """Elements of one global access: as many as the alignment of the operand's lines allows, up to 16 bytes."""
+    """Elements per global access: as many as the alignment of the operand's lines allows, up to 16 bytes."""
     return gcd(WIDEST_ACCESS // problem.dtype_of(side.X).size, problem.vector_limit(side.ld))
 
 
@@ -97,7 +97,8 @@ def operand_constants(problem: Problem, config: MmaConfig, side: Side) -> tuple[
 def _copy_constants(
     side: Side, width: int, chunk: int, common: int, chunk_bytes: int, elements: str
 ) -> tuple[Derived, ...]:
-    """`common`: lines begin at multiples of so many bytes in the banks."""
+    """Constants of the copy of one operand; `common` is the distance in bytes at which lines begin in the same
+    banks."""
     X, block = side.X, f"B{side.MN}"
     line, count = ("BK", block) if side.along_k else (block, "BK")
     lines = (
@@ -112,14 +113,14 @@ def _copy_constants(
 
 
 def _lines(config: MmaConfig, side: Side) -> int:
-    """Of a tile."""
+    """Lines of the operand's tile."""
     return (config.BM if side.x == "a" else config.BN) if side.along_k else config.BK
 
 
 def rendered(
     problem: Problem, config: MmaConfig, value: Mapping[str, int], edges: frozenset[str]
 ) -> tuple[Operand, Operand]:
-    """A and B with what their copies need to know of accesses and edges."""
+    """Return A and B with what their copies need to know of accesses and edges."""
     copy = "copy/cp_async_chunks.cu" if config.ASYNC else "copy/staged_chunks.cu"
     a, b = (
         Operand(

@@ -1,4 +1,4 @@
-"""`naive`: one thread an element of C, operands straight from global memory. The ladder's first rung."""
+"""`naive`: one thread per element of C, operands straight from global memory. The simplest family."""
 
 from __future__ import annotations
 

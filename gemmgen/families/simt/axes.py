@@ -109,7 +109,7 @@ CONSTRAINTS = (
     ),
     Constraint(
         "K_UNROLL == 0 or TA + TB >= A_ALONG_K + B_ALONG_K - 1",
-        "one operand's vectors are replaced at an iteration's end, not both",
+        "an iteration's end replaces the vectors of only one operand",
         False,
     ),
     Constraint(
@@ -157,11 +157,9 @@ CONSTRAINTS = (
     *SPLIT_CONSTRAINTS,
     *PDL_CONSTRAINTS,
     CUDA_CORES,
-    Constraint(
-        "HOIST == 0 or K_UNROLL > 0", "only a loop that prefetches fragments has them for a hoisted product", False
-    ),
-    Constraint("HOIST < TM and HOIST < TN", "a part of a product is hoisted", False),
-    Constraint("FMA_ORDER <= 7", "it is a sum of the choices 1, 2 and 4", False),
+    Constraint("HOIST == 0 or K_UNROLL > 0", "a hoisted product needs a loop that prefetches fragments", False),
+    Constraint("HOIST < TM and HOIST < TN", "only a part of a product can be hoisted", False),
+    Constraint("FMA_ORDER <= 7", "FMA_ORDER is a sum of the choices 1, 2 and 4", False),
     Constraint(
         "FMA_ORDER == 0 or K_UNROLL > 0", "only a loop that prefetches fragments has an order of its own", False
     ),
@@ -170,7 +168,7 @@ CONSTRAINTS = (
         "only cp.async's transposing copies go element by element",
         False,
     ),
-    Constraint("COPY_THREADS <= BK", "these threads copy along one row of a k tile", False),
+    Constraint("COPY_THREADS <= BK", "COPY_THREADS threads copy one row of a k tile", False),
     Constraint("STREAM == 0 or SPLIT == 1", "a kernel is split-K or stream-K", False),
     grid_fits(f"STREAM == 0 or {TILES} + STREAM"),
     Constraint("STREAM == 0 or BATCH == 1", "stream-K serves no batch", False),
@@ -187,32 +185,40 @@ PRUNING = (
     # Tried last, of the fastest
     Constraint(
         "HOIST == 2 * (A_ALONG_K + B_ALONG_K - TA - TB) * (K_UNROLL > 0)",
-        "vectors along k gain by it, others seldom",
+        "hoisting pays with vectors along k, seldom otherwise",
     ),
     Constraint(
-        "FMA_ORDER == 0", "it changes register bank conflicts, of which no model knows: tried last, of the fastest"
+        "FMA_ORDER == 0",
+        "its effect on register bank conflicts is not modelled: tried last, for the fastest kernels only",
     ),
     Constraint(
-        "COPY_THREADS == 0", "some tiles gain by longer contiguous copies and some lose: tried last, of the fastest"
+        "COPY_THREADS == 0",
+        "longer contiguous copies help some tiles and slow others: tried last, for the fastest kernels only",
     ),
     PDL_LAST,
     Constraint(
         "FIXUP_UNROLL == (SPLIT + STREAM == 1) or SUMMED > 0",
-        "unrolled it compiles twice as long, for 1.5% at most: tried last, of the fastest",
+        "the unrolled fixup takes twice as long to compile and gains 1.5% at most: tried last, for the fastest kernels",
     ),
-    Constraint("GROUP == 8 or M > 0 and M <= BM or N > 0 and N <= BN", "the raster is tried last, of the fastest"),
+    Constraint(
+        "GROUP == 8 or M > 0 and M <= BM or N > 0 and N <= BN", "the raster is tried last, for the fastest kernels only"
+    ),
     # What a thread does
-    Constraint("OUTER == 1", "an inner product reads two shared values for each FMA"),
+    Constraint("OUTER == 1", "an inner product reads two shared values per FMA"),
     Constraint(
         "VEC * ELEMENT_BYTES == 16",
         "narrower accesses only add instructions (lines that are not aligned narrow their own)",
     ),
     # Tiles and the size of C
-    Constraint("BM >= 32 or M <= BM and 2 * M > BM", "so low a tile reuses little of B: only where C is as low"),
-    Constraint("BN >= 32 or N <= BN and 2 * N > BN", "so narrow a tile reuses little of A: only where C is as narrow"),
+    Constraint(
+        "BM >= 32 or M <= BM and 2 * M > BM", "short tiles reuse B poorly; they are allowed only if C has few rows"
+    ),
+    Constraint(
+        "BN >= 32 or N <= BN and 2 * N > BN", "narrow tiles reuse A poorly; they are allowed only if C has few columns"
+    ),
     # For so few rows or columns that no low or narrow tile is meant for them any tile has to do.
-    Constraint("BM <= 16 or M <= 2 or M > 16", "half of a higher tile's rows, or more, do not exist"),
-    Constraint("BN <= 16 or N <= 4 or N > 16", "half of a wider tile's columns, or more, do not exist"),
+    Constraint("BM <= 16 or M <= 2 or M > 16", "at least half of a taller tile's rows lie outside of C"),
+    Constraint("BN <= 16 or N <= 4 or N > 16", "at least half of a wider tile's columns lie outside of C"),
     Constraint(
         "(BM <= 32 or M == 0 or M > 2) and (BN <= 32 or N == 0 or N > 4)", "so few rows or columns need no larger tile"
     ),
@@ -222,47 +228,49 @@ PRUNING = (
     Constraint("WM > 0", "warp tiles read less shared memory than rows of threads"),
     Constraint(
         "(WN <= 8 * WM or BM <= 8) and (WM <= 2 * WN or BN <= 16 and WM <= 8 * WN or BN <= 8)",
-        "a longer warp tile reads more shared memory, for no gain where the block's tile is no strip",
+        "a longer warp tile reads more shared memory; it is of use only if the block's tile is a strip",
     ),
     # How operands travel
     Constraint(
-        f"{ALL_TRANSPOSED} or K_UNROLL > 0", "without prefetch tiles with k contiguous are loaded element by element"
+        f"{ALL_TRANSPOSED} or K_UNROLL > 0", "without prefetch, tiles with contiguous k are loaded element by element"
     ),
-    Constraint(f"{ALL_TRANSPOSED} or BK * ELEMENT_BYTES >= 128", "shorter copies along k come slowly"),
+    Constraint(f"{ALL_TRANSPOSED} or BK * ELEMENT_BYTES >= 128", "shorter copies along k are slow"),
     Constraint(
         f"{ALL_TRANSPOSED} or A_ALONG_K + B_ALONG_K < 2 or (BM - BN) * (TB - TA) >= 0",
-        "of two operands along k the one with the larger tile gains more where it is not transposed",
+        "if both operands lie along k, the one with the larger tile should not be transposed",
     ),
-    Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "without padding copies or loads conflict in few banks"),
+    Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "without padding, copies or loads cause bank conflicts"),
     # Threads and blocks
     Constraint("TM * TN >= 16", "a smaller thread tile spends its issue slots on shared reads"),
     Constraint("TM * TN * ELEMENT_BYTES <= 512", "a larger thread tile exceeds 255 registers"),
     Constraint(f"{TILE_THREADS} * SLICES >= 64", "smaller blocks leave an SM short of warps"),
-    Constraint(f"{TILE_THREADS} * SLICES <= 256", "larger blocks leave a thread too few registers"),
+    Constraint(f"{TILE_THREADS} * SLICES <= 256", "larger blocks leave too few registers per thread"),
     # Split-K and stream-K
-    Constraint("SPLIT == 1 or M * N / (BM * BN) * SPLIT <= 1024", "more blocks than that fill any card"),
-    Constraint("SPLIT == 1 or K == 0 or K / SPLIT >= 16 * BK", "ranges of K too short for what their fixup costs"),
+    Constraint("SPLIT == 1 or M * N / (BM * BN) * SPLIT <= 1024", "1024 blocks fill any card"),
+    Constraint("SPLIT == 1 or K == 0 or K / SPLIT >= 16 * BK", "the ranges of K are too short to pay for their fixup"),
     Constraint("STREAM == 0 or TM * TN * ELEMENT_BYTES >= 256", "smaller tiles leave less of the last wave idle"),
     Constraint(
         "STREAM == 0 or STREAM * THREADS == SMS * (512 - 256 * (TM * TN * ELEMENT_BYTES > 256))",
-        "not as many blocks as run at once: a thread with so many sums takes 128 or 255 registers",
+        "stream-K needs as many blocks as run at once: threads take 128 or 255 registers",
     ),
-    Constraint("STREAM == 0 or K == 0 or K >= 64 * BK", "so few k tiles a tile are not worth dealing out"),
+    Constraint("STREAM == 0 or K == 0 or K >= 64 * BK", "dealing out k tiles pays only from 64 k tiles per tile on"),
     Constraint(
         f"STREAM == 0 or M == 0 or N == 0 or {TILES} > STREAM / 4 and {TILES} < 16 * STREAM and {TILES} % STREAM > 0"
         f" and 16 * ({TILES} % STREAM) <= 15 * STREAM",
-        "the last wave is as good as full, or one of many, or so empty that splitting K of all tiles is as good",
+        "the last wave is almost full, or one of many, or so empty that split-K is as good",
     ),
     # K tiles
     Constraint(
         "K_UNROLL > 0 or ASYNC == 0 or SUMMED > 0",
-        "values that are read when used make FMAs wait and read registers out of order",
+        "values that are read when used stall FMAs and cause register bank conflicts",
     ),
     Constraint("ASYNC == 1 or HAS_CP_ASYNC * UNIFORM == 0", "cp.async beats copies through registers"),
     Constraint("BK <= 32 * SLICES", "a longer k tile only takes shared memory from other stages and blocks"),
-    Constraint("BK >= 16 or ASYNC == 0", "so short a k tile waits as often as it multiplies"),
-    Constraint("BK >= 8 * SLICES", "so short a part of a k tile is mostly barrier"),
-    Constraint("SLICES == 1 or M * N / (BM * BN) <= 1024", "more tiles than that fill any card"),
-    Constraint("STAGES <= 2 or (STAGES - 1) * BK * TM * TN <= 4096", "further ahead than global memory takes"),
-    Constraint("32 * (A_ITERATIONS + B_ITERATIONS) <= TM * TN * BK", "so many copies a thread crowd out the FMAs"),
+    Constraint("BK >= 16 or ASYNC == 0", "a k tile below 16 waits as often as it multiplies"),
+    Constraint("BK >= 8 * SLICES", "a slice of fewer than 8 k spends most of its time at barriers"),
+    Constraint("SLICES == 1 or M * N / (BM * BN) <= 1024", "1024 tiles fill any card without slices"),
+    Constraint(
+        "STAGES <= 2 or (STAGES - 1) * BK * TM * TN <= 4096", "fewer stages already cover the latency of global memory"
+    ),
+    Constraint("32 * (A_ITERATIONS + B_ITERATIONS) <= TM * TN * BK", "so many copies per thread crowd out the FMAs"),
 )

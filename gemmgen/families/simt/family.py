@@ -1,9 +1,9 @@
-"""`simt`: GEMM on CUDA cores (FFMA, DFMA, IMAD), from one element a thread to warp-tiled 16x16 register tiles.
+"""`simt`: GEMM on CUDA cores (FFMA, DFMA, IMAD), from one element per thread to warp-tiled 16x16 register tiles.
 
     grid -> block BM x BN -> SLICES of each k tile -> warp WM x WN -> thread TM x TN, in k tiles of BK
 
-Two loop orders over the same tiles: the outer product reads TM + TN values for TM * TN FMAs, the
-inner product two for each. Tiles of A and B pass through shared memory in one, two or more stages.
+There are two loop orders over the same tiles: the outer product reads TM + TN values for TM * TN FMAs, the inner
+product two values per FMA. Tiles of A and B pass through shared memory in one, two or more stages.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ LATE_READ_STALLS = 0.15  # more stalls where the compiler puts all reads of an i
 
 @dataclass(frozen=True)
 class SimtView:
-    """What the templates of `simt` need beside the constants.
+    """The record that the templates of `simt` need beside the constants.
 
-    outer          outer products, k outermost
-    compute        its template
-    warped         warps have tiles of their own
+    outer          whether the mainloop computes outer products, with k outermost
+    compute        the template of the products
+    warped         whether warps have tiles of their own
     slices         groups of warps that share the block's tile
     group          tile rows of a raster group: blocks go down them before they step right
-    runs_along_n   a thread's FMAs go row by row, through `lines` of its tile
+    runs_along_n   whether a thread's FMAs go row by row, through `lines` of its tile
     k_vector       the operand whose values are read as vectors along k, for a whole iteration at once, if any
     hoist          rows or columns of a product whose FMAs are hoisted above the loop's branch
-    loops_fixup    the fixup of a shared tile loops over a thread's rows
+    loops_fixup    whether the fixup of a shared tile loops over a thread's rows
     from_far_end, last_first, b_first  the order of FMAs and of reads
     """
 
@@ -111,7 +111,7 @@ class Simt(Family):
         )
 
     def suited(self, problem: Problem, config: Config) -> Config:
-        """Accesses of at most 16 bytes, and no transposition or padding where no lines run along k."""
+        """Limit accesses to 16 bytes, and drop transposition or padding if no lines run along k."""
         simt, (a, b) = cast(SimtConfig, config), operands(problem, SimtConfig())
         return config.with_values(
             TA=simt.TA * a.along_k,
@@ -307,7 +307,7 @@ def _cost(plan: Plan, share: Share) -> Cost:
 
 
 def _rendered(plan: Plan, operand: Operand) -> Operand:
-    """`operand` with what its copies need to know of accesses and edges."""
+    """Return `operand` with what its copies need to know of accesses and edges."""
     mn_edge = operand.MN in plan.edges and not operand.moves
     return replace(operand, width=plan.constants[f"V{operand.X}"], mn_edge=mn_edge, k_edge="K" in plan.edges)
 
@@ -335,7 +335,7 @@ def _threads(sliced: bool) -> tuple[Derived, ...]:
 def _fragments(
     warped: bool, a_k_vector: bool, b_k_vector: bool, rows: int, columns: int, store: int, elements: str
 ) -> tuple[Derived, ...]:
-    """How a thread's elements lie in the tile: `rows` and `columns` of a shared read, `store` of an access to C."""
+    """Constants of a thread's place in the tile: `rows` and `columns` per shared read, `store` per access to C."""
     lanes_m, lanes_n = ("WM / TM", "WN / TN") if warped else ("BM / TM", "BN / TN")
     tile = "warp" if warped else "block"
     return (

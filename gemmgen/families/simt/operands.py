@@ -1,4 +1,4 @@
-"""How A and B travel through a kernel of `simt`: global memory -> shared memory -> registers, and C back."""
+"""The path of A and B through a kernel of `simt`: global memory -> shared memory -> registers, and that of C back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gemmgen.problem.gemm import Problem
 
 @dataclass(frozen=True)
 class Operand(Side):
-    """How A or B travels to shared memory; names are those of the rendered kernel.
+    """The path of A or B to shared memory; names are those of the rendered kernel.
 
     transposed  written to shared memory across its lines
     k_rows      shared lines run along m or n, one for each k: a thread reads its fragment as vectors
@@ -81,12 +81,12 @@ def last_first(config: SimtConfig) -> bool:
 
 
 def _moves(size: int | None, tile: int, width: int) -> bool:
-    """Whether C has room for a tile that starts `tile` before the edge at `size`, where accesses start as well."""
+    """Whether C has room for a tile that starts `tile` before the edge at `size`, and accesses start there as well."""
     return size is not None and size > tile and size % tile != 0 and size % width == 0
 
 
 def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
-    """Elements of one global access: the alignment of the operand's lines caps VEC."""
+    """Elements per global access: VEC, capped by the alignment of the operand's lines."""
     if operand.transposed and config.ASYNC:
         return 1  # cp.async lands where it starts: only single elements can change direction
     limit = problem.vector_limit(operand.ld)
@@ -97,10 +97,10 @@ def global_width(problem: Problem, config: SimtConfig, operand: Operand) -> int:
 
 @cache
 def threads_contiguous(accesses: int, lines: int, threads: int, wanted: int) -> int:
-    """Threads that fetch a line of `accesses` together: as need the fewest passes, of these the next to `wanted`.
+    """Threads that fetch a line of `accesses` together: the count with the fewest passes, then the nearest to
+    `wanted`.
 
-    What a thread fetches further along its line lies so near to its first access that the instruction holds the
-    distance.
+    The other accesses of a thread to its line are so near to the first that the instruction holds the distance.
     """
 
     def cost(count: int) -> tuple[int, float]:
@@ -112,23 +112,23 @@ def threads_contiguous(accesses: int, lines: int, threads: int, wanted: int) -> 
 
 
 def fragment_width(config: SimtConfig, operand: Operand) -> int:
-    """Neighbours along m or n in one shared read: more than one only where shared lines run that way."""
+    """Neighbours along m or n per shared read: more than one only if shared lines run that way."""
     return gcd(config.VEC, config.TM if operand.x == "a" else config.TN) if operand.k_rows else 1
 
 
 def read_width(config: SimtConfig, operand: Operand) -> int:
-    """Elements of one shared load: the k of an unrolled iteration, or as many neighbours as `fragment_width` says."""
+    """Elements per shared load: the k of an unrolled iteration, or as many neighbours as `fragment_width` says."""
     return config.K_UNROLL if operand.k_vector else fragment_width(config, operand)
 
 
 def runs_along_n(config: SimtConfig, a: Operand, b: Operand) -> bool:
-    """Whether a thread's FMAs go row by row, so that neighbours share a value of A: the longer way, or the one along
-    which vectors along k are replaced."""
+    """Whether a thread's FMAs go row by row, so that successive FMAs share a value of A. They go along the longer side,
+    or along the side whose vectors along k are replaced."""
     return a.k_vector or (config.TN > config.TM and not b.k_vector)
 
 
 def store_width(problem: Problem, config: SimtConfig, b: Operand) -> int:
-    """Elements of one access to C: a thread's neighbouring columns, as far as the alignment of C's lines allows."""
+    """Elements per access to C: a thread's neighbouring columns, as far as the alignment of C's lines allows."""
     return gcd(fragment_width(config, b), problem.vector_limit("ldc"))
 
 
@@ -172,10 +172,12 @@ def _copy_constants(operand: Operand, width: int, together: int, by_async: bool,
 
 
 def copy_wavefronts(value: Mapping[str, int], operand: Operand) -> float:
-    """Shared-memory cycles to write one tile of words: 32 words each, fewer where transposed ones meet in a bank.
+    """Shared-memory cycles that write one tile of words: 32 words each, fewer if transposed words conflict in a
+    bank.
 
-    A warp writes as many lines at once as threads fetch a line together, PITCH apart. Vector reads want PITCH to be a
-    multiple of four words, so at best eight lines have banks of their own (PAD = 4), and without padding none has.
+    A warp writes as many lines at once, PITCH apart, as there are threads that fetch a line together. Vector reads need
+    a PITCH that is a multiple of four words. So at best eight lines have banks of their own (PAD = 4), and without
+    padding none has.
     """
     words = value[f"B{operand.MN}"] * value["BK"]
     if not operand.transposed:

@@ -19,7 +19,7 @@ WEIGHTS, SHARED = "Weights", "Shared memory"  # the groups in which a kernel lis
     SkinnyConfig, "S", "T", "LANES", "WARPS", "BK", "DEPTH", "ASYNC", "MMA", "VEC", SPLIT=lambda blocks: min(blocks, 2)
 )
 def derived(problem: Problem, config: SkinnyConfig) -> tuple[Derived, ...]:
-    """All of them; each may name those before it."""
+    """All derived constants; each may name those before it."""
     return (
         *_tile(problem, config),
         *_weights(problem, config),
@@ -70,15 +70,15 @@ def _lane_sums(problem: Problem, config: SkinnyConfig) -> str:
 
 
 def _held(problem: Problem, config: SkinnyConfig) -> str:
-    """As compiled: of a ring in shared memory the steps that the compiler takes early, and of elements that are
-    converted those under way and the step that is taken out."""
+    """Steps that a thread holds in registers, as compiled. With a ring in shared memory these are the steps that the
+    compiler loads early; with converted elements, those in flight and the one being unpacked."""
     if config.ASYNC:
         return "3 * (UNROLL >= 3) + 2 * (UNROLL == 2)"
     return "UNROLL" if problem.types.uniform or dots(problem, config) or config.MMA else "UNROLL + 1"
 
 
 def _ring(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
-    """Of kernels that convert: vectors of numbers in shared memory, and a ring of weights there."""
+    """Constants of kernels that convert: vectors of numbers, and a ring of weights, in shared memory."""
     if not problem.types.uniform:
         width = "VW * (VW < 4) + 4 * (VW >= 4)"
         yield Derived("RX", width, "numbers of an access to shared memory", group=SHARED)
@@ -89,7 +89,7 @@ def _ring(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
 
 
 def _reads(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
-    """How threads read the chunk of the small operand, and the sums at the end."""
+    """Constants of how threads read the chunk of the small operand, and the sums at the end."""
     x, w = roles(problem)
     numbers = elements_of(problem) if dots(problem, config) else _sums(problem)
     # Where the chunk's lines are single k, a staging warp whose operand's are not writes down a column, and a warp of
@@ -104,7 +104,7 @@ def _reads(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
 
 
 def _arrays(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
-    """Of shared memory: the chunk, the sums that take its place at the end, and both with the ring."""
+    """Constants of shared memory: the chunk, the sums that replace it at the end, and both with the ring."""
     sums, direct = _sums(problem), config.BK == 0
     lines = "S" if roles(problem)[1].along_k else "BK"
     chunk = f"{lines} * PITCH{' / 4' if dots(problem, config) else ''}"
@@ -118,5 +118,5 @@ def _arrays(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
 
 
 def _sums(problem: Problem) -> str:
-    """Elements of the shared array, which are of the type of the sums."""
+    """The word for elements of the shared array, which have the type of the sums."""
     return f"{problem.types.accumulator.ctype}s"

@@ -121,10 +121,10 @@ def _line_bytes(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]
 class _Reads:
     """A thread's accesses to the small operand, in L1 or shared memory.
 
-    accesses  in a step
-    each_k    of the step
-    words     of 4 bytes, of one access
-    cycles    that a warp's access takes, at 32 words a cycle
+    accesses  accesses per step
+    each_k    accesses per k of the step
+    words     words of 4 bytes per access
+    cycles    cycles per access of a warp, at 32 words per cycle
     """
 
     accesses: int
@@ -148,7 +148,7 @@ def _reads(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]) -> 
 
 @dataclass(frozen=True)
 class _Staging:
-    """The small operand's way into shared memory: a thread's accesses, wavefronts of a block, and waits for loads."""
+    """The small operand's way into shared memory: copies per thread, wavefronts per block, and waits for loads."""
 
     copies: float = 0
     wavefronts: float = 0

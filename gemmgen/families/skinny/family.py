@@ -8,10 +8,10 @@ shared memory, BK of its depths at a time, or with BK = 0 goes straight to regis
     weights with lines across C    a lane has T weights of a line that LANES lanes share; other lanes and warps of the
                                    block have other depths, and shuffles add the lanes up
 
-Elements that are narrower than the sums stay packed in the registers of their loads until they are used. With ASYNC
-weights under way are copies to shared memory, where each thread has a ring of its own, so that they cost no registers
-and the compiler waits for none before its time; bytes that lie four of neighbouring k in a register are multiplied and
-summed at once.
+Elements that are narrower than the sums stay packed in the registers of their loads until they are used. With ASYNC,
+weights in flight are copies to shared memory, where each thread has a ring of its own: they cost no registers, and the
+compiler waits for none too early. If a register holds bytes of four neighbouring k, one instruction multiplies and sums
+them.
 
 Either way SPLIT blocks can share a tile of C, so that the grid fills the card where the long side alone does not. Fewer
 LANES do the same by narrower tiles, with nothing to add up between blocks.
@@ -52,30 +52,30 @@ SUBWORDS = ((2, "unsigned short"), (1, "unsigned char"))  # vectors that fill no
 
 @dataclass(frozen=True)
 class SkinnyView:
-    """What the templates of `skinny` need beside the constants.
+    """The record that the templates of `skinny` need beside the constants.
 
     x, w           the small operand, and the weights
-    along_k        lines of the weights run along k
-    grouped        a warp's lanes form groups, each at a depth of its own
-    stores         vectors are stored to shared memory
-    stream, small, mainloop  templates: how threads share the weights, how the small operand comes to them, and the loop
-    direct         the small operand goes straight to registers
-    stage_unroll   loads of a thread under way at once while it stages a chunk
-    x_edge, w_edge  a tile may cross an edge of C along the lines of x, or of the weights
-    chunk_steps     times that the loop over a chunk's steps runs
-    k_edge          K may end within what a block reads of the small operand at once
-    partial        the end of a line of the weights can cut an access
+    along_k        whether lines of the weights run along k
+    grouped        whether a warp's lanes form groups, each at its own k
+    stores         whether vectors are stored to shared memory
+    stream, small, mainloop  templates: how threads share the weights, how they get the small operand, and the loop
+    direct         whether the small operand goes straight to registers
+    stage_unroll   loads in flight per thread while it stages a chunk
+    x_edge, w_edge  whether a tile may cross an edge of C along the lines of x, or of the weights
+    chunk_steps     iterations of the loop over a chunk's steps
+    k_edge          whether K may end within what a block reads of the small operand at once
+    partial        whether the end of a line of the weights can cut an access
     x_cut          the size whose end can cut an access to x, K or M or N; empty: none can
 
-    of kernels that convert:
+    fields of kernels that convert:
     packed       types whose elements are taken out of registers
     subwords     (bytes, type) of vectors that fill no register
-    sum_vectors  vectors of sums pass through shared memory
-    whole_steps  K ends where a lane's neighbouring k do
-    ring         weights pass through shared memory
+    sum_vectors  whether vectors of sums pass through shared memory
+    whole_steps  whether K is a multiple of a lane's neighbouring k
+    ring         whether weights pass through shared memory
     mma          the tensor-core instruction; None: FMAs
-    load_edge    some access to an operand in registers may not exist, or in part
-    dots         four products of bytes are summed at once
+    load_edge    whether an access to an operand in registers may lie outside of it, in part or whole
+    dots         whether four products of bytes are summed at once
     """
 
     x: Side
@@ -108,7 +108,7 @@ class SkinnyView:
 
     @property
     def x_guarded(self) -> bool:
-        """Some access to x may not exist, or in part."""
+        """Whether an access to x may lie outside of it, in part or whole."""
         return self.k_edge or self.x_edge
 
 
@@ -226,7 +226,7 @@ class Skinny(Family):
         )
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
-        """Several threads, or warps, sum the same elements, each over k of its own."""
+        """The level of tiling in which several threads, or warps, sum the same elements, each over its own k."""
         skinny = cast(SkinnyConfig, plan.config)
         if skinny.MMA:
             return (Tile("warp", *plan.tile, skinny.WARPS),)
@@ -245,7 +245,7 @@ class Skinny(Family):
 
 
 def _streaming(plan: Plan) -> Iterator[str]:
-    """How the weights travel, and what bounds the kernel."""
+    """Header lines on how the weights travel, and what bounds the kernel."""
     work, intensity = plan.work, traffic(plan).intensity
     small, weights = (role.X for role in roles(plan.problem))
     slices, mma = work.k_slices, plan.constants["MMA"] == 1
@@ -272,8 +272,8 @@ def _streaming(plan: Plan) -> Iterator[str]:
 
 
 def _converting(problem: Problem, small: int) -> SkinnyConfig:
-    """What converts well, by the model: `small` lines of the small operand (0: not known) straight to registers, while
-    these have room, and as many blocks as an H200 has SMs, about."""
+    """A config for elements that are converted, by the model. The `small` lines of the small operand (0: unknown) go
+    straight to registers while these have room; there are about as many blocks as an H200 has SMs."""
     _, w = roles(problem)
     lines = min((count for count in (1, 2, 4, 8) if count >= small > 0), default=8)
     if w.along_k:
@@ -289,12 +289,12 @@ def _converting(problem: Problem, small: int) -> SkinnyConfig:
 
 
 def _cut(plan: Plan, side: Side, width: int) -> bool:
-    """Whether the end of a line of `side` can cut an access to so many elements."""
+    """Whether the end of a line of `side` can cut an access to `width` elements."""
     return _cut_at(plan.problem.sizes["K" if side.along_k else side.MN], width)
 
 
 def _x_cut(plan: Plan, x: Side) -> str:
-    """The size whose end can cut an access to x; any edge of C is taken to."""
+    """The size whose end can cut an access to x; any edge of C counts as able to."""
     if x.along_k:
         return "K" if _cut(plan, x, plan.constants["XW"]) else ""
     return x.MN if x.MN in plan.edges else ""
@@ -302,7 +302,7 @@ def _x_cut(plan: Plan, x: Side) -> str:
 
 def _k_edge(plan: Plan, config: SkinnyConfig) -> bool:
     """Whether K, or a block's part of it, may end within what the block reads of the small operand at once: a chunk, or
-    the steps between two of the loop's tests. Loads to registers run ahead of the loop, past the end."""
+    the steps between two of the loop's tests. Loads to registers may run past the end."""
     k, step = plan.problem.k, config.SPLIT * plan.constants["STEP"]
     at_once = config.BK or config.ASYNC * config.UNROLL * plan.constants["STEP"]
     if k is None or at_once == 0:
@@ -312,7 +312,7 @@ def _k_edge(plan: Plan, config: SkinnyConfig) -> bool:
 
 
 def _cut_at(size: Size, width: int) -> bool:
-    """Whether `size` may be no whole number of `width`."""
+    """Whether `size` may not be a multiple of `width`."""
     return width > 1 and (size is None or size % width != 0)
 
 

@@ -1,4 +1,4 @@
-"""Which operand of `skinny` is the small one, how wide its accesses are, and what taking an element out costs."""
+"""The roles of `skinny`'s operands: which one is small, how wide accesses are, and what unpacking an element costs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UNPACKING = {DType.F32: 0, DType.BF16: 1, DType.F16: 1, DType.E4M3: 1.5, DType.E
 
 @lru_cache(maxsize=64)
 def roles(problem: Problem) -> tuple[Side, Side]:
-    """(the small operand, the weights): B is the small one where N is known to be less than M."""
+    """Return (the small operand, the weights): B is the small one if N is known to be less than M."""
     a, b = sides(problem)
     n_is_less = problem.n is not None and (problem.m is None or problem.n < problem.m)
     m_is_small = problem.m is None and problem.n is not None and problem.n > MOST_SMALL
@@ -27,19 +27,21 @@ def roles(problem: Problem) -> tuple[Side, Side]:
 
 
 def tensor_core(types: Types) -> Instruction:
-    """m16n8k16: the templates are written for its fragments."""
+    """The instruction m16n8k16, for whose fragments the templates are written."""
     return Instruction() if types.uniform else instruction(types, k=16, m=16)
 
 
 def weight_width(problem: Problem, config: SkinnyConfig) -> int:
-    """Elements of an access to the weights: the alignment of their lines caps VEC, and so does T across lines."""
+    """Elements per access to the weights: VEC, capped by the alignment of their lines, and by T if lines run across
+    C."""
     _, w = roles(problem)
     width = gcd(config.VEC * WORD // problem.dtype_of(w.X).size, problem.vector_limit(w.ld))
     return width if w.along_k else gcd(width, config.T)
 
 
 def small_width(problem: Problem, config: SkinnyConfig) -> int:
-    """Elements of a thread's access to the small operand in global memory: along its lines, as far as the step goes."""
+    """Elements per access of a thread to the small operand in global memory: along its lines, as far as the step
+    goes."""
     x, w = roles(problem)
     width = gcd(config.VEC * WORD // problem.dtype_of(x.X).size, problem.vector_limit(x.ld))
     if not x.along_k:
@@ -52,7 +54,7 @@ def small_width(problem: Problem, config: SkinnyConfig) -> int:
 
 
 def dots(problem: Problem, config: SkinnyConfig) -> bool:
-    """Whether a thread's weights and what they meet are bytes that lie four of neighbouring k in a register."""
+    """Whether a register holds four neighbouring k, as bytes, of a thread's weights and of the small operand."""
     x, w = roles(problem)
     whole = weight_width(problem, config) % 4 == 0 and (
         config.BK > 0 or (x.along_k and small_width(problem, config) % 4 == 0)
@@ -61,6 +63,6 @@ def dots(problem: Problem, config: SkinnyConfig) -> bool:
 
 
 def unpacking(problem: Problem, side: Side) -> float:
-    """Instructions that take one element of `side` out of its register."""
+    """Instructions that unpack one element of `side` from its register."""
     dtype = problem.dtype_of(side.X)
     return 0 if problem.types.uniform else 1 if problem.types.accumulator.is_integer else UNPACKING[dtype]

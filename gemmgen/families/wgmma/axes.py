@@ -84,7 +84,7 @@ KEPT = "SWAP + FROM_REGISTERS / 2 == 0"  # both of the latter
 
 
 def _meets(extent: str, tile: str, box: str) -> str:
-    """That the last box of every tile along `extent` (0: known at run time alone) holds some of the matrix."""
+    """The condition that the last box of every tile along `extent` (0: known only at run time) meets the matrix."""
     return f"({tile} == {box} or {extent} > 0 and ({extent} - 1) % {tile} >= {tile} - {box})"
 
 
@@ -97,7 +97,8 @@ WAVES = f"(({TILES_M} * {TILES_N} * {MATRICES} * SPLIT + SMS - 1) / SMS)"
 
 
 def _least(extent: str, tile: str, step: str, across: str) -> str:
-    """That in tiles of a `step` less `extent` takes more waves; the other way the grid has `across` tiles."""
+    """The condition that tiles smaller by `step` along `extent` need more waves; the grid has `across` tiles along the
+    other side."""
     return f"({tile} - {step}) * ({WAVES} * SMS / ({across} * {MATRICES} * SPLIT)) < {extent}"
 
 
@@ -107,12 +108,14 @@ CUT = f"M * N == 0 or M % (BM * (CLUSTER / {BESIDE})) > 0 or N % (BN * {BESIDE})
 
 CONSTRAINTS = (
     Constraint("HAS_WGMMA == 1", "no wgmma multiplies these types as exactly as --compute says", False),
-    Constraint("ARCH == 90", "wgmma is of sm_90a alone", False),
+    Constraint("ARCH == 90", "wgmma exists only on sm_90a", False),
     Constraint(
         f"POINTERS == 0 or POINTER_ALIGN % {UNIT} == 0", f"TMA takes matrices that begin at multiples of {UNIT}", False
     ),
     Constraint("POINTERS == 0 or AS_IT_LIES == 1", "matrices behind pointers are not copied for TMA or wgmma", False),
-    Constraint("POINTERS == 0 or SUMMED == 0", "nor are their lines summed before the launch", False),
+    Constraint(
+        "POINTERS == 0 or SUMMED == 0", "the lines of matrices behind pointers are not summed before the launch", False
+    ),
     *(
         Constraint(f"POINTERS == 0 or {where} or {meets}", OUTSIDE, False)
         for where, meets in (
@@ -128,7 +131,7 @@ CONSTRAINTS = (
         )
     ),
     Constraint("SUMMED == 0 or INTEGER == 1", "zero points are of s8 and u8", False),
-    Constraint("SUMMED == 0 or PRODUCTS == 1", "lines of one matrix B are summed", False),
+    Constraint("SUMMED == 0 or PRODUCTS == 1", "zero points need a single matrix B", False),
     Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
     Constraint(
         "CONSUMERS >= 1 and CLUSTER >= 1 and SPLIT >= 1 and GROUP >= 1 and C_BOXES >= 1", "counts start at one", False
@@ -146,12 +149,12 @@ CONSTRAINTS = (
     ),
     Constraint(f"COPY_ALIGN == {UNIT} or CUT_LINES == 1", "no copy has lines that begin inside of L2's", False),
     Constraint(f"WHOLE == 0 or {CUT}", "no tile ends beyond C", False),
-    Constraint("WHOLE == 0 or C_BY_TMA == 1", "TMA alone drops what lies beyond C's edges", False),
+    Constraint("WHOLE == 0 or C_BY_TMA == 1", "only TMA drops what lies beyond C's edges", False),
     Constraint("ROWS_UNROLL == 1 or C_BY_TMA == 0", "no warp stores C by rows", False),
     Constraint("C_BOXES == 1 or C_BY_TMA == 1", "TMA stores no box of C", False),
-    Constraint(f"C_BOXES == 1 or {KEPT}", "pieces of C's transpose have as many boxes as are 64 columns", False),
-    Constraint("C_BOXES == 1 or SPLIT == 1", "a block stores few columns of a tile that several add up", False),
-    Constraint("C_BOXES == 1 or BN % (CN * C_BOXES) == 0", "pieces of C have as many boxes each", False),
+    Constraint(f"C_BOXES == 1 or {KEPT}", "pieces of C's transpose have one box per 64 columns", False),
+    Constraint("C_BOXES == 1 or SPLIT == 1", "a block of a split tile stores too few columns for several boxes", False),
+    Constraint("C_BOXES == 1 or BN % (CN * C_BOXES) == 0", "all pieces of C have the same number of boxes", False),
     Constraint("WHOLE == 0 or OUTPUTS == 0", "threads store what an epilogue writes beside C, within its edges", False),
     # Tiles: of a block, a warpgroup, an instruction
     Constraint(
@@ -176,10 +179,10 @@ CONSTRAINTS = (
     Constraint("LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32", "TMA swizzles lines of 32 bytes at least", False),
     Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
     # C's transpose
-    Constraint("SWAP == 0 or FROM_REGISTERS == 0", "where A and B change places, shared memory feeds both", False),
-    Constraint("SWAP == 0 or C_BY_TMA == 1", "sums of C's transpose leave by TMA alone", False),
+    Constraint("SWAP == 0 or FROM_REGISTERS == 0", "if A and B change places, both are read from shared memory", False),
+    Constraint("SWAP == 0 or C_BY_TMA == 1", "sums of C's transpose are stored only by TMA", False),
     Constraint(
-        "SWAP == 0 or PRODUCTS == 1 and HALVES == 0", "two products, and sums of f16, have no transpose here", False
+        "SWAP == 0 or PRODUCTS == 1 and HALVES == 0", "two products, and sums of f16, cannot be transposed", False
     ),
     *(
         Constraint(f"{keeps} or {rule}", because, in_kernel)
@@ -202,18 +205,20 @@ CONSTRAINTS = (
     Constraint("PINGPONG == 0 or PERSISTENT == 1", "a single tile gives no turns", False),
     # Clusters
     Constraint("CLUSTER > 1 or ACROSS == 0", "a block alone shares nothing", False),
-    Constraint("CLUSTER <= 8 and SPLIT <= 8", "every card grants 8 blocks a cluster at most", False),
+    Constraint("CLUSTER <= 8 and SPLIT <= 8", "all cards support at most 8 blocks per cluster", False),
     Constraint(
         f"CLUSTER == 1 or (ACROSS * LINES_A + (1 - ACROSS) * LINES_B) % ({PATTERN_LINES} * CLUSTER) == 0",
         "a block brings whole patterns of a swizzle, 8 lines each",
         False,
     ),
     # Split-K
-    Constraint("SPLIT == 1 or PERSISTENT == 0", "sums meet in the ring, which the next tile would fill", False),
+    Constraint(
+        "SPLIT == 1 or PERSISTENT == 0", "the sums are exchanged in the ring, which the next tile would fill", False
+    ),
     Constraint("SPLIT == 1 or CLUSTER == 1", "the blocks of a cluster share an operand or the K of a tile", False),
-    Constraint("SPLIT == 1 or HALVES == 0", "sums of f16 would be rounded once more with each part of K", False),
-    Constraint(f"{SWAPS} or BN % (8 * SPLIT) == 0", "a block adds up whole eights of the tile's columns", False),
-    Constraint("SPLIT == 1 or BN * C_BYTES % (16 * SPLIT) == 0", "and TMA stores lines of 16 bytes at least", False),
+    Constraint("SPLIT == 1 or HALVES == 0", "sums of f16 would be rounded once more per part of K", False),
+    Constraint(f"{SWAPS} or BN % (8 * SPLIT) == 0", "a block adds up columns in multiples of 8", False),
+    Constraint("SPLIT == 1 or BN * C_BYTES % (16 * SPLIT) == 0", "TMA stores lines of at least 16 bytes", False),
     Constraint(
         "SPLIT == 1 or STAGES * BK * (BM * A_BYTES + PRODUCTS * BN * B_BYTES) >= PRODUCTS * BM * BN * ELEMENT_BYTES",
         "the ring has room for a tile's sums",
@@ -224,10 +229,14 @@ CONSTRAINTS = (
     Constraint("IN_FLIGHT < STAGES", "stages that products still read cannot be filled"),
     Constraint("IN_FLIGHT <= 1", "one k tile's products suffice to keep the tensor cores busy", False),
     Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
-    Constraint(f"PIECES == 0 or {PROMOTION} % BK == 0", "or after some, of each pair of pieces", False),
+    Constraint(
+        f"PIECES == 0 or {PROMOTION} % BK == 0",
+        "the sums of a pair of pieces are added up after a whole number of k tiles",
+        False,
+    ),
     Constraint(
         "SUM_REGISTERS + BESIDE_SUMS <= CONSUMER_REGISTERS",
-        "sums, and what goes on beside them, fit the registers",
+        "the sums, and the registers needed beside them, must fit",
         False,
     ),
     *SPLIT_FITS,
@@ -242,13 +251,16 @@ WORK, LONG = f"{ROWS} * {COLUMNS} * {MATRICES} * K * A_BYTES", 2**34
 
 PRUNING = (
     Constraint(
-        f"COPY_ALIGN == {L2_LINE} or CUT_LINES == 0", "a box's line that lies in two of L2's is asked for twice"
+        f"COPY_ALIGN == {L2_LINE} or CUT_LINES == 0", "a box's line that lies in two L2 lines is requested twice"
     ),
     Constraint(
         f"C_BY_TMA == 0 or OUTPUTS > 0 or WHOLE == ({CUT})",
-        "where an edge cuts tiles, code for it takes twice as long to compile: tried last, of the fastest",
+        "code for tiles cut by an edge takes twice as long to compile: tried last, for the fastest kernels only",
     ),
-    Constraint("ROWS_UNROLL == C_BY_TMA", "unrolled it compiles up to twice as long: tried last, of the fastest"),
+    Constraint(
+        "ROWS_UNROLL == C_BY_TMA",
+        "the unrolled loop takes up to twice as long to compile: tried last, for the fastest kernels only",
+    ),
     Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
     *(
         Constraint(
@@ -257,63 +269,80 @@ PRUNING = (
         )
         for x, tile in (("A", "BM"), ("B", "BN"))
     ),
-    Constraint("BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384", "stages of large tiles are long enough"),
-    Constraint("FROM_REGISTERS > 0 or A_FEEDS + B_FEEDS == 0", "registers spare an operand's copy, at every size"),
+    Constraint("BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384", "stages of large tiles need no deeper k tile"),
+    Constraint(
+        "FROM_REGISTERS > 0 or A_FEEDS + B_FEEDS == 0",
+        "loading from registers avoids an operand's copy, which pays at every size",
+    ),
     Constraint("FROM_REGISTERS != 1 or BM == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
     Constraint("FROM_REGISTERS != 2 or BN == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
     Constraint(
         "SWAP + FROM_REGISTERS > 0 or BM == 64 * CONSUMERS or PRODUCTS * BN <= 128",
-        "a wide warpgroup tile reads less shared memory",
+        "64 rows per warpgroup, with a wide tile, read less shared memory",
     ),
     Constraint("CONSUMERS >= 2 or BM * BN * PRODUCTS <= 16384", "two warpgroups keep the tensor cores busier than one"),
-    Constraint("STAGES * BK * A_BYTES <= 1024 or BM * BN * PRODUCTS <= 4096", "further ahead than global memory takes"),
+    Constraint(
+        "STAGES * BK * A_BYTES <= 1024 or BM * BN * PRODUCTS <= 4096",
+        "fewer stages already cover the latency of global memory",
+    ),
     Constraint(
         "STAGES * (BM * BK * A_BYTES + PRODUCTS * BN * BK * B_BYTES) >= 65536",
-        "memory's latency hides behind more stages",
+        "fewer stages do not hide the memory latency",
     ),
-    Constraint("BROADCAST == 1", "fewer instructions beside products and epilogues; a detail, too, for not all gain"),
-    Constraint("PROMOTED == 1 or IN_FLIGHT == 1", "a detail, tried last, of the fastest"),
-    Constraint("PIECES == 0 or IN_FLIGHT == 0", "likewise"),
-    Constraint("GROUP == 8", "likewise"),
-    Constraint("PERSISTENT == 1 or SPLIT > 1", "likewise"),
-    Constraint("C_BOXES == 1", "likewise"),
-    Constraint(f"PDL == 1 or {ALONE} == 1 and {TILE} < {WIDE} and {WORK} > {LONG}", "likewise, but where L2 decides"),
-    Constraint(f"PDL == 0 or {ALONE} > 1 or {TILE} >= {WIDE} or {WORK} <= {LONG}", "blocks in order share lines"),
+    Constraint(
+        "BROADCAST == 1",
+        "it saves instructions beside products and epilogues; other values are tried last, as not all kernels gain",
+    ),
+    Constraint("PROMOTED == 1 or IN_FLIGHT == 1", "this axis is tried last, for the fastest kernels only"),
+    Constraint("PIECES == 0 or IN_FLIGHT == 0", "this axis is tried last, for the fastest kernels only"),
+    Constraint("GROUP == 8", "this axis is tried last, for the fastest kernels only"),
+    Constraint("PERSISTENT == 1 or SPLIT > 1", "this axis is tried last, for the fastest kernels only"),
+    Constraint("C_BOXES == 1", "this axis is tried last, for the fastest kernels only"),
+    Constraint(
+        f"PDL == 1 or {ALONE} == 1 and {TILE} < {WIDE} and {WORK} > {LONG}",
+        "PDL = 0 pays only where L2 is the limit; else it is tried last, for the fastest kernels",
+    ),
+    Constraint(
+        f"PDL == 0 or {ALONE} > 1 or {TILE} >= {WIDE} or {WORK} <= {LONG}",
+        "blocks that start in order share lines in L2, which is the limit here",
+    ),
     Constraint(
         "PINGPONG == 0 or BM >= 128 - 32 * SWAP and PRODUCTS * BN >= 128 * (1 + HALVES)",
-        "in turns smaller tiles than these were never the fastest",
+        "with PINGPONG smaller tiles were never the fastest",
     ),
-    Constraint("PINGPONG == 0 or PROMOTED == 0", "in turns promoted sums have room for small tiles alone"),
+    Constraint("PINGPONG == 0 or PROMOTED == 0", "with PINGPONG promoted sums have room only for small tiles"),
     Constraint(
         "PINGPONG == 0 or CLUSTER == 1 or ACROSS == 1 and BM > PRODUCTS * BN or ACROSS == 0 and BM < PRODUCTS * BN",
-        "in turns clusters gained only by sharing the larger of the tiles of A and B",
+        "with PINGPONG clusters gained only by sharing the larger of the tiles of A and B",
     ),
     Constraint(
         "PINGPONG == 0 or M * N * BATCH == 0 or M * N * BATCH > SMS * BM * BN",
-        "no block has a second tile, and with it another turn",
+        "no block has a second tile, so that no consumer gets another turn",
     ),
-    Constraint("K == 0 or SPLIT == 1 or K >= 4 * SPLIT * BK", "a start and a reduction for so few k tiles"),
+    Constraint(
+        "K == 0 or SPLIT == 1 or K >= 4 * SPLIT * BK", "so few k tiles per part do not pay for a start and a reduction"
+    ),
     Constraint("SPLIT == 1 or M * N * BATCH * SPLIT <= 2 * SMS * BM * BN", "the grid fills the card without a split"),
     Constraint(
         "SWAP == 0 or BM % 64 > 0 or BN == 64 or BM < 64 * CONSUMERS or BM == 192 and PROMOTED == 1",
-        "whole instructions of rows need no transpose, but for consumers, or for registers that it spares",
+        "tiles of whole 64 rows need the transpose only for more consumers, or to save registers",
     ),
     Constraint(
         "SWAP == 0 or BN == 64 * CONSUMERS or BN == 128 * CONSUMERS and CONSUMERS == 2 or PINGPONG == 1 and BN == 128",
-        "a warpgroup multiplies 64 columns, or 128 where these are all",
+        "a warpgroup multiplies 64 columns, or 128 if the tile has no more",
     ),
     Constraint(
         f"{KEPT} or {KNOWN} or BM % 32 == 0 or BM == 16 or BM == 176",
-        "steps of 8 fit waves, or an edge, of sizes that are known",
+        "rows in steps of 8 help only to fit waves, or an edge, of known sizes",
     ),
     Constraint(
         f"{KEPT} or {UNKNOWN} or {ROWS} <= 512 and (BM - 8 * SPLIT) * {TILES_M} < {ROWS} "
         f"or {_least(ROWS, 'BM', '8 * SPLIT', TILES_N)}",
-        "fewer rows a tile would take no more waves",
+        "tiles of fewer rows would take no more waves",
     ),
     Constraint(
         f"BN % 32 == 0 or BN == 16 or BN == 176 or {KNOWN} and {_least(COLUMNS, 'BN', '16', TILES_M)}",
-        "fewer columns a tile would take no more waves",
+        "tiles of fewer columns would take no more waves",
     ),
     Constraint("M == 0 or BM < 2 * M or BM == 64 or SWAP == 1 and BM == 8", "most of the tile would lie outside of C"),
     Constraint("N == 0 or BN < 2 * N or BN == 16", "most of the tile would lie outside of C"),

@@ -1,6 +1,6 @@
 """Constants of `wgmma` that follow from a problem and a config: threads, registers, boxes, how C leaves.
 
-Each is an expression of axes and of other constants, which constraints count with and a kernel's text declares.
+Each is an expression of axes and other constants. Constraints read it, and a kernel's text declares it.
 """
 
 from __future__ import annotations
@@ -58,37 +58,38 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
 
 
 def donates(config: WgmmaConfig) -> bool:
-    """Whether the producer leaves registers to the consumers: a single one has all that a thread can address."""
+    """Whether the producer gives registers to the consumers: a single consumer already has all that a thread can
+    address."""
     return config.CONSUMERS > 1
 
 
 def start_registers(consumers: int) -> int:
-    """Of a thread, with which a block of one producer and so many consumers starts where it has the SM for itself."""
+    """Registers per thread at launch of one producer and `consumers` consumers, when the block has the SM to itself."""
     return _granted(REGISTERS_PER_SM // (WARPGROUP * (consumers + 1)))
 
 
 def consumer_registers(consumers: int) -> int:
-    """Of a consumer's thread, once the producer has given up all but PRODUCER_REGISTERS."""
+    """Registers per consumer thread, once the producer has given up all but PRODUCER_REGISTERS."""
     return _granted(start_registers(consumers) + (start_registers(consumers) - PRODUCER_REGISTERS) // consumers)
 
 
 def _granted(registers: int) -> int:
-    """setmaxnreg counts in units of 8; no thread addresses more than 255."""
+    """Round down to a register count that setmaxnreg grants: a multiple of 8; no thread addresses more than 255."""
     return min(registers, MAX_REGISTERS) // 8 * 8
 
 
 def mmas(config: WgmmaConfig) -> str:
-    """The constant that says how many instructions have the 64 rows of each, in a consumer's tile."""
+    """The constant that counts the instructions of 64 rows each that make up a consumer's tile."""
     return "MMAS_N" if swaps(config) else "MMAS_M"
 
 
 def direct(problem: Problem, config: WgmmaConfig) -> bool:
-    """Whether a thread's sums become elements of C one like the other: there is no other epilogue. TMA leaves out what
-    lies beyond an edge.
+    """Whether all elements of C come from a thread's sums in the same way, with no other epilogue. TMA drops what lies
+    beyond an edge.
 
-    Integers, tiles of one piece alone, and edges but where consumers take turns or pieces are WHOLE, are not among
-    them: ptxas makes other code of these, which was not measured. Of C's transpose elements of 2 bytes are, as stmatrix
-    moves them.
+    Excluded are integers, tiles of a single piece, and edges unless consumers take turns or pieces are WHOLE: ptxas
+    generates other code for these, which was not measured. Of C's transpose only elements of 2 bytes are included, as
+    stmatrix moves them.
     """
     if config.SWAP:
         return staged(problem) and problem.epilogue.is_linear and problem.types.c.size == MATRIX_BYTES
@@ -99,9 +100,9 @@ def direct(problem: Problem, config: WgmmaConfig) -> bool:
 
 
 def at_once(problem: Problem, config: WgmmaConfig) -> bool:
-    """Whether a thread computes all that it has of a piece of C before it stores the first of it.
+    """Whether a thread computes its whole share of a piece of C before it stores the first element.
 
-    Not where its epilogue writes more than C, nor where it looks at an edge before each store.
+    It does not if its epilogue writes more than C, or if it checks an edge before each store.
     """
     epilogue = problem.epilogue
     simple = staged(problem) and not epilogue.is_linear and not epilogue.outputs
@@ -109,16 +110,17 @@ def at_once(problem: Problem, config: WgmmaConfig) -> bool:
 
 
 def _edges(problem: Problem, config: WgmmaConfig) -> bool:
-    """Whether C may end inside a tile, of a block or of a cluster."""
+    """Whether C may end inside a tile of a block or of a cluster."""
     below, beside = (1, config.CLUSTER) if config.ACROSS else (config.CLUSTER, 1)
     sides = (problem.m, config.BM * below), (problem.n, config.BN * beside)
     return any(size is None or size % max(1, tile) != 0 for size, tile in sides)
 
 
 def single(problem: Problem, config: WgmmaConfig) -> bool:
-    """Whether a consumer's tile is that of one instruction: then nothing counts them, nor numbers their sums.
+    """Whether a consumer's tile is one instruction's tile, so that nothing counts instructions or numbers their
+    sums.
 
-    Only where these are `direct`: ptxas makes other code of the rest, which was not measured.
+    Only for `direct` kernels: ptxas generates other code for the rest, which was not measured.
     """
     along = config.BN if swaps(config) else config.BM
     return direct(problem, config) and (1 if config.PINGPONG else config.CONSUMERS) * M == along
@@ -132,12 +134,12 @@ def register_columns(problem: Problem, config: WgmmaConfig) -> int:
 
 
 def alternates(problem: Problem, config: WgmmaConfig) -> bool:
-    """Whether k tiles have two sets of sums by turns: where they are promoted while products are under way."""
+    """Whether k tiles alternate between two sets of sums, because they are promoted while products are in flight."""
     return problem.types.compute is Compute.PROMOTED and config.IN_FLIGHT > 0
 
 
 def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
-    """(sets of sums that a consumer has, registers of a thread that it needs beside them)."""
+    """Return (a consumer's sets of sums, registers per thread that it needs beside them)."""
     compute, two = problem.types.compute, alternates(problem, config)
     if compute.pieces or two:
         beside = BESIDE_TOTALS
@@ -215,18 +217,18 @@ def _pieces(pieces: Pieces | None) -> tuple[Derived, ...]:
 
 
 def even(problem: Problem, config: WgmmaConfig) -> bool:
-    """Whether several blocks share a tile whose ranges of K are known to have the same length."""
+    """Whether several blocks share a tile, and their ranges of K are known to have the same length."""
     k, steps = problem.k or 0, config.SPLIT * range_step(problem, config)
     return config.SPLIT > 1 and k > 0 and k % steps == 0
 
 
 def range_step(problem: Problem, config: WgmmaConfig) -> int:
-    """K of which a block's range has a whole number."""
+    """The number of k that divides the length of a block's range."""
     return PROMOTION if problem.types.compute.pieces and config.SPLIT > 1 else config.BK
 
 
 def stored(config: WgmmaConfig) -> str:
-    """The constant that says how many columns of the tile a block stores, or rows where C is transposed."""
+    """The constant that gives the number of columns of the tile that a block stores, or of rows if C is transposed."""
     side = "M" if swaps(config) else "N"
     return f"PART_{side}" if config.SPLIT > 1 else f"B{side}"
 
@@ -239,7 +241,8 @@ def _parts(config: WgmmaConfig) -> tuple[Derived, ...]:
 
 
 def _across(problem: Problem, config: WgmmaConfig) -> str:
-    """Columns of all instructions in the tile that a consumer stores, or rows where C is transposed."""
+    """The columns, as an expression, of all instructions in the tile that a consumer stores, or rows if C is
+    transposed."""
     return stored(config) if single(problem, config) else f"{mmas(config)} * {stored(config)}"
 
 
@@ -247,7 +250,7 @@ def _across(problem: Problem, config: WgmmaConfig) -> str:
 def _results(
     box: tuple[int, int], feed: str, by_tma: bool, products: int, across: str, swap: bool, columns: str
 ) -> tuple[Derived, ...]:
-    """The thread tile of a piece: that of wgmma's accumulators, see templates/device/wgmma.cu."""
+    """Constants of the thread tile of a piece, that of wgmma's accumulators: see templates/device/wgmma.cu."""
     swapped = swap or feed == "b"
     own = f"{M} * {'CM' if swapped else columns}"
     staged = f"C_STAGES * CONSUMERS * {own} * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
@@ -269,7 +272,7 @@ Line = tuple[str, str, str]
 
 
 def piece_columns(config: WgmmaConfig) -> str:
-    """What the columns of a piece are called, where its rows are those of an instruction."""
+    """The constant that gives the columns of a piece whose rows are those of an instruction."""
     return "CN" if config.C_BOXES == 1 else "PN"
 
 
@@ -312,5 +315,5 @@ def _stages(pieces: str) -> Line:
 
 
 def _times(products: int) -> str:
-    """Of a factor BN, where it counts the columns of B."""
+    """The factor of BN that counts the columns of all matrices B: " * 2", or nothing."""
     return f" * {products}" if products > 1 else ""

@@ -3,19 +3,19 @@
     grid -> block BM x BN -> warpgroup BM / CONSUMERS x BN -> instruction 64 x BN x K_STEP, in k tiles of BK
 
 One warpgroup, the producer, lets TMA bring k tiles of A and B to a ring of STAGES stages in shared memory; the others,
-the consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers a stage pass it to and fro:
-`full` when its bytes have arrived, `empty` when the consumers have done with it. With PINGPONG each consumer computes
-block tiles of its own, in turns: one's C leaves beside another's products.
+the consumers, multiply them by wgmma, which reads shared memory itself. Two mbarriers per stage hand it over: `full`
+when its bytes have arrived, `empty` when the consumers have read it. With PINGPONG each consumer computes block tiles
+of its own, in turns: one stores C while another multiplies.
 
 With SWAP A and B change places, C^T = B^T A^T: the 64 rows of an instruction are columns of C, and its columns, any
-multiple of 8, are rows of C. So a tile fits few rows, and waves of blocks that multiples of 64 do not.
+multiple of 8, are rows of C. So a tile can fit few rows, or fill waves of blocks that multiples of 64 rows cannot.
 
-Where C has too few tiles for the card, SPLIT blocks of a cluster compute a tile together, each over a range of K: their
-sums meet in shared memory, where the ring was, and each block adds up and stores its part of the tile.
+If C has too few tiles for the card, SPLIT blocks of a cluster compute a tile together, each over a range of K. They
+exchange their sums in shared memory, where the ring was, and each block adds up and stores its part of the tile.
 
-An operand that TMA or wgmma cannot take as it lies, for its alignment or its order, is copied into the workspace first.
-Elements of tf32 need no copy for their order alone where their threads load them: wgmma takes its first operand, whose
-rows are 64, from registers, too. For B that is the product of the transposes, as with SWAP.
+An operand whose alignment or order TMA or wgmma cannot take is copied into the workspace first. Elements of tf32 need
+no copy for their order alone if threads load them: wgmma can take its first operand, with 64 rows, from registers. For
+B that is the product of the transposes, as with SWAP.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ class WgmmaFamily(Family):
         )
 
     def suited(self, problem: Problem, config: Config) -> Config:
-        """With rows and columns of a tile exchanged where those in registers are B's, and are too few."""
+        """Exchange the rows and columns of a tile if B's fragments come from registers and a tile has too few
+        columns."""
         one = cast(WgmmaConfig, config)
         return replace(one, BM=one.BN, BN=one.BM) if swaps(one) and one.BN % M and one.BM % M == 0 else one
 
@@ -251,15 +252,15 @@ class WgmmaFamily(Family):
 
 
 def fragment_row(thread: int) -> int:
-    """The first of the two neighbouring rows of an instruction that a thread has fragments and sums of: as the template
-    says. Warps two by two share 32 rows, which lie in a line of shared memory."""
+    """The first of the two neighbouring rows of an instruction of which a thread has fragments and sums, as in the
+    template. Pairs of warps share 32 rows, which lie in a line of shared memory."""
     warp, group = thread // WARP % 4, thread % WARP // 4
     chunk = (warp % 2 * 2 + group // 4) ^ (group // 2 % 2 * 5)
     return warp // 2 * 32 + chunk * 4 + group % 2 * 2
 
 
 def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
-    """How A, B and C reach the tensor cores and leave them."""
+    """Header lines on how A, B and C reach the tensor cores and leave them."""
     if one.CLUSTER > 1:
         yield (
             f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
@@ -290,7 +291,7 @@ def _start_prose(one: WgmmaConfig) -> tuple[str, ...]:
 
 
 def _persistence(one: WgmmaConfig) -> str:
-    """Which tiles a block computes, if several."""
+    """The clause that says which tiles a block computes; empty if it computes one."""
     if not one.PERSISTENT:
         return ""
     if one.CLUSTER > 1:

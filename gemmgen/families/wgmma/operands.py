@@ -1,4 +1,4 @@
-"""How A, B and C travel through a kernel of `wgmma`: what is copied first, boxes of TMA, the instruction."""
+"""The path of A, B and C through a kernel of `wgmma`: what is copied first, TMA boxes, and the instruction."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class Operand(Side):
 
 @lru_cache(maxsize=64)
 def staged(problem: Problem) -> bool:
-    """Whether TMA can store C: its lines begin, and for sure end, at multiples of 16 bytes, of which it writes all."""
+    """Whether TMA can store C: its lines begin, and are known to end, at multiples of 16 bytes, as TMA writes whole
+    chunks."""
     size = problem.types.c.size
     if problem.pointers and problem.m is None:  # pieces that lie wholly outside are none that TMA can be asked for
         return False
@@ -64,44 +65,45 @@ def staged(problem: Problem) -> bool:
 
 @lru_cache(maxsize=64)  # the space asks for each config
 def can_feed(problem: Problem) -> tuple[bool, bool]:
-    """Whether wgmma can take the fragments of A and of B from registers, and gains by it: they are tf32, a register
-    each, and their lines, which TMA takes as they lie, run across K. TMA stores C, too, from shared memory, to which
-    the sums of a warp may go in any order."""
+    """Whether wgmma can take the fragments of A, and of B, from registers, and gains by it. They must be tf32, one per
+    register, in lines that TMA takes as they are and that run across K. TMA must store C from shared memory, to which a
+    warp's sums may go in any order."""
     tf32 = problem.types.compute is Compute.TF32 and not problem.pointers and problem.products == 1 and staged(problem)
     feeds_a, feeds_b = (tf32 and not side.along_k and not _unaligned(problem, side) for side in sides(problem))
     return feeds_a, feeds_b
 
 
 def _unaligned(problem: Problem, side: Side) -> bool:
-    """Whether lines begin elsewhere than TMA can take them."""
+    """Whether lines begin where TMA cannot read them."""
     return problem.vector_limit(side.ld) * problem.dtype_of(side.X).size % UNIT != 0
 
 
 def _second_unaligned(problem: Problem, side: Side) -> bool:
-    """Whether lines of two matrices, side by side, run across K, and the second's begin where no box of TMA can.
+    """Whether lines of two matrices B, side by side, run across K, and those of the second begin where no TMA box
+    can.
 
-    Seen on an H200 (2026-11-24, driver 580.159.04): TMA of a box that begins within 16 bytes of a line ends in "an
-    illegal instruction was encountered", whatever its swizzle; from multiples of 16 bytes it is right.
+    Seen on an H200 (2026-11-24, driver 580.159.04): TMA of a box that begins inside a 16-byte chunk fails with "an
+    illegal instruction was encountered", whatever its swizzle; boxes that begin at multiples of 16 bytes work.
     """
     beside = side.x == "b" and problem.products > 1
     return beside and not side.along_k and (problem.n is None or problem.n * _size(problem, side) % UNIT != 0)
 
 
 def _size(problem: Problem, side: Side) -> int:
-    """Bytes of an element that TMA brings: of a piece, where the operand is split."""
+    """Bytes of an element that TMA moves: an element of a piece if the operand is split."""
     return problem.types.factors[side.x == "b"].size
 
 
 @lru_cache(maxsize=64)
 def copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
-    """The copies of operands whose lines TMA cannot take, or whose order wgmma cannot: it transposes 16-bit elements
-    alone, and takes any order of the operand that `feeds` it from registers. And the pieces of operands that are
-    split."""
+    """The copies of operands that TMA or wgmma cannot take as they are: unaligned lines, or an order that needs a
+    transposition, which wgmma does only for 16-bit elements. The operand that `feeds` it from registers may have any
+    order. An operand that is split is copied as its pieces."""
     return () if problem.pointers else needed_copies(problem, feeds)
 
 
 def needed_copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
-    """The same, also of matrices behind pointers, which no launch copies."""
+    """The copies that would be needed, even of matrices behind pointers, which no launch copies."""
     needed = []
     for side in sides(problem):
         order = problem.layout.a if side.x == "a" else problem.layout.b
@@ -113,7 +115,7 @@ def needed_copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
 
 
 def cuts_lines(problem: Problem) -> bool:
-    """Whether lines of a copy, multiples of 16 bytes apart, may begin inside of L2's."""
+    """Whether lines of a copy, which lie multiples of 16 bytes apart, may begin inside of L2 lines."""
     return any(_cuts_lines(problem, one.lies(problem)) for one in copies(problem))
 
 
@@ -126,17 +128,18 @@ def _cuts_lines(problem: Problem, copy: MatrixSizes) -> bool:
 
 
 def feeds(config: WgmmaConfig) -> str:
-    """The operand, "a" or "b", that feeds products from registers; "" where shared memory does."""
+    """The operand, "a" or "b", whose fragments come from registers; "" if both come from shared memory."""
     return ("", "a", "b")[config.FROM_REGISTERS]
 
 
 def swaps(config: WgmmaConfig) -> bool:
-    """Whether products are those of C's transpose: columns of B are the 64 rows of an instruction."""
+    """Whether the kernel computes C's transpose: columns of B are the 64 rows of an instruction."""
     return config.SWAP == 1 or feeds(config) == "b"
 
 
 def prepares(problem: Problem, config: WgmmaConfig) -> tuple[Step, ...]:
-    """These copies, and the sums of lines that the epilogue takes: wgmma leaves no element of A and B in registers."""
+    """The launches before the kernel: copies, and sums of lines that the epilogue takes, as wgmma leaves no element of
+    A and B in registers."""
     made = tuple(replace(one, align=config.COPY_ALIGN) for one in copies(problem, feeds(config)))
     copied = {one.operand for one in made}
     summed = (part[-1].upper() for part, name in SUMMED.items() if name in problem.epilogue.sums)
@@ -145,7 +148,7 @@ def prepares(problem: Problem, config: WgmmaConfig) -> tuple[Step, ...]:
 
 @lru_cache(maxsize=64)
 def taken(problem: Problem, feeds: str = "") -> tuple[Side, Side]:
-    """A and B as TMA takes them: themselves, or their copies."""
+    """A and B as TMA reads them: the operands or their copies."""
     orders: dict[str, Order] = {one.operand: one.order for one in copies(problem, feeds)}
     a, b = sides(problem)
     order_a, order_b = orders.get("A", problem.layout.a), orders.get("B", problem.layout.b)
@@ -163,7 +166,7 @@ def sums_type(types: Types) -> DType | None:
 
 
 def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
-    """What multiplies, for a problem and a config that hold the constraints."""
+    """The wgmma instruction. The problem and the config must satisfy the constraints."""
     types, (a, b) = problem.types, taken(problem, feeds(config))
     sums = sums_type(types)
     assert sums is not None, "constraints ask for one"
@@ -183,7 +186,7 @@ def as_product(mma: Wgmma) -> Wgmma:
 
 @shared_by(WgmmaConfig, "BM", "BN", "BK", "SWAP", "FROM_REGISTERS", "CLUSTER", "ACROSS")
 def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
-    """A and B, or their copies, as boxes of TMA."""
+    """A and B, or their copies, as TMA boxes."""
     (a, b), (type_a, type_b) = taken(problem, feeds(config)), problem.types.factors
     pieces = problem.types.compute.pieces
     rows, columns = (None, None) if pieces else (problem.m, problem.n)  # a large product's tile is seldom too large
@@ -194,11 +197,12 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
 
 
 def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: bool) -> Operand:
-    """`side`, which has `extent` rows of A or columns of B, and whose tiles may be `ragged` where that is not known.
+    """The boxes of `side`, which has `extent` rows of A or columns of B; its tiles may be `ragged` if that is not
+    known.
 
-    TMA swizzles lines of 128 bytes at most. It takes longer for lines outside of the matrix than for lines that exist.
-    So a box that a run-time size cuts comes by a second map, whose box ends with the matrix, rounded up to 8 lines. A
-    box of 8 lines has nothing to save.
+    TMA swizzles lines of at most 128 bytes. Lines outside of the matrix take it longer than lines inside. So a box that
+    a run-time size cuts is loaded by a second map, whose box ends with the matrix, rounded up to 8 lines. A box of 8
+    lines has nothing to save.
     """
     block = config.BM if side.x == "a" else config.BN
     across, lines = (config.BK, block) if side.along_k else (block, config.BK)
@@ -212,13 +216,13 @@ def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: b
 
 
 def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
-    """The matrices that TMA moves, apart from those which an epilogue reaches as it does C."""
+    """The matrices that TMA moves, except those that an epilogue reaches as it does C."""
     reached = not staged(problem) or problem.epilogue.written_matrices
     return tuple(one for one in problem.matrices if one.name in ("A", "B") or (one.name == "C" and not reached))
 
 
 def piece_box(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
-    """Columns and rows of C that leave at once: by TMA swizzled lines, else by rows, eight of each warp."""
+    """Columns and rows of C that are stored at once: swizzled lines by TMA, else rows, eight per warp."""
     size, columns = problem.types.c.size, config.BN // config.SPLIT
     if config.SWAP:
         return gcd(LINE_BYTES // size, M), _parts(config.BM // config.SPLIT)
@@ -230,7 +234,7 @@ def piece_box(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
 
 
 def _parts(rows: int) -> int:
-    """Into parts of how many `rows` are divided."""
+    """The number of parts into which `rows` rows are divided."""
     least, most = PARTS
     parts = [part for part in range(8, rows + 1, 8) if rows % part == 0]
     within = [part for part in parts if least <= part <= most]
@@ -238,13 +242,13 @@ def _parts(rows: int) -> int:
 
 
 def row_access(problem: Problem) -> int:
-    """Elements of an access that stores C by rows: a word, where rows begin and end at words."""
+    """Elements per access that stores C by rows: a 4-byte word if rows begin and end at words."""
     word = WORD // problem.types.c.size
     return gcd(word, problem.vector_limit("ldc"), problem.n or 1)
 
 
 def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
-    """Of A and B, each with that of its tail where it has one, and of C where TMA stores it."""
+    """The tensor maps of A and B, each with the map of its tail if it has one, and of C if TMA stores it."""
     matrix = (1, 1) if problem.pointers else (1,) if problem.batched else ()
     piece = (1,) if problem.types.compute.pieces else matrix
     maps = []

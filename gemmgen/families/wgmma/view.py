@@ -1,4 +1,4 @@
-"""What the templates of `wgmma` ask about a kernel, beside its constants."""
+"""The record that the templates of `wgmma` read about a kernel, beside its constants."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class WgmmaView:
 
     @property
     def vectors(self) -> bool:
-        """Whether other code than copies of operands moves vectors of elements."""
+        """Whether code other than copies of operands moves vectors of elements."""
         return not self.direct or bool(self.limited)
 
     @property
@@ -132,12 +132,14 @@ class WgmmaView:
 
     @property
     def matrices(self) -> int:
-        """Of 8 x 8 elements that a warp stores at once, where C is transposed: two side by side, of 8 or 16 rows."""
+        """The number of 8 x 8 matrices that a warp stores at once if C is transposed: two side by side, of 8 or 16
+        rows."""
         return 2 if self.piece_rows % 16 else 4
 
     @property
     def full_lines(self) -> bool:
-        """Whether a line of C in shared memory has as many chunks as TMA permutes: a line's number says how."""
+        """Whether a line of C in shared memory fills TMA's swizzle pattern, so that the line's number gives the
+        permutation."""
         return self.chunks == PATTERN_LINES
 
     @property
@@ -147,7 +149,7 @@ class WgmmaView:
 
     @property
     def boxes_columns(self) -> str:
-        """Columns of a piece of several boxes, likewise."""
+        """Columns of a piece of several boxes, as the kernel calls their number."""
         return str(M) if self.swapped else self.piece
 
     @property
@@ -162,22 +164,22 @@ class WgmmaView:
 
     @property
     def gated(self) -> bool:
-        """Whether B is two matrices, of each of which a tile has as many columns."""
+        """Whether B is two matrices, of each of which a tile has the same number of columns."""
         return self.b.beside > 1
 
     @property
     def summed(self) -> str:
-        """What holds a consumer's sums of a tile of C."""
+        """The name of the registers that hold a consumer's sums of a tile of C."""
         return "totals" if self.promoted else "acc"
 
     @property
     def kept(self) -> str:
-        """What holds those sums of a tile of C that a consumer stores."""
+        """The name of the registers that hold the sums of a tile of C that a consumer stores."""
         return "part" if self.split else self.summed
 
     @property
     def limited(self) -> tuple[Operand, ...]:
-        """The operands of whose tiles no copy brings some lines."""
+        """The operands whose tiles have lines that no copy loads."""
         return tuple(x for x in (self.a, self.b) if x.limited)
 
     @property
@@ -246,7 +248,7 @@ def view_of(plan: Plan) -> WgmmaView:
 
 
 def _edges(plan: Plan, config: WgmmaConfig) -> frozenset[str]:
-    """Those of M and N at whose edges a thread that stages a piece of C takes care."""
+    """The sizes, of M and N, at whose edges a thread that stages a piece of C must check."""
     epilogue = plan.problem.epilogue
     read = (epilogue.reads_rows, epilogue.reads_columns) if config.WHOLE else (True, True)
     return plan.edges & {name for name, cares in zip("MN", read, strict=True) if cares}

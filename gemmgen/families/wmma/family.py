@@ -3,8 +3,8 @@
     grid -> block BM x BN -> warp WM x WN -> fragment 16 x 16, in k tiles of BK
 
 A block copies a k tile of A and of B to shared memory element by element, multiplies it, and only then copies the next.
-Any sizes: what lies beyond an edge is zero in shared memory, and sums leave through it, as nobody knows which lane
-holds which. The first rung of the ladder of tensor cores.
+It takes any sizes: elements beyond an edge are zero in shared memory. Sums are stored through shared memory, as it is
+not documented which lane holds which. It is the simplest family on tensor cores.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class WmmaConfig(Config):
 
 @dataclass(frozen=True)
 class WmmaView:
-    """What the template needs beside the constants: A and B, and the instruction."""
+    """The record that the template needs beside the constants: A and B, and the instruction."""
 
     a: Side
     b: Side
@@ -148,7 +148,7 @@ def _instruction(problem: Problem) -> Wmma | None:
 
 
 def _lines(problem: Problem) -> tuple[Derived, ...]:
-    """Of the shared tiles, which lie as their operands do."""
+    """Constants of the lines of the shared tiles, which lie as their operands do."""
     return tuple(
         Derived(
             f"PITCH_{side.X}", f"{_contiguous(side)} + {PAD}", f"elements from a line of {side.X}'s tile to the next"
