@@ -109,7 +109,7 @@ CONSTRAINTS = (
     ),
     Constraint(
         "K_UNROLL == 0 or TA + TB >= A_ALONG_K + B_ALONG_K - 1",
-        "an iteration's end replaces the vectors of only one operand",
+        "one operand's vectors are replaced at an iteration's end, not both",
         False,
     ),
     Constraint(
