@@ -1,1 +1,1 @@
-"""What runs a kernel: the executor's contract, NVRTC, machine code, the GPU and the emulator."""
+"""Running kernels: the executor's contract, NVRTC, machine code, the GPU and the emulator."""

@@ -1,4 +1,4 @@
-"""What is right for each element of a large C, as numbers: an executor holds C against them where it lies."""
+"""The acceptance rule for each element of a large C, as numbers: an executor checks C against it in place."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MOST_STEPS = 48  # of an epilogue: the results of all are kept
 
 @dataclass(frozen=True)
 class Step:
-    """One operation of an epilogue, on numbers and what each may be off by; see gemmgen.verification.epilogue_steps.
+    """One operation of an epilogue, on numbers and their error bounds; see gemmgen.verification.epilogue_steps.
 
-    name     of STEPS or FUNCTION_STEPS
-    of       the steps whose results it takes, by their numbers: any number of terms for "+"
-    value    of a constant; of a function what its own error is times, of its result or, with `of_x`, of its argument
-    bound    of a constant; of a function what it may be off by besides
-    operand  of C and the epilogue's operands the one that it reads
+    name     the operation's name in STEPS or FUNCTION_STEPS
+    of       the numbers of the steps whose results it takes: any number of terms for "+"
+    value    a constant's value; for a function its relative error, of the result or, with `of_x`, of the argument
+    bound    a constant's error bound; for a function its absolute error
+    operand  the name of the operand that it reads: C or one of the epilogue's
     """
 
     name: str
@@ -42,23 +42,23 @@ class Step:
 
 @dataclass(frozen=True)
 class Rule:
-    """C = alpha * A * B + beta * C, and what each element may be off by before it is stored:
+    """The rule C = alpha * A * B + beta * C, with this error bound for each element before it is stored:
 
         of_terms * (|alpha| size + |beta C|) + of_largest * largest + least
         + of_sum * |sum| + of_spread * spread + min(of_size * size, of_size_spread * spread)
 
     sum and size are elements of A * B and of |A| * |B|, largest is the largest finite |A| of a row times that of B's
-    column, and spread = min(size, sqrt(largest * size)). No result that is not finite may be off at all.
+    column, and spread = min(size, sqrt(largest * size)). A result that is not finite must be exact.
 
-    exact    nothing may be off
-    sizes    size is asked for, and else |sum| takes its place
-    largest  so is the largest, and else 0
-    steps    of an epilogue: the last one's result is C's element. Then alpha is 1 and beta 0, and the above is of acc,
-             and of acc2
+    exact    whether every element must be exact
+    sizes    whether `size` is needed; else |sum| takes its place
+    largest  whether `largest` is needed; else it is 0
+    steps    the steps of an epilogue: the last one's result is C's element. Then alpha is 1 and beta 0, and the bound
+             above applies to acc and acc2
 
-    rounding, tiny  a step's result may be off by `rounding` times its magnitude, and `tiny`
-    reordering      and a sum of n > 2 terms by n - 2 times that, times the largest partial sum of its terms
-    most            what is larger is infinite
+    rounding, tiny  a step's error bound: `rounding` times its result's magnitude, plus `tiny`
+    reordering      the further error of a sum of n > 2 terms: n - 2 times this, times the largest partial sum
+    most            the largest finite value of the type
     """
 
     alpha: float
@@ -82,13 +82,13 @@ class Rule:
 
 @dataclass(frozen=True)
 class Judged:
-    """What an executor found.
+    """The findings of an executor about C.
 
-    elements       of C that it has judged, and how many of them are `wrong`
+    elements       the number of elements of C that it has judged; `wrong` counts the wrong ones
     worst          the largest error over its bound
     largest_bound  the largest finite bound
-    bits           C's elements at the places that were asked for, as they are stored; with their values and bounds
-    result         C's storage, where an element is wrong
+    bits           C's elements as stored at the requested places; `values` and `bounds` are what they should be
+    result         C's storage, if an element is wrong
     """
 
     elements: int

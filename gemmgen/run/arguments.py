@@ -1,4 +1,4 @@
-"""What a launch passes to a kernel, in bytes."""
+"""The arguments that a launch passes to a kernel, as bytes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from gemmgen.support.errors import require
 
 @dataclass(frozen=True)
 class Argument:
-    """What a launch passes for a parameter, by value: a p(ointer), i(nteger), f(loating-point number), s(truct) or
-    (tensor) m(ap), whose first 8 bytes are a pointer for the emulator.
+    """An argument by value: p(ointer), i(nteger), f(loating-point number), s(truct) or (tensor) m(ap), whose first 8
+    bytes are a pointer in the emulator.
 
-    alignment   in bytes: CUDA puts each argument at a multiple of it
+    alignment   alignment in bytes: CUDA puts each argument at a multiple of it
     """
 
     kind: str
@@ -35,7 +35,7 @@ class Argument:
 
     @classmethod
     def scalar(cls, ctype: str, value: float) -> Argument:
-        """`value` as C's type `ctype`."""
+        """Return `value` as an argument of the C type `ctype`."""
         code = SCALARS[ctype]
         data = struct.pack(f"<{code}", value if code in "fd" else int(value))
         return cls("f" if code in "fd" else "i", data, len(data))
@@ -57,7 +57,7 @@ SCALARS = {  # C's types by their letter in `struct`, which is numpy's as well
 
 
 def packed(arguments: Sequence[Argument]) -> bytes:
-    """All of them, as a kernel takes them: one behind the other."""
+    """The arguments packed one behind the other, as a kernel takes them."""
     data = b""
     for argument in arguments:
         data = data.ljust(-(-len(data) // argument.alignment) * argument.alignment, b"\0") + argument.data
@@ -66,11 +66,11 @@ def packed(arguments: Sequence[Argument]) -> bytes:
 
 @dataclass(frozen=True)
 class Slot:
-    """What launches of one case pass for a parameter, the address apart.
+    """The part of a parameter's argument that all launches of one case share; only the address is missing.
 
-    name     the operand, or part of the workspace, whose address it is; None of a number
-    tensor   what its map says, of a tensor map
-    number   the argument, of a number
+    name     the operand, or part of the workspace, whose address is passed; None for a number
+    tensor   the contents of a tensor map, for a tensor map
+    number   the argument, for a number
     """
 
     name: str | None
@@ -78,7 +78,7 @@ class Slot:
     number: Argument | None = None
 
     def argument(self, pointers: Mapping[str, int], encode: Callable[[TiledTensor, int], bytes]) -> Argument:
-        """For operands at `pointers`, by name. `encode` makes a tensor map's bytes of its numbers and the address."""
+        """The argument for operands at `pointers`, by name. `encode` turns a tensor map and an address into bytes."""
         if self.name is None:
             assert self.number is not None
             return self.number
@@ -88,14 +88,14 @@ class Slot:
         return Argument(kind, self.located(int(pointers[self.name]), encode), alignment)
 
     def located(self, address: int, encode: Callable[[TiledTensor, int], bytes]) -> bytes:
-        """The argument's bytes where its operand is at `address`."""
+        """The argument's bytes for an operand at `address`."""
         if self.tensor is None:
             return POINTER.pack(address)
         return encode(self.tensor, 0 if self.tensor.anywhere else address)
 
 
 def slots_of(source: KernelSource, case: Case) -> tuple[Slot, ...]:
-    """What a launch of `case` passes, in order."""
+    """The slots of a launch of `case`, in the order of the parameters."""
     maps = {one.parameter: one for one in source.launch.maps}
 
     def slot(parameter: Parameter) -> Slot:
@@ -115,5 +115,6 @@ def slots_of(source: KernelSource, case: Case) -> tuple[Slot, ...]:
 def arguments_of(
     source: KernelSource, case: Case, pointers: Mapping[str, int], encode: Callable[[TiledTensor, int], bytes]
 ) -> tuple[Argument, ...]:
-    """The arguments of a launch of `case`; `pointers` by the names of operands and parts of the workspace."""
+    """Return the arguments of a launch of `case`; `pointers` maps names of operands and workspace parts to
+    addresses."""
     return tuple(slot.argument(pointers, encode) for slot in slots_of(source, case))

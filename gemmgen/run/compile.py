@@ -45,13 +45,13 @@ class CompiledKernel:
 
     source        SHA-256 of the text: KernelSource.digest
     arch          "sm_90", ...
-    registers     a thread
-    spill_bytes   spill stores and loads, in the code of one thread
-    stack_bytes   stack frame of a thread
-    shared_bytes  static shared memory a block; Launch.shared_bytes comes on top
+    registers     registers per thread
+    spill_bytes   bytes of spill stores and loads per thread
+    stack_bytes   bytes of stack frame per thread
+    shared_bytes  static shared memory per block; Launch.shared_bytes comes on top
     compiler      "NVRTC 13.4"
-    seconds       that the compilation took, when it was done
-    advisories    what of it ptxas says costs time, as "C7519: wgmma.mma_async instructions are serialized due to ..."
+    seconds       seconds that the compilation took
+    advisories    ptxas's performance warnings, such as "C7519: wgmma.mma_async instructions are serialized due to ..."
     """
 
     source: str
@@ -74,9 +74,9 @@ farm: Callable[[], list[Child]] | None = None
 
 
 def compile_kernel(source: KernelSource, arch: str, store: Store, *options: str) -> CompiledKernel:
-    """`source` compiled for `arch` ("sm_90"), from the store where it is known; `options` for NVRTC, such as LINES.
+    """Compile `source` for `arch` ("sm_90"), or take it from the store; `options` for NVRTC, such as LINES.
 
-    A kernel of a family with instructions that one architecture alone has is compiled for that: see `arch_for`.
+    A family with instructions of one architecture only is compiled for that architecture: see `arch_for`.
 
     Raises CandidateFailed: compile (with NVRTC's first error) or unavailable (no NVRTC).
     """
@@ -84,9 +84,9 @@ def compile_kernel(source: KernelSource, arch: str, store: Store, *options: str)
 
 
 def arch_for(source: KernelSource, arch: str) -> str:
-    """What `source` is compiled for where `arch` is.
+    """The architecture for which `source` is compiled if kernels are compiled for `arch`.
 
-    That is "sm_90a" for "sm_90" if its family is `arch_specific`, or, of no family, its text says that it was made so.
+    That is "sm_90a" for "sm_90" if its family is `arch_specific`, or, if it has no family, if its text says so.
     """
     family = FAMILIES.get(source.family)
     specific = source.arch == f"{arch}a" if family is None else family.arch_specific
@@ -94,7 +94,7 @@ def arch_for(source: KernelSource, arch: str) -> str:
 
 
 def compile_text(text: str, arch: str, store: Store, *options: str) -> CompiledKernel:
-    """Like `compile_kernel`, for CUDA C++ that is no GEMM kernel."""
+    """Compile CUDA C++ that is not a GEMM kernel, as `compile_kernel` does."""
     known = _fetch(text, arch, store, *options)
     if known is not None:
         return known
@@ -104,9 +104,9 @@ def compile_text(text: str, arch: str, store: Store, *options: str) -> CompiledK
 
 
 def compile_apart(source: KernelSource, arch: str, store: Store) -> CompiledKernel:
-    """Like `compile_kernel`, in a confined process (see nvrtc.py), for a text that may be a stranger's.
+    """Compile like `compile_kernel`, but in a confined process (see nvrtc.py), for a third-party text.
 
-    Raises CandidateFailed, too: unjudged, where the text needs more than these.
+    Also raises CandidateFailed: unjudged, if the text needs more memory or time than allowed.
     """
     with crew([Child(COMPILER, str(APART_BYTES), answers=(Program,))]) as (child,):
         compiled = _compile_in(child, source.text, arch_for(source, arch), store, APART_TIMEOUT, died="unjudged")
@@ -124,12 +124,11 @@ def compile_many(
     compilers: Sequence[Child] = (),
     timeout: float = COMPILE_TIMEOUT,
 ) -> list[Compilation]:
-    """Compile `sources`; the results come in their order.
+    """Compile `sources`; the results come in the same order.
 
-    They are spread over `compilers`, which go on for another call, or else over processes of its own.
-    `on_done(source, result)` is called here, in the caller's thread, as each gets ready. A compiler process that dies,
-    or works for more than `timeout` seconds on one kernel, is that kernel's failure ("compile"). Raises only what
-    `store` and `on_done` raise.
+    They are spread over `compilers`, which stay for another call, or else over processes of its own. `on_done(source,
+    result)` is called in the caller's thread as each result is ready. If a compiler process dies, or takes more than
+    `timeout` seconds for one kernel, that kernel fails ("compile"). Raises only what `store` and `on_done` raise.
     """
 
     def ask(compiler: Child, source: KernelSource) -> Compilation:
@@ -142,7 +141,8 @@ def compile_many(
 
 
 def compiler_processes(most: int | None = None) -> list[Child]:
-    """Processes that compile, one a core and no more than `most`, or a `farm`'s; each starts with its first kernel."""
+    """Return compiler processes, one per core and no more than `most`, or those of a `farm`; each starts with its first
+    kernel."""
     if farm is not None and (others := farm()):
         return others[:most]
     count = cores() if most is None else max(1, min(cores(), most))
@@ -166,10 +166,11 @@ def _compile_in(
 
 
 def machine_code(cubin: bytes) -> list[tuple[str, bytes]]:
-    """The sections of a cubin that hold instructions and constants: the same for texts that differ in names alone.
+    """The sections of a cubin that hold instructions and constants: they are equal for texts that differ only in
+    names.
 
-    Not among them are variables, which `gemmgen.run.sass.same_machine_code` looks at, and bank 4, which has room for
-    the address of each of them, filled in by the linker.
+    Variables are left out: `gemmgen.run.sass.same_machine_code` compares them. So is bank 4, where the linker fills in
+    the address of each variable.
     """
     found = []
     for title, content in sections(cubin):
@@ -179,12 +180,12 @@ def machine_code(cubin: bytes) -> list[tuple[str, bytes]]:
 
 
 def variables(cubin: bytes) -> list[bytes]:
-    """What variables of a text hold before a launch, be they constexpr that no code reads."""
+    """The initial values of a text's variables, including constexpr variables that no code reads."""
     return [content for title, content in sections(cubin) if title.startswith(".nv.global.init")]
 
 
 def sections(cubin: bytes) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each section of a cubin."""
+    """Yield the name and content of each section of a cubin."""
     first, size, count, names = (struct.unpack_from(kind, cubin, at)[0] for kind, at in ELF_HEADER)
     table = [SECTION.unpack_from(cubin, first + size * index) for index in range(count)]
     for name, offset, length in table:
@@ -205,14 +206,14 @@ def _fetch(text: str, arch: str, store: Store, *options: str) -> CompiledKernel 
 
 
 def _encode(compiled: CompiledKernel) -> bytes:
-    """A line of JSON, then the cubin."""
+    """Encode as a line of JSON, then the cubin."""
     fields = asdict(compiled)
     del fields["cubin"]
     return json.dumps(fields).encode() + b"\n" + compiled.cubin
 
 
 def _decode(payload: bytes) -> CompiledKernel | None:
-    """The entry, or None for one that another version of gemmgen wrote differently."""
+    """Return the entry, or None if another version of gemmgen wrote it differently."""
     head, _, cubin = payload.partition(b"\n")
     try:
         fields = json.loads(head)
@@ -226,7 +227,7 @@ def _decode(payload: bytes) -> CompiledKernel | None:
 
 
 def _compiled(text: str, arch: str, program: Program, *options: str) -> CompiledKernel:
-    """Raises CandidateFailed: compile, where ptxas says nothing of resources."""
+    """The compiled kernel of a program. Raises CandidateFailed: compile, if ptxas does not report resources."""
     return CompiledKernel(
         source=sha256(text.encode()),
         arch=arch,
@@ -240,15 +241,15 @@ def _compiled(text: str, arch: str, program: Program, *options: str) -> Compiled
 
 
 def _advisories(log: str) -> tuple[str, ...]:
-    """Of the kernel, each once."""
+    """The kernel's performance warnings, each once."""
     found = (match for match in ADVISORY.finditer(log) if not re.fullmatch(ENTRY, match["function"] or ""))
     return tuple(dict.fromkeys(f"{match['code']}: {match['words']}" for match in found))
 
 
 def _resources(log: str) -> dict[str, int]:
-    """What `ptxas -v` reports, in the fields' names: of the kernel, not of launches that prepare its operands.
+    """The resources that `ptxas -v` reports, by field name, without launches that prepare operands.
 
-    With several kernels in a text the largest of each.
+    If a text has several kernels, each value is the largest.
     """
     reports = re.split(r"(?=Compiling entry function ')", log)
     log = "".join(report for report in reports if not re.match(rf"Compiling entry function '{ENTRY}'", report))

@@ -1,4 +1,4 @@
-"""Which lines and branch outcomes of a kernel's text ran."""
+"""Coverage of a kernel's text: which lines and branch outcomes ran."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Lines = tuple[int, int]  # the first and the last, from 1
 
 @dataclass(frozen=True)
 class Untaken:
-    """The condition `text` in `line` never had this `outcome`; None where it was never evaluated."""
+    """A condition `text` in `line` that never had this `outcome`; None: it was never evaluated."""
 
     line: int
     text: str
@@ -28,7 +28,7 @@ class Untaken:
 
 @dataclass(frozen=True)
 class Unreachable:
-    """The condition `text` in `line` cannot have this `outcome`, as the kernel's plan knows, and none had it."""
+    """A condition `text` in `line` that cannot have this `outcome`, as the kernel's plan knows, and never had it."""
 
     line: int
     text: str
@@ -41,12 +41,12 @@ class Unreachable:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What ran of a kernel's text, over all launches.
+    """The parts of a kernel's text that ran, over all launches.
 
-    branches     outcomes, true and false, of its conditions: each operand of && and || is one, and so is each
-                 comparison. Loops over constants are none, nor are those with an outcome that is impossible, as
-                 NVRTC finds or the kernel's plan says
-    untaken      of these outcomes those that never ran
+    branches     the number of outcomes, true and false, of its conditions. Each operand of && and || is a condition,
+                 and so is each comparison. Loops over constants do not count, nor do conditions with an outcome that is
+                 impossible by NVRTC or by the kernel's plan
+    untaken      the outcomes that never ran
     lines        the blocks that never ran
     unreachable  the outcomes that are impossible by the plan
     """
@@ -65,7 +65,7 @@ class Coverage:
         return not self.untaken and not self.lines
 
     def never(self) -> Iterator[str]:
-        """What never ran, in words, by line; conditions inside of lines that never ran are not named again."""
+        """Sentences about what never ran, by line; conditions inside of lines that never ran are left out."""
         places = [(lines[0], _words(lines)) for lines in self.lines]
         inside = {line for first, last in self.lines for line in range(first + 1, last + 1)}
         places += [(one.line, str(one)) for one in self.untaken if one.line not in inside]
@@ -79,9 +79,9 @@ def _words(lines: Lines) -> str:
 
 @dataclass(frozen=True)
 class Near:
-    """Operands of the comparison `text` ("": nobody knows it) that came close to its other outcome, which has not run.
+    """Operands of the comparison `text` ("": unknown) that came close to its other outcome, which has not run.
 
-    empty  or which launches alone have run that tell nothing: see executor.tells
+    empty  whether the outcome has run, but only in launches that show no errors: see executor.tells
     """
 
     text: str
@@ -95,7 +95,7 @@ class Near:
 
 
 def coverage_from(fields: Mapping[str, Any]) -> Coverage:
-    """The Coverage that JSON made of one. Raises TypeError or KeyError for anything else."""
+    """Read a Coverage from its JSON. Raises TypeError or KeyError for anything else."""
     return Coverage(
         branches=fields["branches"],
         untaken=tuple(Untaken(**one) for one in fields["untaken"]),
@@ -105,7 +105,8 @@ def coverage_from(fields: Mapping[str, Any]) -> Coverage:
 
 
 def lines_of(text: str, function: str) -> range:
-    """The lines, from 1, of the function whose name ends so, up to the brace that stands alone: none without it."""
+    """The lines, from 1, of the function whose name ends so, up to the brace that stands alone; none if it is not
+    there."""
     if not function:
         return range(1, text.count("\n") + 2)
     start = text.find(f"{function}(")

@@ -1,4 +1,4 @@
-"""What runs a kernel: the contract that the gpu and the emulator both keep."""
+"""The contract of executors, which the GPU and the emulator both keep."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class Operands:
 
     @property
     def by_name(self) -> dict[str, Floats]:
-        """As `Case.tensors` names them."""
+        """The operands by their names in `Case.tensors`."""
         return {"A": self.a, "B": self.b, "C": self.c, **self.extra}
 
 
 def left_behind(semaphores: Words, wanted: npt.NDArray[Any] | int = 0) -> str | None:
-    """What a launch leaves in its semaphores instead of `wanted`; None where it does not.
+    """A description of semaphores that differ from `wanted` after a launch; None if none does.
 
-    After a whole launch that is zero, which the next one starts with.
+    After a whole launch all must be zero, as the next launch starts with them.
     """
     left = np.flatnonzero(semaphores != wanted)
     if not len(left):
@@ -78,18 +78,17 @@ class LoadedKernel(Protocol):
         output: str = "C",
         apart: Case | None = None,
     ) -> Floats:
-        """One launch; returns C's storage afterwards, or that of another `output` (operands stay as they were).
+        """Run one launch; return the storage of C, or of another `output`, afterwards. Operands do not change.
 
-        `blocks` runs only these blocks of the grid, all of a tile's or none; it is for executors
-        that run parts. With `apart`, for those that run so, the kernel meets that case's leading dimensions and
-        strides, beyond what memory holds, and operands hold what `case` says. Without `watch` no block is watched for
-        data races: another run of the launch is.
+        With `blocks` only these blocks of the grid run, all of a tile's or none; only executors that run parts take it.
+        With `apart`, likewise, the kernel sees that case's leading dimensions and strides, which exceed memory, while
+        operands hold `case`. Without `watch` no block is watched for data races, as another run of the launch is.
 
-        The executor surrounds every operand with memory that a kernel must not touch and gives
-        base pointers the alignment that the problem promises and no more; likewise the workspace, whose semaphores are
-        zero and whose partials are, too, or hold NaN: see source.Workspace. `seed` selects what the executor is free to
-        choose (thread schedule, order of the blocks, placement); the same seed gives the same run, up to the order in
-        which blocks add.
+        The executor surrounds every operand with memory that a kernel must not touch. Base pointers have the alignment
+        that the problem promises and no more. The same holds for the workspace, whose semaphores are zero and whose
+        partials are zero or NaN: see source.Workspace. `seed` selects what the executor is free to choose (thread
+        schedule, order of the blocks, placement). The same seed gives the same run, up to the order in which blocks
+        add.
 
         Raises CandidateFailed: launch, crash (illegal access, misaligned access, write outside C, semaphores or sums
         that are not zero again, deadlock), race or timeout.
@@ -104,37 +103,37 @@ class LoadedKernel(Protocol):
         ...
 
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
-        """A * B and, with `sizes`, |A| * |B| (else A * B again) of all of C in float64: for references.
+        """Compute A * B and, with `sizes`, |A| * |B| (else A * B again), for all of C in float64, as a reference.
 
-        They are off by no more than a sum in float64 is, of f64 by no more than one in twice as many bits; integers'
-        are exact. None where this executor has nothing faster than numpy for the case. Raises CandidateFailed.
+        The error is at most that of a float64 sum, for f64 that of a sum in twice as many bits; products of integers
+        are exact. None if this executor is not faster than numpy for the case. Raises CandidateFailed.
         """
         ...
 
     def judge(self, case: Case, operands: Operands, *, seed: int, rule: Rule, places: Places) -> Judged | None:
-        """One launch like that of `run`, and what of C is right by `rule`, which tells more of `places`.
+        """Run one launch as `run` does, and check C against `rule`; the result has more detail for `places`.
 
-        None where this executor has nothing faster than numpy for the case. Raises CandidateFailed as `run` does.
+        None if this executor is not faster than numpy for the case. Raises CandidateFailed as `run` does.
         """
         ...
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
-        """How many blocks of such a run are watched for data races, access by access."""
+        """The number of blocks of such a run that are watched for data races, access by access."""
         ...
 
     def coverage(self) -> Coverage | None:
-        """What its launches ran of its text so far; None where that is not counted."""
+        """The coverage of its text by its launches so far; None if that is not counted."""
         ...
 
     def assumed(self) -> tuple[str, ...]:
-        """What its launches so far came to their end by and CUDA does not promise, in words."""
+        """The assumptions, in words, that its launches so far relied on and that CUDA does not guarantee."""
         ...
 
     def lacking(self) -> dict[int, Near | None]:
         """The conditions that lack an outcome, by number, and the operands closest to it since the last call.
 
-        None for one that has compared no numbers since then. Launches whose scalars or K = 0 leave a wrong branch
-        nothing to do wrong do not count: see `tells`.
+        None for a condition that has compared no numbers since then. Launches in which K = 0 or the scalars hide a
+        wrong branch do not count: see `tells`.
         """
         ...
 
@@ -142,7 +141,7 @@ class LoadedKernel(Protocol):
 
 
 class Executor(Protocol):
-    """Where kernels run. A context manager: leaving it frees worker processes."""
+    """A place where kernels run. It is a context manager: leaving it frees worker processes."""
 
     name: str  # "gpu" or "emulator"
     description: str  # for records: card and driver, or NVRTC
@@ -150,16 +149,17 @@ class Executor(Protocol):
 
     @property
     def unconfined(self) -> tuple[str, ...]:
-        """What usually keeps a kernel's text from the rest of the machine and is missing on this one, in words."""
+        """The protections between a kernel's text and the rest of the machine that this machine lacks, in words."""
         ...
 
     @property
     def environment(self) -> str:
-        """A key for all that results depend on beside the kernel: where it is the same, so are they."""
+        """A key of everything except the kernel on which results depend: equal keys mean equal results."""
         ...
 
     def load(self, source: KernelSource) -> LoadedKernel:
-        """Compile (or fetch from the cache) and load. Raises CandidateFailed: compile, launch or unjudged."""
+        """Compile the kernel, or fetch it from the cache, and load it. Raises CandidateFailed: compile, launch or
+        unjudged."""
         ...
 
     def __enter__(self) -> Executor: ...
@@ -170,7 +170,7 @@ class Executor(Protocol):
 
 
 def load_in_parallel(executor: Executor, sources: Sequence[KernelSource]) -> None:
-    """Compile `sources` side by side; a later `load` finds them in the store, or meets what is wrong with them."""
+    """Compile `sources` in parallel; a later `load` finds them in the store, or meets their errors."""
 
     def load(source: KernelSource) -> None:
         with suppress(CandidateFailed):

@@ -1,4 +1,4 @@
-"""What this machine has: a GPU, compilers, a disassembler; for each that is missing, what to install."""
+"""The tools of this machine: a GPU, compilers, a disassembler, and how to install each that is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gemmgen.support.files import Store
 
 @dataclass(frozen=True)
 class Part:
-    """One thing that gemmgen can use: what it is, or why it is not there."""
+    """One thing that gemmgen can use: what was found, or why it is missing."""
 
     name: str
     purpose: str
@@ -30,19 +30,19 @@ class Part:
 
 @dataclass(frozen=True)
 class Here:
-    """This machine. `gpu` and `limits` are None where there is no GPU, or nothing was measured."""
+    """This machine. `gpu` and `limits` are None if there is no GPU, or nothing was measured."""
 
     parts: tuple[Part, ...]
     gpu: DeviceProperties | None
     limits: MeasuredLimits | None
 
     def document(self) -> dict[str, Any]:
-        """As JSON-ready data."""
+        """The record as JSON-ready data."""
         return asdict(self)
 
 
 def here(*, measure: bool = False) -> Here:
-    """Look around; `measure` the GPU's limits too. Raises CandidateFailed (unavailable) where that cannot be done."""
+    """Look around; `measure` also measures the GPU's limits. Raises CandidateFailed (unavailable) if that fails."""
     gpu, limits, part = _gpu(measure)
     parts = (
         part,
@@ -54,7 +54,7 @@ def here(*, measure: bool = False) -> Here:
 
 
 def known_document() -> list[dict[str, Any]]:
-    """The cards that gemmgen knows, data-sheet figures."""
+    """The cards that gemmgen knows, with data-sheet figures."""
     return [
         {**asdict(spec), "fp32_tflops": spec.tflops(DType.F32), "fp64_tflops": spec.tflops(DType.F64)}
         for spec in DEVICES.values()

@@ -1,4 +1,4 @@
-"""A compiled kernel held against its launch: what a driver would refuse, without a driver."""
+"""Checks a compiled kernel against its launch: what a driver would refuse, without a driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_THREADS = 0x05  # of a block, along each dimension
 
 
 def why_not_launchable(source: KernelSource, compiled: CompiledKernel) -> str | None:
-    """What the launch of `source` asks that its machine code or the architecture does not allow; None for nothing."""
+    """The reason why the machine code or the architecture does not allow the launch of `source`; None if they do."""
     info = {name.removeprefix(INFO): data for name, data in sections(compiled.cubin) if name.startswith(INFO)}
     steps = (_why_not_called(step, info.get(step.name)) for step in source.program)
     troubles = (*steps, _registers(source, compiled), _shared(source, compiled))

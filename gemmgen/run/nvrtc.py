@@ -1,6 +1,6 @@
-"""NVRTC itself: a text in, a cubin and what ptxas says of it out. Each compiler process imports this and little else.
+"""NVRTC itself: a text in, a cubin and ptxas's report out. Each compiler process imports this and little else.
 
-It and the CUDA headers come from wheels: no toolkit, no GPU.
+NVRTC and the CUDA headers come from wheels: no toolkit and no GPU are needed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HEADER = re.compile(r"""["<](\w[\w.+-]*(?:/\w[\w.+-]*)*)[">]""")
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled text: the cubin, ptxas' log, and the seconds that it took."""
+    """A compiled text: the cubin, ptxas's log, and the seconds that it took."""
 
     cubin: bytes
     log: str
@@ -58,7 +58,7 @@ def compile_program(text: str, arch: str, *options: str) -> Program:
 
 
 def compile_ptx(text: str, arch: str) -> str:
-    """The PTX of `text` that NVRTC makes machine code of for `arch` ("sm_90a"), with the lines of the text.
+    """Compile `text` for `arch` ("sm_90a") to the PTX from which NVRTC makes machine code, with line numbers.
 
     Raises CandidateFailed as `compile_program` does.
     """
@@ -116,7 +116,8 @@ def foreign_file(text: str) -> str | None:
 
 
 def _is_cudas(operand: str) -> bool:
-    """Of wheels, or built into NVRTC, which looks for others where this process is."""
+    """Whether the file is one of the CUDA headers: of wheels, or built into NVRTC, which looks for others where this
+    process is."""
     name = HEADER.match(operand)
     if name is None:
         return False
@@ -124,23 +125,23 @@ def _is_cudas(operand: str) -> bool:
 
 
 def compiler_version() -> str:
-    """ "NVRTC 13.4". Raises CandidateFailed (unavailable) where there is no NVRTC."""
+    """The version, such as "NVRTC 13.4". Raises CandidateFailed (unavailable) without NVRTC."""
     _, major, minor = _nvrtc().nvrtcVersion()
     return f"NVRTC {major}.{minor}"
 
 
 def flags_for(arch: str, *options: str) -> tuple[str, ...]:
-    """What NVRTC is called with to compile for `arch`, include folders apart."""
+    """The flags with which NVRTC compiles for `arch`, without include folders."""
     return (*FLAGS, *options, f"--gpu-architecture={arch}")
 
 
 def flags_for_ptx(arch: str) -> tuple[str, ...]:
-    """Flags to compile for `arch` to PTX alone, with the lines of the text in it."""
+    """The flags to compile for `arch` to PTX only, with line numbers."""
     return (*FLAGS, LINES, f"--gpu-architecture={arch.replace('sm_', 'compute_')}")
 
 
 def why_unknown(arch: str) -> str | None:
-    """Why NVRTC does not compile for `arch`; None where it does. Raises CandidateFailed (unavailable)."""
+    """The reason why NVRTC does not compile for `arch`; None if it does. Raises CandidateFailed (unavailable)."""
     number = re.fullmatch(r"sm_([0-9]+)[af]?", arch)
     known = _nvrtc().nvrtcGetSupportedArchs()[-1]
     if number is not None and int(number[1]) in known:
@@ -158,13 +159,13 @@ def wheel_folders(name: str) -> list[Path]:
 
 @cache
 def header_folders() -> tuple[Path, ...]:
-    """Folders of the headers in the installed NVIDIA wheels, and of CCCL's, which some of them include."""
+    """Folders of the headers in the installed NVIDIA wheels, and of CCCL's headers, which some of them include."""
     return *wheel_folders("include"), *wheel_folders("include/cccl")
 
 
 @cache
 def _nvrtc() -> Any:
-    """The binding, imported late: it costs 0.2 s and a cached answer to many commands needs none."""
+    """The NVRTC binding, imported late: it takes 0.2 s, and a cached answer to many commands needs none."""
     try:
         from cuda.bindings import nvrtc
 
@@ -177,7 +178,7 @@ def _nvrtc() -> Any:
 
 
 def _compile(text: str, flags: tuple[str, ...], *, ptx: bool = False) -> tuple[bytes, str]:
-    """(cubin, or the PTX before it, log). Raises CandidateFailed with the log's first error."""
+    """Return (cubin or PTX, log). Raises CandidateFailed with the log's first error."""
     nvrtc = _nvrtc()
     require_no_nul(text)
     foreign = foreign_file(text)
@@ -200,7 +201,7 @@ def _compile(text: str, flags: tuple[str, ...], *, ptx: bool = False) -> tuple[b
 
 
 def _output(get_size: Callable[..., Any], get: Callable[..., Any], program: object) -> bytes:
-    """Raises CandidateFailed, unjudged, for more than MOST_CODE_BYTES."""
+    """The bytes that NVRTC produced. Raises CandidateFailed: unjudged, for more than MOST_CODE_BYTES."""
     _, size = get_size(program)
     if size > MOST_CODE_BYTES:
         raise CandidateFailed(Failure("unjudged", f"NVRTC makes {size:,} bytes of it", "nvrtc"))
@@ -210,7 +211,7 @@ def _output(get_size: Callable[..., Any], get: Callable[..., Any], program: obje
 
 
 def _failure(error: str, kind: FailureKind) -> Failure:
-    """Unavailable where one of CUDA's headers that kernels include is not here: they come in a wheel of their own."""
+    """A failure of the compiler: unavailable if CUDA headers are missing, as they come in a separate wheel."""
     lacking = LACKING.search(error)
     if lacking is not None:
         wheel = "nvidia-cuda-cccl" if "/" in lacking[1] else "nvidia-cuda-runtime"

@@ -1,6 +1,6 @@
-"""What the machine code does: instruction counts of a cubin, and what its main loop asks of an SM's units.
+"""Analysis of machine code: instruction counts of a cubin, and the load that its main loop puts on an SM's units.
 
-And whether two cubins do the same.
+It also tells whether two cubins do the same.
 
 The disassembler is NVIDIA's `nvdisasm`, from its wheel or from a toolkit on the PATH.
 """
@@ -48,11 +48,11 @@ class InstructionMix:
         return sum(self.counts.values())
 
     def share(self, opcode: str) -> float:
-        """The opcode's part of all instructions, 0 to 1."""
+        """The opcode's share of all instructions, 0 to 1."""
         return self.counts.get(opcode, 0) / self.total if self.total else 0.0
 
     def per_fma(self, opcode: str) -> float:
-        """Instructions of `opcode` for each FMA; infinite without FMA."""
+        """Instructions of `opcode` per FMA; infinite without FMAs."""
         return self.counts.get(opcode, 0) / self.fmas if self.fmas else float("inf")
 
     @property
@@ -64,7 +64,7 @@ class InstructionMix:
 class Instruction:
     """One instruction: "LDS", ".128", " R68, [R212+0x400] ;".
 
-    skipped  whether a branch of its loop may jump over it, with no FMA among what it jumps over
+    skipped  whether a branch of its loop may jump over it without jumping over an FMA
     """
 
     opcode: str
@@ -74,13 +74,13 @@ class Instruction:
 
     @property
     def words(self) -> int:
-        """4-byte words that a thread reads or writes, of an access to memory."""
+        """4-byte words that a thread reads or writes in an access to memory."""
         whole = (".128", ".M88.4")  # an access of 16 bytes, an ldmatrix of four matrices
         return 4 if any(one in self.modifiers for one in whole) else 2 if ".64" in self.modifiers else 1
 
     @cached_property
     def sources(self) -> tuple[tuple[int, bool] | None, ...]:
-        """(register, whether it is kept for the next FMA) in each place of a source; None for what is no register."""
+        """(register, whether it is kept for the next FMA) for each source operand; None if it is not a register."""
         found = (REGISTER.search(place) for place in self.operands.split(",")[1:])
         return tuple(None if one is None else (int(one[1]), one[2] is not None) for one in found)
 
@@ -89,8 +89,8 @@ class Instruction:
 class Loop:
     """A loop's instructions in order; `fma` does the work.
 
-    Where the loop is a part of a step along K, what a branch may skip (the step's copies, say) runs in `often` of its
-    passes: 0 to 1, of which the machine code says nothing.
+    If the loop is a part of a step along K, instructions that a branch may skip (the step's copies, say) run in a share
+    `often` of its iterations, 0 to 1, which the machine code does not tell.
     """
 
     instructions: tuple[Instruction, ...]
@@ -101,34 +101,35 @@ class Loop:
         return _mix(self.instructions, self.fma)
 
     def issued(self, often: float = 1.0) -> float:
-        """Instructions of an iteration, on average."""
+        """Instructions per iteration, on average."""
         return sum(often if one.skipped else 1.0 for one in self.instructions)
 
     def wavefronts(self, opcodes: Sequence[str], per_word: float = 1.0, often: float = 1.0) -> float:
-        """Cycles of shared memory that an iteration of a warp takes for its accesses by `opcodes`, on average.
+        """Shared-memory cycles per iteration of a warp for accesses by `opcodes`, on average.
 
-        Each takes `per_word` cycles for each word of a thread, and one at least: with 1.0 an LDS takes 1, an LDS.64 2
-        and an LDS.128 4, as where all lanes read words of their own; lanes that share words take less. Conflicts of
-        banks are not counted: addresses are not known.
+        Each takes `per_word` cycles per word of a thread, and at least one: with 1.0 an LDS takes 1, an LDS.64 2 and an
+        LDS.128 4, as if all lanes read different words; lanes that share words take less. Bank conflicts are not
+        counted, as addresses are not known.
         """
         accesses = (one for one in self.instructions if one.opcode in opcodes)
         return sum((often if one.skipped else 1.0) * max(1.0, one.words * per_word) for one in accesses)
 
     @cached_property
     def operand_cycles(self) -> int:
-        """Cycles beyond one that the FMAs of an iteration wait for operands from the register file, on BANKS_KNOWN.
+        """Cycles beyond one each that the FMAs of an iteration wait for operands from the register file, on
+        BANKS_KNOWN.
 
-        Two banks give an operand each a cycle. An operand that the FMA before kept (`.reuse`, in the same place) need
-        not be read, also where an LDS stands between the two: the compiler sets the flag there too. An estimate, not a
-        bound: kernels to which it gives an FMA pipe use of 78.0, 66.8 and 82.1% had 76.5, 67.0 and 78.0% by Nsight
-        Compute, from start to end (H200, 4096^3, NVRTC 13.0).
+        Two banks deliver one operand each per cycle. An operand that the FMA before kept (`.reuse`, in the same place)
+        need not be read, even with an LDS between the two: the compiler sets the flag there too. This is an estimate,
+        not a bound: kernels with an estimated FMA pipe utilisation of 78.0, 66.8 and 82.1% had 76.5, 67.0 and 78.0% by
+        Nsight Compute, from start to end (H200, 4096^3, NVRTC 13.0).
         """
         fmas = [one for one in self.instructions if one.opcode == self.fma]
         return sum(_reads_cycles(before, fma) - 1 for before, fma in pairwise(fmas[-1:] + fmas))
 
 
 def _reads_cycles(before: Instruction, fma: Instruction) -> int:
-    """Cycles that `fma`'s operands take, at least one: those that `before` did not keep, each bank's in turn."""
+    """Cycles that `fma`'s operands take, at least one: those that `before` did not keep, one per bank and cycle."""
     kept = {(place, one[0]) for place, one in enumerate(before.sources) if one is not None and one[1]}
     read = {one[0] for place, one in enumerate(fma.sources) if one is not None and (place, one[0]) not in kept}
     return max([1, *Counter(register % BANKS for register in read).values()])
@@ -136,11 +137,11 @@ def _reads_cycles(before: Instruction, fma: Instruction) -> int:
 
 @dataclass(frozen=True)
 class FmaUse:
-    """How busy a loop can keep the FMA pipe, by counts of an iteration of one warp.
+    """The possible utilisation of the FMA pipe by a loop, from the counts of one warp's iteration.
 
-    fmas, instructions  issued, one a cycle and scheduler
-    operand_cycles      in which FMAs wait for operands; None where that is not known
-    pipe_cycles         that an FMA of a warp takes its pipe
+    fmas, instructions  instructions issued, one per cycle and scheduler
+    operand_cycles      cycles in which FMAs wait for operands; None if unknown
+    pipe_cycles         cycles of the pipe per FMA of a warp
     """
 
     fmas: int
@@ -155,16 +156,16 @@ class FmaUse:
 
     @property
     def allowed(self) -> float:
-        """The most of its cycles that the FMA pipe can be busy, 0 to 1: whatever else a warp waits for comes on top."""
+        """The largest share of cycles in which the FMA pipe can be busy, 0 to 1: all other waits come on top."""
         cycles = self.instructions + (self.operand_cycles or 0)
         return min(1.0, self.fmas * self.pipe_cycles / cycles) if cycles else 0.0
 
 
 def fma_use(loop: Loop, work: Work, arch: Arch, dtype: DType, lanes: float | None = None) -> FmaUse:
-    """What the main loop of a kernel that does `work` leaves the FMA pipes of `arch` with.
+    """The FMA pipe utilisation that the main loop of a kernel that does `work` allows on `arch`.
 
-    Ranks compiled kernels: the more is `allowed`, the better. `lanes` are those of Plan, for tensor cores. Operands are
-    counted for f32 on BANKS_KNOWN only.
+    It ranks compiled kernels: more `allowed` is better. `lanes` are those of Plan, for tensor cores. Operand cycles are
+    counted only for f32 on BANKS_KNOWN.
     """
     known = arch.name == BANKS_KNOWN and dtype == DType.F32 and lanes is None
     pipe_cycles = WARP * SCHEDULERS / (lanes or arch.lanes(dtype))
@@ -172,7 +173,7 @@ def fma_use(loop: Loop, work: Work, arch: Arch, dtype: DType, lanes: float | Non
 
 
 def skips(work: Work) -> float:
-    """In how many of its iterations the main loop runs what it may skip: once a k tile, of which one may be a part."""
+    """The share of its iterations in which the main loop runs instructions that it may skip: once per k tile."""
     return work.k_unroll / work.depth if work.k_unroll else 1.0
 
 
@@ -180,8 +181,8 @@ def skips(work: Work) -> float:
 class Sass:
     """A kernel's machine code: its text, the mix of everything, and the main loop.
 
-    The main loop is the one with the most FMAs of those with no loop of FMAs in them (a block may go from tile to tile
-    in an outer one); where there is no loop (K unrolled whole), it is the kernel.
+    The main loop is the loop with the most FMAs among those that contain no loop with FMAs, as an outer loop may go
+    from tile to tile. If there is no loop (K is fully unrolled), it is the whole kernel.
     """
 
     text: str
@@ -196,16 +197,16 @@ class Sass:
 def disassemble(cubin: bytes, fma: str = "FFMA") -> Sass:
     """Disassemble `cubin`, whose work the instruction `fma` does.
 
-    Raises CandidateFailed: unavailable (no nvdisasm) or compile (no cubin).
+    Raises CandidateFailed: unavailable (no nvdisasm) or compile (not a cubin).
     """
     return read_sass(_run_nvdisasm(cubin), fma)
 
 
 def same_machine_code(a: bytes, b: bytes) -> bool:
-    """Whether a GPU runs the same instructions for two cubins, on the same constants and tables.
+    """Whether two cubins run the same instructions on the same constants and tables.
 
-    Variables that differ count where the code reads any: it finds them by their addresses, in bank 4 of constants.
-    Raises CandidateFailed (unavailable) where that takes a disassembler and there is none.
+    Different variables count only if the code reads variables: it finds them by their addresses in constant bank 4.
+    Raises CandidateFailed (unavailable) if that needs a disassembler and there is none.
     """
     if machine_code(a) != machine_code(b):
         return False
@@ -213,7 +214,7 @@ def same_machine_code(a: bytes, b: bytes) -> bool:
 
 
 def read_sass(text: str, fma: str = "FFMA") -> Sass:
-    """What nvdisasm's `text` of one kernel says."""
+    """Parse nvdisasm's `text` of one kernel."""
     code, loops, jumps = _parse(text)
 
     def fmas(loop: slice) -> int:
@@ -230,7 +231,7 @@ def read_sass(text: str, fma: str = "FFMA") -> Sass:
 
 
 def _skipped(jump: slice, loop: slice, code: Sequence[Instruction], fma: str) -> Iterable[int]:
-    """The places that a jump within `loop` leaves out, where there is no FMA among them."""
+    """The instructions that a jump within `loop` skips, if there is no FMA among them."""
     within = loop.start <= jump.start and jump.stop <= loop.stop
     return range(jump.start, jump.stop) if within and all(one.opcode != fma for one in code[jump]) else ()
 
@@ -246,7 +247,7 @@ def _run_nvdisasm(cubin: bytes) -> str:
 
 
 def find_nvdisasm() -> str:
-    """Path of nvdisasm. Raises CandidateFailed (unavailable)."""
+    """The path of nvdisasm. Raises CandidateFailed (unavailable)."""
     places = [str(folder) for folder in wheel_folders("bin")]
     for path in (*places, None):  # None: the PATH
         found = shutil.which("nvdisasm", path=path)
@@ -256,7 +257,8 @@ def find_nvdisasm() -> str:
 
 
 def _parse(text: str) -> tuple[list[Instruction], list[slice], list[slice]]:
-    """The instructions in order; each loop, from its label to the branch back; what each guarded branch jumps over."""
+    """Return the instructions in order; each loop, from its label to the branch back; the range that each guarded
+    branch skips."""
     code: list[Instruction] = []
     labels: dict[str, int] = {}
     branches: list[tuple[int, str, bool]] = []  # the place after it, its target, whether it is guarded

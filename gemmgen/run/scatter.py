@@ -1,7 +1,7 @@
-"""How executors lay out a batch of pointers: each matrix in a slot of its own, the slots in no order.
+"""The executors' layout of a batch of pointers: each matrix in a slot of its own, in random order.
 
-Operands hold the matrices of a batch one behind the other, whatever a kernel is told of them. What a kernel of
-pointers meets is this: matrices that lie apart, in another order than its products, each aligned as promised.
+Operands hold the matrices of a batch one behind the other. A kernel with pointers instead sees matrices that lie apart,
+in an order other than that of its products, each aligned as promised.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Scattered:
 
     @property
     def offsets(self) -> Numbers:
-        """Elements from the first slot to each product's matrix: what its pointer says."""
+        """Elements from the first slot to each product's matrix, to which its pointer points."""
         return self.slots * self.matrix.stride
 
     def put(self, flat: Elements, values: Elements) -> None:
@@ -40,7 +40,7 @@ class Scattered:
         self.matrix.view(flat)[self.slots] = values
 
     def take(self, flat: Elements) -> Elements:
-        """Each product's elements, shaped (batch, rows, cols)."""
+        """Return each product's elements, shaped (batch, rows, cols)."""
         taken: Elements = self.matrix.view(flat)[self.slots]
         return taken
 
@@ -54,7 +54,7 @@ class Scattered:
 
 
 def one_after_another(case: Case) -> tuple[Scattered, Scattered, Scattered]:
-    """The matrices A, B and C of `case` in their order, with nothing between but what their distances leave."""
+    """The matrices A, B and C of `case` in order, with only the gaps that their distances leave."""
 
     def slots(matrix: Matrix) -> Scattered:
         count = matrix.stored.batch or 1
@@ -65,10 +65,10 @@ def one_after_another(case: Case) -> tuple[Scattered, Scattered, Scattered]:
 
 
 def scatter(case: Case, gap: int, unit: int, seed: int) -> tuple[Scattered, Scattered, Scattered]:
-    """Slots for the matrices A, B and C of `case`, at least `gap` bytes apart, in orders that the seed draws.
+    """Slots for the matrices A, B and C of `case`, at least `gap` bytes apart, in random orders by the seed.
 
-    Each begins a multiple of `unit` bytes, at least the widest access, after the first one: with no less alignment than
-    that one, and no more. A matrix that products share has one slot.
+    Each slot begins a multiple of `unit` bytes, at least the widest access, after the first: it has the same alignment,
+    and no more. A matrix that products share has one slot.
     """
     rng = np.random.default_rng(seed)
 

@@ -18,7 +18,7 @@ DeviceChoice = Literal["auto", "gpu", "cuda", "emulator"]  # "cuda" is "gpu", as
 
 @dataclass(frozen=True)
 class Target:
-    """An executor, what to compile for ("sm_90"), and the card whose figures the model uses."""
+    """An executor, the architecture to compile for ("sm_90"), and the card whose figures the model uses."""
 
     executor: GpuExecutor | EmulatorExecutor
     arch: str
@@ -26,16 +26,16 @@ class Target:
 
     @property
     def gpu(self) -> GpuExecutor | None:
-        """The executor where it is a GPU, which can measure."""
+        """The executor if it is a GPU, which can measure."""
         return self.executor if isinstance(self.executor, GpuExecutor) else None
 
 
 def open_target(device: DeviceChoice, arch: str, store: Store) -> Target:
     """The target for `--device` and `--arch`; the caller closes its executor.
 
-    "auto" takes the GPU where there is one and it is of `arch`, else the emulator. `arch` is
-    "auto" (the GPU's, else DEFAULT_ARCH), "sm_NN[a]" or a known card's name.
-    Raises InvalidInput (unknown device or arch; a GPU of another arch) and CandidateFailed (unavailable).
+    "auto" takes the GPU if there is one and it has `arch`, else the emulator. `arch` is "auto" (the GPU's, else
+    DEFAULT_ARCH), "sm_NN[a]" or a known card's name. Raises InvalidInput (unknown device or arch; a GPU of another
+    arch) and CandidateFailed (unavailable).
     """
     known = get_args(DeviceChoice)
     require(device in known, f"unknown device {device!r}: known are {', '.join(known)}")
@@ -56,10 +56,10 @@ def open_target(device: DeviceChoice, arch: str, store: Store) -> Target:
 
 
 def open_card(device: str, store: Store) -> Target:
-    """The target for `device`: "auto", "gpu" or "emulator" as for `open_target`, a card's name or "sm_NN".
+    """Open the target for `device`: "auto", "gpu" or "emulator" as for `open_target`, a card's name or "sm_NN".
 
-    A card that is named is measured where it is the one at hand; else its times are predicted.
-    Raises InvalidInput (unknown card) and CandidateFailed (unavailable).
+    A named card is measured if it is the one at hand; else its times are predicted. Raises InvalidInput (unknown card)
+    and CandidateFailed (unavailable).
     """
     if device in get_args(DeviceChoice):
         return open_target(cast(DeviceChoice, device), "auto", store)

@@ -1,4 +1,4 @@
-"""Tiles that the blocks of a persistent kernel compute in turns, where a few of them run of a grid."""
+"""Tiles that the blocks of a persistent kernel compute in turns, if only a few blocks of a grid run."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ Numbers = npt.NDArray[np.int64]
 
 
 def turns_of(case: Case) -> tuple[int, ...]:
-    """How many tiles the blocks of a sample compute, most first."""
+    """The numbers of tiles per block that a sample tries, most first."""
     return (RING_TURNS, *TURNS) if case.k <= RING_DEPTH else TURNS
 
 
 def grid_of(launch: Launch, case: Case, turns: int) -> int:
-    """Clusters of a grid whose blocks compute so many tiles each, or one less."""
+    """Clusters of a grid whose blocks compute `turns` tiles each, or one less."""
     return -(-launch.tiles(case) // turns)
 
 
 def tiles_in_turns(launch: Launch, case: Case, firsts: npt.ArrayLike, grid: int) -> Numbers:
-    """All tiles of the clusters that begin with those of numbers `firsts`, of a `grid` of so many."""
+    """All tiles of the clusters that begin with the tiles `firsts`, in a grid of `grid` clusters."""
     tiles = launch.tiles(case)
     return np.concatenate([np.arange(first, tiles, grid) for first in np.unique(np.array(firsts, np.int64))])
 
 
 def by_turns(launch: Launch, case: Case, tiles: Numbers) -> tuple[Numbers, int]:
-    """(clusters, how many the grid has) that compute just `tiles`, in the most turns that do; else one for each."""
+    """Return (clusters, clusters in the grid) that compute exactly `tiles`, in as many turns as possible; else one
+    cluster per tile."""
     for turns in turns_of(case):
         grid = grid_of(launch, case, turns)
         firsts = np.array(list(dict.fromkeys((tiles % grid).tolist())), np.int64)

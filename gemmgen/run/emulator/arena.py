@@ -1,10 +1,9 @@
 """Operands and workspace in memory that the driver and the emulator share.
 
-A segment of whole pages holds one of them; the emulator maps it between bands that no access survives. It
-touches the upper or the lower band, as far as its alignment allows. Whatever of C's segment is no
-element of C holds a canary, so that a write there shows; so do the bytes beside the workspace. Of a batch of pointers a
-segment holds all matrices of an operand, and canaries between them; few enough have pages between them that no access
-survives, too.
+Each lies in a segment of whole pages, which the emulator maps between guard pages that fault on any access. It touches
+the upper or the lower guard page, as far as its alignment allows. Bytes of C's segment that are not elements of C hold
+a canary, so that a write there shows; so do the bytes beside the workspace. In a batch of pointers a segment holds all
+matrices of an operand, with canaries between them, or guard pages if there are few matrices.
 """
 
 from __future__ import annotations
@@ -56,9 +55,9 @@ class Segment:
 
 
 def place(offset: int, length: int, align: int, high: bool) -> Segment:
-    """A segment whose operand aligns to `align` bytes and no more, as high or as low as that allows.
+    """Place an operand that aligns to `align` bytes and no more, as high or as low in its segment as that allows.
 
-    More than the widest access is no different to a kernel: 16 may be 32.
+    A kernel cannot tell alignments apart that exceed its widest access: 16 may be 32.
     """
     if length == 0:
         return Segment(offset, 0, 0, 0)  # all band: any access shows
@@ -75,15 +74,15 @@ def whole_pages(length: int) -> int:
 
 @dataclass(frozen=True)
 class Placement:
-    """A segment as the executable is told of it.
+    """A segment as the interpreter is told of it.
 
-    element_bytes  of what it holds
+    element_bytes  bytes per element
     written        whether the kernel may write there
-    holds_values   whether it may read what stands there before the launch
-    matrix         how its elements lie, or those of each matrix behind an array of pointers; None for what is no matrix
-    array          whether the kernel takes such an array
-    before         bytes that the kernel takes for its first ones and that have no memory
-    filed          how they lie in the segment, where that differs: there, lines or matrices have pages of their own
+    holds_values   whether it may read the contents from before the launch
+    matrix         the layout of its elements, or of each matrix behind an array of pointers; None if it is not a matrix
+    array          whether the kernel takes an array of pointers
+    before         bytes before the segment that the kernel can address but that have no memory
+    filed          their layout in the segment if it differs: there, lines or matrices have pages of their own
     """
 
     name: str
@@ -97,7 +96,7 @@ class Placement:
     before: int = 0
 
     def pack(self) -> bytes:
-        """As `Placement` of launch.hpp lays it out."""
+        """The bytes of `Placement` in launch.hpp."""
         at = self.segment
         length = at.length if self.matrix is None or not self._lies_apart else self.matrix.bytes
         place = (at.offset, at.bytes_mapped, at.skew, length)
@@ -112,7 +111,8 @@ class Placement:
         return self.filed is not None and self.filed != self.matrix and self.filed.span > 0
 
     def _pieces(self) -> tuple[int, int, int, int]:
-        """Matrices, lines of each, and bytes from one line and from one matrix to the next in the segment."""
+        """(matrices, lines per matrix, bytes from one line to the next, bytes from one matrix to the next) in the
+        segment."""
         one, filed = self.matrix, self.filed
         if one is None or filed is None or not self._lies_apart:
             return 1, 1, 0, 0
@@ -128,7 +128,7 @@ class Placement:
         return matrices, lines, ld, stride
 
     def _geometry(self) -> tuple[int, ...]:
-        """Bytes of a line, from one line to the next, of a matrix, from one to the next; whether lines are rows."""
+        """(bytes per line, from line to line, per matrix, from matrix to matrix; whether lines are rows)."""
         one = self.matrix
         if one is None or one.span == 0:
             return 0, 0, 0, 0, False
@@ -138,11 +138,11 @@ class Placement:
 
 @dataclass(frozen=True)
 class ArenaLayout:
-    """Where one launch's operands, workspace and list of blocks lie in the shared file.
+    """The places of one launch's operands, workspace and list of blocks in the shared file.
 
-    scattered   of a batch of pointers: the matrices A, B and C in their segments; else none
-    matrices    where a table says where they start
-    zero        parts of the workspace that are zero before a launch and after it
+    scattered   the matrices A, B and C in their segments, for a batch of pointers; else empty
+    matrices    the segment of the table of their start addresses
+    zero        parts of the workspace that must be zero before and after a launch
     """
 
     a: Segment
@@ -168,23 +168,23 @@ class ArenaLayout:
         return {**dict(zip(WORKSPACE, (self.partials, self.semaphores), strict=True)), **self.prepared}
 
     def output(self, name: str) -> Segment:
-        """That of C, or of another that the kernel writes."""
+        """The segment of C, or of another output."""
         return self.c if name == "C" else self.extra[name]
 
     @property
     def products(self) -> int:
-        """Of a batch of pointers, else 0."""
+        """Products in a batch of pointers, else 0."""
         return len(self.scattered[0].slots) if self.scattered else 0
 
     @property
     def element_bytes(self) -> int:
-        """The least that shared memory may hold: of an operand, or a sum."""
+        """The smallest element size that shared memory may hold: that of an operand or a sum."""
         dtypes = *(matrix.dtype for matrix in self.tensors.values()), *self.copied.values()
         return min(self.sum_bytes, *(dtype.size for dtype in dtypes))
 
     @property
     def placements(self) -> tuple[Placement, ...]:
-        """What a kernel may have a pointer to."""
+        """The placements to which a kernel may have a pointer."""
         operands = zip(OPERANDS, (self.a, self.b, self.c), strict=True)
         sums = (("partials", self.partials, self.sum_bytes), ("semaphores", self.semaphores, SEMAPHORE_BYTES))
         return (
@@ -198,7 +198,7 @@ class ArenaLayout:
         )
 
     def preparing(self, part: str) -> tuple[Placement, ...]:
-        """The same for the launch that writes this part of the workspace, and nothing else."""
+        """The placements for the launch that writes this part of the workspace, and nothing else."""
         return tuple(
             replace(one, written=one.name == part, holds_values=one.name != part and one.holds_values)
             for one in self.placements
@@ -220,9 +220,10 @@ class ArenaLayout:
         apart: Case | None = None,
         whole: Workspace | None = None,
     ) -> ArenaLayout:
-        """That of `case`, which a kernel sees as `apart`: with other distances, or as the end of a larger launch.
+        """The layout of `case`, which a kernel sees as `apart`: with other distances, or as the end of a larger
+        launch.
 
-        `workspace` is then the end of `whole`, which that launch takes.
+        `workspace` is then the end of `whole`, the workspace of that launch.
         """
         aligns, high = [case.problem.align_of(name) for name in OPERANDS], seed % 2 == 0
         scattered: tuple[Scattered, ...] = ()
@@ -263,7 +264,8 @@ class ArenaLayout:
 
 
 def _seen(case: Case, apart: Case) -> tuple[dict[str, Matrix], dict[str, int]]:
-    """How a kernel sees what `case` holds, and the bytes before it: only of a matrix that lies as in `case`."""
+    """Return what a kernel sees of `case`'s matrices, and the bytes before those that have the same distances as in
+    `case`."""
     seen, before = {}, {}
     for name, filed in case.tensors.items():
         far = apart.tensors[name]
@@ -274,14 +276,15 @@ def _seen(case: Case, apart: Case) -> tuple[dict[str, Matrix], dict[str, int]]:
 
 
 def _unset(case: Case) -> frozenset[str]:
-    """The outputs that are no inputs, too: C where beta = 0, what the epilogue only writes."""
+    """The outputs that are not inputs: C if beta = 0, and outputs that the epilogue only writes."""
     epilogue = case.problem.epilogue
     matrices = {one.name for one in epilogue.written_matrices}
     return frozenset(matrices if case.beta != 0 and epilogue.reads_c else {"C", *matrices})
 
 
 class SharedArena:
-    """The shared file: fills it before a launch, reads C after it. It has no name and leaves with its last user."""
+    """The shared file: it is filled before a launch, and C is read from it afterwards. It has no name and vanishes with
+    its last user."""
 
     def __init__(self) -> None:
         self.file = os.memfd_create("gemmgen-operands")
@@ -323,11 +326,11 @@ class SharedArena:
         self.list_blocks(layout, blocks)
 
     def list_blocks(self, layout: ArenaLayout, blocks: Blocks) -> None:
-        """The blocks of the next launch, in their order: no more than the layout has room for."""
+        """Write the blocks of the next launch, in order; there may be no more than the layout has room for."""
         self._operand(layout.blocks).view(np.uint32)[: len(blocks)] = blocks
 
     def result(self, layout: ArenaLayout, case: Case, name: str, before: Floats) -> Floats:
-        """The storage of C, or of another output, after the launch, its padding as it was."""
+        """Return the storage of C, or of another output, after the launch, with its padding as before."""
         after: Floats = before.copy()
         matrix = case.tensors[name]
         elements = self._operand(layout.output(name)).view(matrix.dtype.bits)
@@ -337,7 +340,8 @@ class SharedArena:
         return after
 
     def write_outside(self, layout: ArenaLayout, case: Case, name: str) -> str | None:
-        """Where the launch wrote beside the elements of an output; None if nowhere. Spoils it in the arena."""
+        """Describe a write beside the elements of an output; None if there was none. Overwrites the output in the
+        arena."""
         matrix, at = case.tensors[name], layout.output(name)
         dtype = matrix.dtype
         self._put(layout, case, name, np.full(dtype.size, CANARY_BYTE, np.uint8).view(dtype.bits))
@@ -350,7 +354,7 @@ class SharedArena:
         return describe_outside(matrix, offset, name)
 
     def _put(self, layout: ArenaLayout, case: Case, name: str, values: Bits) -> None:
-        """Write the elements of an output in the arena."""
+        """Write the elements of an output into the arena."""
         matrix = case.tensors[name]
         elements = self._operand(layout.output(name)).view(matrix.dtype.bits)
         if layout.scattered and name == "C":
@@ -359,9 +363,10 @@ class SharedArena:
             matrix.view(elements)[...] = values
 
     def workspace_trouble(self, layout: ArenaLayout, semaphores: Numbers) -> str | None:
-        """What the launch did to its workspace that it must not; None where all is well.
+        """Describe an illegal change of the workspace by the launch; None if there is none.
 
-        `semaphores` is what the blocks that ran have to leave: zeros where they complete every tile that they begin.
+        `semaphores` holds the values that the blocks that ran must leave: zeros if they complete every tile that they
+        begin.
         """
         left = left_behind(self._operand(layout.semaphores).view(np.uint32), semaphores)
         if left is not None:
@@ -395,7 +400,8 @@ class SharedArena:
 
 
 def describe_outside(c: Matrix, offset: int, name: str) -> str:
-    """The place `offset` elements from the first of C, or of another output, which is none of its elements."""
+    """Describe the place `offset` elements from the first of C, or of another output, which lies outside of its
+    elements."""
     if offset < 0:
         return f"{-offset} elements before the start of {name}"
     if offset >= c.elements:

@@ -1,4 +1,4 @@
-"""The host's C++ compiler: it makes the emulator's own programs, once for a machine. No kernel's text comes to it."""
+"""The host's C++ compiler, which builds the emulator's own programs once per machine. It never sees a kernel's text."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ HOW_TO_GET_ONE = "install g++ or clang++, name one in $CXX, or `pip install zigl
 
 @dataclass(frozen=True)
 class HostCompiler:
-    """A C++ compiler that works: how to call it, and what it says it is.
+    """A working C++ compiler: its command and its version.
 
-    running  its processes; an executor has its own, and closes them with itself
+    running  its processes; each executor has its own, and ends them when it closes
     """
 
     command: tuple[str, ...]
@@ -34,7 +34,7 @@ class HostCompiler:
 
     @classmethod
     def find(cls) -> HostCompiler:
-        """$CXX where it is set, else the first of g++, clang++, c++ and ziglang's.
+        """Find a compiler: $CXX if it is set, else the first of g++, clang++, c++ and ziglang's.
 
         Raises CandidateFailed: unavailable, with what to install.
         """
@@ -42,11 +42,11 @@ class HostCompiler:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The compiler and the machine: the programs that it makes depend on both."""
+        """The compiler and the machine, on which the programs that it builds depend."""
         return (*self.command, self.version, *_machine())
 
     def make(self, *words: str, folder: Path) -> None:
-        """Compile, or link, in `folder`. Raises CandidateFailed: unavailable, with what the compiler says."""
+        """Compile, or link, in `folder`. Raises CandidateFailed: unavailable, with the compiler's error."""
         result = self._run(*words, folder=folder)
         if result.returncode != 0:
             lines = result.stderr.strip().splitlines()
@@ -54,7 +54,8 @@ class HostCompiler:
             raise failed("unavailable", f"{self.version} cannot compile the emulator: {said}")
 
     def extension(self, file: Path, headers: str) -> bytes:
-        """A shared library for Python of a file in C, with Python's `headers`. Raises CandidateFailed: unavailable."""
+        """Build a shared library for Python from a C file, with Python's `headers`. Raises CandidateFailed:
+        unavailable."""
         with scratch_folder() as folder:
             flags = ("-x", "c", "-std=gnu11", "-O2", "-w", "-fPIC", "-shared", "-I", headers)
             result = self._run(*flags, str(file), "-o", "made", folder=folder)
@@ -83,7 +84,7 @@ def _find(named: str) -> HostCompiler:
 
 
 def _words(command: str) -> list[str]:
-    """`command` as a shell splits it; as it stands where a quote is left open."""
+    """Split `command` as a shell does; return it whole if a quote is left open."""
     try:
         return shlex.split(command) or [command]
     except ValueError:
@@ -91,7 +92,7 @@ def _words(command: str) -> list[str]:
 
 
 def _version(command: list[str]) -> str | None:
-    """The first line that the compiler says of itself; None where there is no such compiler."""
+    """The first line of the compiler's version; None if there is no such compiler."""
     if shutil.which(command[0]) is None:
         return None
     result = _call([*command, "--version"])
@@ -101,7 +102,7 @@ def _version(command: list[str]) -> str | None:
 def _call(
     command: list[str], text: str = "", folder: Path | None = None, running: Lifelines | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run `command`, which ends with this process; its own temporary files are in `folder`, too."""
+    """Run `command`, which ends with this process; its temporary files are in `folder`, too."""
     environment = {**os.environ, "LC_ALL": "C"}  # messages in plain English
     if folder is not None:
         environment["TMPDIR"] = str(folder)
@@ -114,6 +115,6 @@ def _call(
 
 @functools.cache
 def _machine() -> tuple[str, ...]:
-    """What -march=native depends on, so that hosts may share a store."""
+    """The machine properties on which -march=native depends, so that hosts may share a store."""
     features = re.search(r"^(?:flags|Features)\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return platform.machine(), features.group(1) if features else platform.node()

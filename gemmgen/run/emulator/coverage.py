@@ -1,8 +1,8 @@
-"""Lines and conditions of a kernel's text that have run, and operands that came close to the outcomes that have not.
+"""Lines and conditions of a kernel's text that have run, and operands that came close to outcomes that have not.
 
 The interpreter counts them in memory that it shares with this process: the outcomes of each setp, the edges of each
-branch, and what several setp together select (native/coverage.hpp). Copies that a compiler made of one comparison in
-the text are one condition here: an outcome has run if one of the copies had it. A branch that the compiler proved
+branch, and what several setp together select (native/coverage.hpp). If a compiler made several copies of one
+comparison, they are one condition here: an outcome has run if one copy had it. A branch that the compiler proved
 impossible is not in the PTX and is not counted.
 """
 
@@ -53,7 +53,8 @@ HAS_CODE, HAS_RUN = 1, 2  # of a line
 
 @dataclass(frozen=True)
 class Condition:
-    """`text` in `line`, which is true or false whenever it is evaluated; `plain` without the setp's name."""
+    """A condition: `text` in `line`, which is true or false whenever it is evaluated; `plain` is the text without the
+    setp's name."""
 
     line: int
     text: str
@@ -61,17 +62,17 @@ class Condition:
 
 
 class Sites:
-    """The sites of the kernels that a process has loaded, and the conditions of the text that each belongs to.
+    """The sites of the kernels that a process has loaded, and the condition in the text to which each belongs.
 
-    counted     SITE by site: memory that the process writes
-    lines       HAS_CODE and HAS_RUN by line
-    conditions  of the text; behind them hidden ones: of sites that nobody knows the words of, and of those that
-                compare with numbers of their own in what the text has as one. No report names them, and situations are
+    counted     a SITE record per site: memory that the process writes
+    lines       HAS_CODE and HAS_RUN flags per line
+    conditions  the conditions of the text, then hidden ones: sites whose text is unknown, and sites that compare with
+                different numbers where the text has one condition. Reports do not name hidden ones, but situations are
                 drawn towards them
-    named       how many are of the text
-    condition   by site the number of its condition; -1: it is none's
-    hidden      likewise of its hidden one
-    inverted    by site whether it is true where the condition is false
+    named       the number of conditions in the text
+    condition   per site the number of its condition; -1: it has none
+    hidden      per site the number of its hidden condition; -1: it has none
+    inverted    per site whether it is true where the condition is false
     """
 
     def __init__(self, memory: mmap.mmap, statements: Statements) -> None:
@@ -96,7 +97,7 @@ class Sites:
         self.compares = (self.counted["kind"] == COMPARISON) & (self.condition >= 0)
 
     def _hidden(self) -> npt.NDArray[np.int64]:
-        """By site its hidden condition, which it adds to the others."""
+        """The hidden condition of each site; it appends these to the conditions."""
         found = np.full(len(self.counted), -1)
         groups: dict[tuple[int, float | None], list[int]] = {}
         for number in np.flatnonzero(self.counted["kind"] == COMPARISON).tolist():
@@ -111,11 +112,11 @@ class Sites:
         return found
 
     def detach(self) -> None:
-        """From the memory: what was counted stays readable."""
+        """Copy the counts from the shared memory, so that they stay readable."""
         self.counted, self.lines = self.counted.copy(), self.lines.copy()
 
     def outcomes(self) -> Outcomes:
-        """The outcomes that have run, by condition."""
+        """The outcomes that have run, per condition."""
         found = np.zeros((len(self.conditions), 2), np.bool_)
         ran = self.counted["ran"]
         turned = np.where(self.inverted[:, None], ran[:, ::-1], ran)
@@ -126,7 +127,7 @@ class Sites:
 
 
 class Counters:
-    """Coverage of the kernels in `ptx`, compiled from `text`. `never` lists outcomes that no launch can have."""
+    """Coverage of the kernels in `ptx`, compiled from `text`. `never` lists outcomes that no launch can reach."""
 
     def __init__(self, text: str, ptx: str, never: Sequence[Never]) -> None:
         self.file = os.memfd_create("gemmgen-coverage")
@@ -147,7 +148,7 @@ class Counters:
         os.close(self.file)
 
     def loaded(self) -> None:
-        """The process has loaded the PTX: its sites are known."""
+        """Note that the process has loaded the PTX, so that its sites are known."""
         if self._sites.conditions:
             return
         self._sites = Sites(self._memory, self._statements)
@@ -157,7 +158,7 @@ class Counters:
         self._ran, self._told = np.zeros((2, len(self._sites.conditions), 2), np.bool_)
 
     def launched(self, told: bool) -> None:
-        """A launch has come to its end; `told` says that it would have shown what is wrong."""
+        """Note that a launch has ended; `told` says whether it would have shown an error."""
         sites, ran = self._sites, self._sites.outcomes()
         self._ran |= ran
         if not told:
@@ -172,7 +173,7 @@ class Counters:
         self._told_sites = sites.counted["ran"].copy()
 
     def coverage(self) -> Coverage | None:
-        """None where the process counts nothing, and where the PTX does not say which lines it was made of."""
+        """The coverage; None if the process counts nothing, or if the PTX lacks line numbers."""
         if not (len(self._sites.counted) and self._has_lines):
             return None
         named = self._sites.named
@@ -201,16 +202,16 @@ class Counters:
         return found
 
     def _text_of(self, site: int, number: int) -> str:
-        """The condition that a site's operands belong to.
+        """The condition to which a site's operands belong.
 
-        A branch may ask several conditions: it is the one that alone would have changed the branch's outcome.
+        If a branch asks several conditions, it is the one that alone would have changed the branch's outcome.
         """
         counted, sites = self._sites.counted[site], self._sites
         leaf = int(sites.condition[int(counted["user"][0]) - 1]) if counted["operation"] in (ALL_OF, ANY_OF) else number
         return sites.conditions[leaf if leaf >= 0 else number].plain
 
     def _possible(self) -> Outcomes:
-        """Which outcomes count: not those that never come. A condition with one outcome is no branch, and has none."""
+        """The outcomes that count: a condition with only one possible outcome is not a branch, and has none."""
         found = np.ones((len(self._sites.conditions), 2), np.bool_)
         for number, outcome in self._never:
             found[number, outcome] = self._ran[number, outcome]
@@ -218,14 +219,15 @@ class Counters:
         return found
 
     def _unreachable(self) -> Iterator[Unreachable]:
-        """The outcomes that would be missing but for `never`."""
+        """The outcomes that are missing, but that `never` declares impossible."""
         for (number, outcome), because in self._never.items():
             if not self._ran[number, outcome]:
                 one = self._sites.conditions[number]
                 yield Unreachable(one.line, one.text, bool(outcome), because)
 
     def _impossible(self) -> Iterator[tuple[tuple[int, int], str]]:
-        """By condition and outcome the reason. Where it is not sure which outcome is which, it may be either."""
+        """Yield ((condition, outcome), reason) of each impossible outcome; both outcomes if it is not sure which one is
+        meant."""
         for stated in self._stated:
             within = lines_of(self._text, stated.function)
             for number, one in enumerate(self._sites.conditions):
@@ -234,13 +236,14 @@ class Counters:
                     yield from (((number, int(outcome)), stated.because) for outcome in outcomes)
 
     def _never_ran(self, unreachable: Sequence[Unreachable]) -> tuple[Lines, ...]:
-        """Lines with code of which none ran, but for what unreachable outcomes guard."""
+        """Ranges of lines with code that never ran, without those that unreachable outcomes guard."""
         guarded = {line for one in unreachable if one.outcome for line in self._statements.body(one.line)}
         return tuple(_ranges(self._sites.lines, guarded, self._text.split("\n")))
 
 
 def _words(site: Any, statements: Statements) -> Words | None:
-    """None for what is no condition of its own: a branch that asks one thing, which its own statement compares."""
+    """The words of a site; None for a branch whose condition another statement compares, as it is not a condition of
+    its own."""
     operation, flags = int(site["operation"]), int(site["flags"])
     (line, column), (user_line, user_column) = site["place"].tolist(), site["user"].tolist()
     place, user = (line, column), (user_line, user_column)
@@ -258,13 +261,13 @@ def _words(site: Any, statements: Statements) -> Words | None:
 
 
 def _number(site: Any) -> float | None:
-    """The number that its operands are compared with, as it stands before the first launch; None where it is none."""
+    """The number with which its operands are compared, as known before the first launch; None if there is none."""
     numbers = [one for one in site["operands"].tolist() if not math.isnan(one)]
     return numbers[0] if site["flags"] & (CONSTANT_LEFT | CONSTANT_RIGHT) and numbers else None
 
 
 def _ranges(lines: npt.NDArray[np.uint8], guarded: set[int], text: Sequence[str]) -> Iterator[Lines]:
-    """Neighbours are one range, with lines between them that have no code; a function ends it."""
+    """Ranges of neighbouring lines; lines without code may lie between them, and a function ends a range."""
     first = last = 0
     for line in np.flatnonzero(lines).tolist():
         if lines[line] & HAS_RUN or line in guarded:

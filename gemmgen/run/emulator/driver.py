@@ -28,13 +28,13 @@ class EmulatorExecutor:
     Each block's threads run on one core, one at a time, each until it has to wait; blocks spread over the
     cores. The seed selects what a GPU is free to do:
 
-        seed 0      threads and blocks in their natural order, any other seed in orders of its own
+        seed 0      threads and blocks run in their natural order; any other seed has its own orders
         seed % 2    operands touch the guard pages above (0) or below (1) them
-        seed // 2 % 2   cp.async and TMA land as late (0) or as early (1) as they may
+        seed // 2 % 2   cp.async and TMA complete as late (0) or as early (1) as they may
         seed // 4 % 2   wgmma computes as late (0) or as early (1) as it may
-        seed // 8 % 2   dynamic shared memory has just the alignment that its declaration asks for (1), or any (0)
-        seed % 8    blocks of a large launch are watched for races (0) or none (others)
-        seed % 3    a persistent kernel's blocks each do one more tile than that, where all of them run
+        seed // 8 % 2   dynamic shared memory has exactly the alignment that its declaration asks for (1), or any (0)
+        seed % 8    some blocks of a large launch are watched for races (0), or none (others)
+        seed % 3    each block of a persistent kernel computes one more tile than this, if all blocks run
 
     GPUs start blocks in their natural order, although CUDA does not promise it. A serial split-K, whose blocks wait for
     earlier ones, hangs in any other order. If a kernel hangs in another order, ends in the natural one and hangs again,
@@ -60,16 +60,16 @@ class EmulatorExecutor:
 
     @property
     def environment(self) -> str:
-        """A key of what results depend on besides the kernel: NVRTC, its flags and the interpreter."""
+        """A key of everything except the kernel on which results depend: NVRTC, its flags and the interpreter."""
         return content_key(self.description, *self.flags, program_key(self._compiler))
 
     @property
     def unconfined(self) -> tuple[str, ...]:
-        """The guards that this system lacks, and what a kernel's program could therefore read or call."""
+        """The guards that this system lacks, in words: what a kernel's program could therefore read or call."""
         return missing_guards(interpreter(self._compiler, self.store))
 
     def prepare(self) -> None:
-        """Start to compile the interpreter, without waiting: the first time on a machine this takes a while.
+        """Start to compile the interpreter without waiting: the first build on a machine takes a while.
 
         Errors are reported by `load`.
         """
@@ -81,7 +81,7 @@ class EmulatorExecutor:
         Thread(target=compile_interpreter, daemon=True).start()
 
     def use_ptx(self, given: GivenPtx) -> None:
-        """From now on load `given` instead of NVRTC's PTX."""
+        """Load `given` instead of NVRTC's PTX from now on."""
         self._given, self.description = given, given.compiler
 
     def load(self, source: KernelSource) -> EmulatedKernel:

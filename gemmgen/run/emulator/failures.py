@@ -1,4 +1,4 @@
-"""What the emulator raises."""
+"""The failures that the emulator raises."""
 
 from __future__ import annotations
 

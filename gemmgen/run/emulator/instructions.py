@@ -29,12 +29,12 @@ def instruction_table(arch: Arch) -> str:
 
 
 def instructions(arch: Arch) -> dict[str, Mma | Wgmma]:
-    """The instructions by opcode. A wmma stands for the mma.sync that computes half of its columns."""
+    """The instructions by opcode. A wmma maps to the mma.sync that computes half of its columns."""
     return {opcode: one for opcode, one in _all() if one.why_not(arch) is None}
 
 
 def why_lacking(ptx: str, arch: Arch) -> str | None:
-    """Which matrix instruction of `ptx` is missing on `arch`, and why; None if none of the known ones is."""
+    """The reason why a matrix instruction of `ptx` is missing on `arch`; None if no known one is missing."""
     for opcode, one in _all():
         why = one.why_not(arch)
         if why is not None and re.search(rf"{re.escape(opcode)}(?![.\w])", ptx):

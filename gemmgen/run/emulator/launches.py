@@ -62,7 +62,7 @@ class _Run:
 class EmulatedKernel:
     """A kernel's PTX and the process that interprets it. See `EmulatorExecutor` for what a seed selects.
 
-    quiet  the kernel's own output is discarded
+    quiet  whether the kernel's own output is discarded
     """
 
     runs_parts = True
@@ -128,13 +128,13 @@ class EmulatedKernel:
         return self._last.outputs[output]
 
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> None:
-        """See LoadedKernel: numpy is faster."""
+        """Return None, as numpy is faster: see LoadedKernel."""
 
     def judge(self, case: Case, operands: Operands, *, seed: int, rule: Rule, places: Places) -> None:
-        """See LoadedKernel: likewise."""
+        """Return None, as numpy is faster: see LoadedKernel."""
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
-        """The number of blocks that such a run watches."""
+        """The number of blocks that such a run watches for races."""
         return len(self._blocks(case, seed, blocks)[1])
 
     def coverage(self) -> Coverage | None:
@@ -202,7 +202,7 @@ class EmulatedKernel:
         return results
 
     def _reset_variables(self) -> None:
-        """After a run of some blocks: let the next launch find the kernel's global variables as they were loaded."""
+        """Reset the kernel's global variables for the next launch, after a run of only some blocks."""
         if self._has_variables:
             self._server.end()
 
@@ -368,7 +368,8 @@ def long_work(launch: Launch, case: Case, blocks: int, watched: bool) -> float:
 
 
 def long_preparation(source: KernelSource, case: Case) -> float:
-    """As `long_work`, for the launches before the kernel's own: each may take as long as all together."""
+    """The part of the time limit, as in `long_work`, for the launches before the kernel: each may take as long as all
+    together."""
     *steps, kernel = source.program
     seconds = COPY_SECONDS * sum(length for _, length in kernel.launch.workspace(case).prepared)
     seconds += SUM_SECONDS * sum(one.elements(case) for one in kernel.launch.sums)

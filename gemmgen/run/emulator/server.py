@@ -40,10 +40,10 @@ LAST = "!"  # behind a failure's kind: the process ends
 
 @dataclass(frozen=True)
 class Program:
-    """What a process loads before its first launch.
+    """The program that a process loads before its first launch.
 
-    name   of the .cu, for messages
-    ptx    what NVRTC made of its text
+    name   the name of the .cu, for messages
+    ptx    the PTX of its text
     table  the architecture's tensor-core instructions: see instructions.py
     arch   used to explain why an instruction is missing; None: no explanation
     """
@@ -54,7 +54,7 @@ class Program:
     arch: Arch | None = None
 
     def pack(self) -> bytes:
-        """As main.cpp reads it."""
+        """The message bytes that main.cpp reads."""
         parts = [part.encode() for part in (self.name, self.ptx, self.table)]
         return b"".join(LENGTH.pack(len(part)) + part for part in parts)
 
@@ -64,13 +64,13 @@ class Request:
     """One launch of `grid` blocks, of which it runs `block_count`: the first ones of the layout's list.
 
     entry       the name of the kernel that it starts
-    cluster     blocks of a cluster, which are beside each other in the list
+    cluster     blocks per cluster; the list has them side by side
     workers     threads that may share the blocks
     timeout     seconds of processor time, of all threads together
-    quiet       the kernel's own output is discarded
-    dependent   it may start before the kernel ahead of it has ended
+    quiet       whether the kernel's own output is discarded
+    dependent   whether it may start before the kernel ahead of it has ended
     watch       whether races are judged
-    placements  what it may have a pointer to, by number
+    placements  the segments to which it may have pointers, by number
     """
 
     layout: ArenaLayout
@@ -90,7 +90,7 @@ class Request:
     block_count: int
 
     def pack(self) -> bytes:
-        """As launch.hpp lays it out."""
+        """The message bytes, laid out as in launch.hpp."""
         layout, values, entry = self.layout, packed(self.arguments), self.entry.encode()
         head = struct.pack(
             "<QQ6I4B6I4xQQ",
@@ -108,7 +108,7 @@ class Request:
 
 
 def missing_guards(executable: bytes) -> tuple[str, ...]:
-    """What guard.hpp cannot do on this system, in words."""
+    """The guards of guard.hpp that this system lacks, in words."""
     file = _in_memory_file(executable)
     try:
         command = [f"/proc/self/fd/{file}", "probe"]
@@ -128,18 +128,18 @@ def _in_memory_file(data: bytes) -> int:
 
 
 class Died(Exception):
-    """The process ended without a word."""
+    """The process ended without a reply."""
 
 
 class Silent(Exception):
-    """It has not answered in time."""
+    """The process has not answered in time."""
 
 
 class Server:
     """The process that interprets `program`; it starts with `start`, or the first launch, and again after each death.
 
     executable   the interpreter: see program.py
-    arena_file   what it shares with this process: operands, blocks to run, where matrices are
+    arena_file   the file that it shares with this process: operands, blocks to run, addresses of matrices
     counts       a file in which it counts what runs: see coverage.py; None: nowhere
     """
 
@@ -150,7 +150,7 @@ class Server:
         self._process: _Process | None = None
 
     def start(self) -> None:
-        """Load the program, so that what the interpreter lacks shows now. Raises CandidateFailed: unjudged."""
+        """Load the program, so that anything that the interpreter lacks shows now. Raises CandidateFailed: unjudged."""
         if self._process is not None and not self._process.alive:
             self._kill()  # it died between two launches: nobody's fault
         if self._process is None:
@@ -159,9 +159,9 @@ class Server:
             self._ask(self._program.pack(), LOAD_SECONDS, failed("unjudged", late))
 
     def launch(self, request: Request) -> None:
-        """Run one launch to its end; what it prints goes to standard error.
+        """Run one launch to its end; its output goes to standard error.
 
-        Raises CandidateFailed: launch, crash, race, timeout or unjudged. The process lives on where it can.
+        Raises CandidateFailed: launch, crash, race, timeout or unjudged. The process lives on if it can.
         """
         self.start()
         seconds = PATIENCE * request.timeout + GRACE
@@ -182,7 +182,7 @@ class Server:
             self._executable = -1
 
     def _ask(self, message: bytes, seconds: float, late: CandidateFailed) -> str:
-        """What stands behind "ok" in the reply. Raises CandidateFailed; `late` where none comes in time."""
+        """The text behind "ok" in the reply. Raises CandidateFailed; raises `late` if no reply comes in time."""
         assert self._process is not None
         try:
             kind, _, text = self._process.ask(message, seconds).decode(errors="replace").partition("\t")
@@ -257,7 +257,7 @@ class _Process:
         return self._receive(length, deadline)
 
     def kill(self) -> None:
-        """End it and all that it may have started."""
+        """End the process and all that it may have started."""
         self._handle.kill()
         self._handle.close()
         self._line.close()
@@ -275,7 +275,7 @@ class _Process:
             rest = rest[os.write(self._requests, rest) :]
 
     def _receive(self, count: int, deadline: float) -> bytes:
-        """So many bytes of a reply, also where another process holds the pipe's other end."""
+        """Read `count` bytes of a reply, even if another process holds the pipe's other end."""
         data, watched = b"", [self._replies, *([self._handle.file] if self._handle.file >= 0 else [])]
         while len(data) < count:
             ready, _, _ = select.select(watched, [], [], max(0.0, deadline - time.monotonic()))

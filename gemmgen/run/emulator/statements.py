@@ -1,7 +1,7 @@
-"""What a person reads of a condition: the comparison in a kernel's text that a setp of its PTX stands for.
+"""Words for conditions: finds the comparison in a kernel's text that a setp of its PTX stands for.
 
-This is for words alone. It knows no C++ beyond parentheses and comparisons, and where it is not sure which one a setp
-is, it says so.
+The result serves only reports. The code knows no C++ beyond parentheses and comparisons; if it is not sure which
+comparison a setp is, it says so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NAMED = re.compile(r"(\w+)\s*=\s*(\d+)\s*(?=,|$)")
 
 @dataclass(frozen=True)
 class Asked:
-    """How a setp compares: "lt", which of its operands are constants, and the number of one that stands there."""
+    """The comparison of a setp: "lt", which of its operands are constants, and the constant's value."""
 
     operation: str
     constant_left: bool = False
@@ -57,12 +57,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Comparison:
-    """`left operator right` in a statement.
+    """A comparison `left operator right` in a statement.
 
-    constant_left   and constant_right: whether these are constants
-    loops           it is that of a loop
-    over_constants  whose counter starts at one, too
-    number          that the constant is, where the text says so
+    constant_left   and constant_right: whether that side is a constant
+    loops           whether it is the condition of a loop
+    over_constants  whether it is that of a loop whose counter starts at a constant, too
+    number          the constant's value, if the text gives it
     """
 
     left: str
@@ -78,7 +78,7 @@ class Comparison:
         return f"{self.left} {self.operator} {self.right}"
 
     def inverted(self, asked: Asked) -> bool | None:
-        """Whether a setp that stands for this is true where this is false; None where that cannot be known."""
+        """Whether a setp that stands for this comparison is true where this is false; None if that cannot be known."""
         if self.is_equality:
             return (asked.base == "eq") != (self.operator == "==") if asked.is_equality else None
         if asked.is_equality:  # of a counter; or of a number that is on one side of the other one, or at it
@@ -97,7 +97,8 @@ class Comparison:
         return (asked.base in STRICT) != (self.operator in STRICT)
 
     def may_be(self, asked: Asked) -> bool:
-        """Whether no number speaks against it. Of x < 4 and x >= 4 a compiler makes x <= 3 and x > 3, too."""
+        """Whether the setp may stand for this comparison by its number. Compilers also turn x < 4 and x >= 4 into x <=
+        3 and x > 3."""
         if asked.number is None or self.number is None:
             return True
         above = (self.operator in (">", "<=")) != self.constant_left  # 4 < x asks as x > 4 does
@@ -118,16 +119,16 @@ class Comparison:
 
     @property
     def _shifts(self) -> bool:
-        """Whether a side is a constant other than 0: a - b >= 1 becomes a > b."""
+        """Whether a side is a constant other than 0: compilers turn a - b >= 1 into a > b."""
         sides = (self.left, self.constant_left), (self.right, self.constant_right)
         return any(constant and not ZERO.fullmatch(side) for side, constant in sides)
 
 
 @dataclass(frozen=True)
 class Words:
-    """What is said of a setp: its `text` in `line`, and whether that is true where the setp is false.
+    """The words for a setp: its `text` in `line`, and whether that is true where the setp is false.
 
-    `plain` is what the text says; `text` names the setp where its outcome is not sure to be that of the text.
+    `plain` is the condition in the text; `text` also names the setp if its outcome may differ from the condition's.
     """
 
     line: int
@@ -146,9 +147,10 @@ class Statements:
         self._known: dict[tuple[int, int], tuple[str, tuple[Comparison, ...], bool]] = {}
 
     def words(self, asked: Asked, index: int, places: Sequence[tuple[int, int]]) -> Words | None:
-        """The words of a setp, which one of the statements at `places` asks; likely ones come first.
+        """The words of a setp that one of the statements at `places` asks; the likeliest places come first.
 
-        It is the `index`-th of those that are joined there. None for a compiler's own, and for a loop over constants.
+        It is the `index`-th of the setps that are joined there. None for a compiler's own setp, and for a loop over
+        constants.
         """
         places = [place for place in places if 0 < place[0] <= len(self._lines)]
         for place in (*places, *filter(None, map(self._defined, places))):
@@ -160,14 +162,15 @@ class Statements:
         return self._vague(asked, index, places)
 
     def certain(self, asked: Asked, place: tuple[int, int]) -> Words | None:
-        """The words of a setp, if just one comparison of the statement at `place` can be it; else None."""
+        """The words of a setp if exactly one comparison of the statement at `place` can be it; else None."""
         found = self._likely(asked, place)
         if len(found) != 1 or found[0].over_constants:
             return None
         return Words(place[0], _short(str(found[0])), str(found[0]), bool(found[0].inverted(asked)))
 
     def joined(self, all_of: bool, place: tuple[int, int]) -> Words | None:
-        """The words of a predicate that joins several by `and` or `or`: all that the statement at `place` asks."""
+        """The words of a predicate that joins several by `and` or `or`: the whole condition of the statement at
+        `place`."""
         if not 0 < place[0] <= len(self._lines):
             return None
         head, _, asks = self._statement(place)
@@ -181,7 +184,7 @@ class Statements:
         return Words(place[0], _short(head), head, all_of == (asked == "||"))
 
     def body(self, line: int) -> range:
-        """The lines that a condition in `line` guards, as braces or indentation tell."""
+        """The lines that a condition in `line` guards, by braces or indentation."""
         depth, seen = 0, False
         for number in range(line, min(line + 400, len(self._lines)) + 1):
             text = COMMENT.sub("", self._lines[number - 1])
@@ -195,13 +198,13 @@ class Statements:
         return range(line, line + 1)
 
     def _likely(self, asked: Asked, place: tuple[int, int]) -> list[Comparison]:
-        """The comparisons that a setp may be: those most like it, in whether they have a constant, too."""
+        """The comparisons that a setp may be: those most like it, including whether they have a constant."""
         found = [one for one in self._statement(place)[1] if one.may_be(asked) and one.inverted(asked) is not None]
         found = [one for one in found if one.is_equality == asked.is_equality] or found
         return [one for one in found if one.has_constant == asked.has_constant] or found
 
     def _defined(self, place: tuple[int, int]) -> tuple[int, int] | None:
-        """The statement that gives the variable its value which is all that the one at `place` asks."""
+        """The statement that sets the variable that is the whole condition of the statement at `place`."""
         name = self._statement(place)[0].lstrip("!")
         if not name.isidentifier():
             return None
@@ -225,7 +228,7 @@ class Statements:
         return None
 
     def _number(self, one: Comparison, line: int) -> float | None:
-        """What the constant of a comparison in `line` is: a number, or a name that is given one above."""
+        """The value of the constant of a comparison in `line`: a number, or a name that is given one above."""
         side = one.left if one.constant_left else one.right
         if NUMBER.fullmatch(side):
             return float(side.rstrip("uUlLfF"))
@@ -233,7 +236,8 @@ class Statements:
         return above[-1] if above else None
 
     def _statement(self, place: tuple[int, int]) -> tuple[str, tuple[Comparison, ...], bool]:
-        """(its condition, or all of it; its comparisons; whether it asks anything)."""
+        """Return (the condition of the statement at `place`, or all of it; its comparisons; whether it asks
+        anything)."""
         if place not in self._known:
             line, column = place
             lines = self._lines[line - 1 : line - 1 + MOST_LINES]
@@ -260,7 +264,7 @@ def _of_one(tokens: Sequence[str]) -> list[str]:
 
 
 def _head(tokens: Sequence[str]) -> str:
-    """What an `if`, a `while` or a `for` asks; of another statement all."""
+    """The condition of an `if`, a `while` or a `for`; all of another statement."""
     if tokens[:1] not in CONTROL or "(" not in tokens:
         return _joined(tokens)
     start = tokens.index("(") + 1
@@ -299,7 +303,7 @@ def _first_value(tokens: Sequence[str]) -> str | None:
 
 
 def _numbers(text: str) -> dict[str, list[tuple[int, float]]]:
-    """The constants that a text gives a number, by name: the lines of their declarations, and the numbers."""
+    """The constants with a numeric value in a text, by name: (line of the declaration, number)."""
     found: dict[str, list[tuple[int, float]]] = {}
     for declared in NUMBERS.finditer(text):
         line = text.count("\n", 0, declared.start()) + 1
@@ -332,7 +336,7 @@ def _side(tokens: Sequence[str], at: int, step: int) -> list[str]:
 
 
 def _joined(tokens: Sequence[str]) -> str:
-    """As a person writes it."""
+    """The tokens as text, spaced as a person writes it."""
     text = " ".join(tokens)
     text = re.sub(r"(?<=[\w\])\"]) (?=[(\[])|(?<=[(\[!~]) | (?=[)\],;])| ?(::|->|\.(?!\d)) ?", r"\1", text)
     return re.sub(r"\b(if|for|while)\(", r"\1 (", text)
@@ -343,14 +347,14 @@ def _is_condition(tokens: Sequence[str]) -> bool:
 
 
 def _of_flag(asked: Asked, head: str) -> bool | None:
-    """Whether a setp that asks if a number is 0 is true where `head`, which is that number, is false."""
+    """Whether a setp that compares a number with 0 is true where `head`, which is that number, is false."""
     if not asked.is_equality or not asked.constant_right or " " in head:
         return None
     return (asked.base == "eq") != head.startswith("!")
 
 
 def _form(asked: Asked) -> str:
-    """Copies of a comparison that say the same have one name, whichever way the compiler asks it."""
+    """One name for all copies of a comparison that mean the same, however the compiler asks it."""
     if asked.is_equality:
         return "setp.eq"
     if asked.operation in ("num", "nan"):

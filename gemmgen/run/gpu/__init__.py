@@ -9,9 +9,9 @@ contest.py    measurements (child)
 arena.py      operands between guard bands, and what a kernel wrote that it must not
 images.py     operands that stay on the device between runs (child)
 multiplier.py products in float64, for references (child)
-judge.py      C beside those products (child)
+judge.py      compares C with those products (child)
 launching.py  a cubin's function and its arguments (child)
-bindings.py   the same by cuda.bindings alone, in anybody's context
+bindings.py   the same by cuda.bindings alone, in any context
 timing.py     protocol and results of a measurement, as records
 replay.py     input sets, CUDA graphs and samples (child)
 cublaslt.py   the baseline (child)
@@ -34,9 +34,9 @@ INSTALL = "python -m gemmgen.run.gpu.install"
 
 
 def why_no_gpu() -> str | None:
-    """What this machine lacks to run kernels on a GPU, and how to get it; None where nothing is missing.
+    """The reason why this machine cannot run kernels on a GPU, and the remedy; None if nothing is missing.
 
-    Cheap: pycuda is looked for, not imported, and no context is made.
+    It is cheap: pycuda is looked for but not imported, and no context is made.
     """
     missing = why_no_device()
     if missing is None and importlib.util.find_spec("pycuda") is None:
@@ -45,7 +45,8 @@ def why_no_gpu() -> str | None:
 
 
 def why_no_device() -> str | None:
-    """The same of what launches in a caller's context take: no pycuda."""
+    """The reason why kernels cannot be launched in a caller's context, which needs no pycuda; None if nothing is
+    missing."""
     if not _loads(DRIVER):
         return f"no NVIDIA driver ({DRIVER} does not load): install the driver"
     if sys.platform != "win32" and not any(Path(file).exists() for file in DEVICE_FILES):

@@ -1,11 +1,11 @@
-"""A, B and C between guard bands in one allocation, a workspace in another, and what a kernel wrote that it must not.
+"""A, B and C between guard bands in one allocation, a workspace in another, and the detection of illegal writes.
 
     | guard | A | guard | B | guard | C | guard |           | guard | partials | guard | semaphores | guard | ...
 
-They are compared as a whole before and after a launch: only C's elements may change, and partials and copies of
-operands, which may hold anything. The first one's image can stay on the device for all kernels that meet the same
-operands; the second one is set there for each launch.
-Of a batch of pointers A, B and C hold all its matrices, guard words between them, and a third allocation the arrays.
+Each allocation is compared as a whole before and after a launch: only C's elements, partials and copies of operands may
+change. The image of the first can stay on the device for all kernels that run on the same operands; the second is set
+for each launch. In a batch of pointers A, B and C hold all matrices, with guard words between them, and a third
+allocation holds the arrays of pointers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ GAP_BYTES = 256  # between the matrices of a batch of pointers
 class DeviceArena:
     """Byte offsets of the operands of `case`. Each base address has the promised alignment and no more.
 
-    scattered   of a batch of pointers: where in its operand each matrix lies; else none
+    scattered   for a batch of pointers, the place of each matrix in its operand; else empty
     """
 
     case: Case
@@ -55,7 +55,7 @@ class DeviceArena:
 
     @property
     def lengths(self) -> dict[str, int]:
-        """Bytes of the operands."""
+        """Bytes of each operand."""
         return _operand_bytes(self.case, self.matrices)
 
     def elements(self, image: Words, name: str) -> Elements:
@@ -65,7 +65,7 @@ class DeviceArena:
         return image.view(np.uint8)[start : start + self.lengths[name]].view(dtype.bits)
 
     def image(self, operands: Operands) -> Words:
-        """What to copy to the device: guard words, and the operands where they belong."""
+        """The image to copy to the device: guard words, and the operands where they belong."""
         image = np.full(self.size // WORD, CANARY, np.uint32)
         for index, values in enumerate((operands.a, operands.b, operands.c)):
             elements, bits = self.elements(image, OPERANDS[index]), self.matrices[index].dtype.bits
@@ -79,7 +79,7 @@ class DeviceArena:
         return image
 
     def storage(self, c: Floats) -> Floats:
-        """`c`, the elements of C as they lie here, as Operands hold them."""
+        """Return `c`, the elements of C as they lie here, in the layout of Operands."""
         if not self.scattered:
             return c
         stored: Floats = np.full(self.case.c.bytes, CANARY & 0xFF, np.uint8).view(c.dtype)
@@ -87,7 +87,7 @@ class DeviceArena:
         return stored
 
     def addresses(self, base: int) -> npt.NDArray[np.uint64]:
-        """What the pointers to each product's A, B and C are where the arena begins at address `base`."""
+        """The pointers to each product's A, B and C if the arena begins at address `base`."""
         starts = [base + self.offsets[name] for name in OPERANDS]
         placed = zip(starts, self.scattered, strict=True)
         return np.array([start + one.matrix.dtype.size * one.offsets for start, one in placed], np.uint64)
@@ -95,7 +95,7 @@ class DeviceArena:
     def result(self, before: Words, after: Words, output: str = "C") -> Floats:
         """The storage of C, or of another output, after the launch.
 
-        Raises CandidateFailed (crash) where anything else changed than outputs.
+        Raises CandidateFailed (crash) if anything but outputs changed.
         """
         changed = before ^ after
         self.matrices[2].view(self.elements(changed, "C"))[...] = 0
@@ -109,7 +109,7 @@ class DeviceArena:
         return self.storage(found) if output == "C" else found
 
     def _describe(self, offset: int) -> str:
-        """Where the byte `offset` is, for a person: in an operand, or how far from the nearest one."""
+        """Describe for a person where the byte `offset` is: in an operand, or how far from the nearest one."""
         for name, start in self.offsets.items():
             if start <= offset < start + self.lengths[name]:
                 return self._describe_inside(name, offset - start)
@@ -128,9 +128,9 @@ class DeviceArena:
 
 @dataclass(frozen=True)
 class WorkspaceArena:
-    """Byte offsets of the parts, each aligned as the kernel may rely on and no more.
+    """Byte offsets of the parts, each with the alignment that the kernel may rely on and no more.
 
-    Before a launch all words are CANARY but for the semaphores, which are zero.
+    Before a launch all words are CANARY, except for the semaphores, which are zero.
     """
 
     workspace: Workspace
@@ -139,7 +139,7 @@ class WorkspaceArena:
 
     @property
     def lengths(self) -> dict[str, int]:
-        """Bytes of the parts."""
+        """Bytes of each part."""
         return self.workspace.lengths
 
     def words(self, name: str) -> slice:
@@ -147,13 +147,13 @@ class WorkspaceArena:
         return slice(start, start + self.lengths[name] // WORD)
 
     def kept(self) -> tuple[slice, ...]:
-        """The words that a launch must leave as they were: all but the parts that may hold anything."""
+        """The words that a launch must not change: all but the parts that may hold anything."""
         free = [self.words(name) for name in self.lengths if name != "semaphores"]
         starts, stops = (0, *(part.stop for part in free)), (*(part.start for part in free), self.size // WORD)
         return tuple(slice(start, stop) for start, stop in zip(starts, stops, strict=True))
 
     def check(self, after: Words) -> None:
-        """Of `after` only the kept words count. Raises CandidateFailed (crash) where one of them changed."""
+        """Raise CandidateFailed (crash) if one of the kept words changed."""
         semaphores = self.words("semaphores")
         left = left_behind(after[semaphores])
         if left is not None:
@@ -169,14 +169,14 @@ class WorkspaceArena:
 
 @dataclass(frozen=True)
 class PointerArena:
-    """Byte offsets of the arrays of pointers, by the operand's name, and what to copy to the device."""
+    """Byte offsets of the arrays of pointers, by operand name, and the image to copy to the device."""
 
     offsets: dict[str, int]
     lengths: dict[str, int]
     image: Words
 
     def check(self, after: Words) -> None:
-        """Raises CandidateFailed (crash) where the launch changed a pointer, or what is around the arrays."""
+        """Raise CandidateFailed (crash) if the launch changed a pointer, or a word around the arrays."""
         changed = np.flatnonzero(self.image != after)
         if not len(changed):
             return
@@ -189,9 +189,9 @@ class PointerArena:
 
 
 def image_key(case: Case, operands: Operands, token: int, seed: int) -> ImageKey | None:
-    """Under which the image of `operands`, known by `token`, is kept on the device; None where it is not.
+    """The key under which the image of `operands`, known by `token`, is kept on the device; None if it is not kept.
 
-    Small ones are sent again, and so are arrays that their owner may still change.
+    Small operands are sent again, and so are arrays that their owner may still change.
     """
     arrays = tuple(operands.by_name.values())
     if sum(array.nbytes for array in arrays) < KEPT_BYTES or any(array.flags.writeable for array in arrays):
@@ -202,7 +202,7 @@ def image_key(case: Case, operands: Operands, token: int, seed: int) -> ImageKey
 def place(case: Case, seed: int) -> DeviceArena:
     """Lay out the operands; the seed chooses one of `PLACES` distances from the alignment boundary.
 
-    And in a batch of pointers one of as many orders of the matrices.
+    In a batch of pointers it also chooses one of `PLACES` orders of the matrices.
     """
     scattered: tuple[Scattered, ...] = ()
     if case.problem.pointers:
@@ -214,7 +214,7 @@ def place(case: Case, seed: int) -> DeviceArena:
 
 
 def place_pointers(layout: DeviceArena, base: int, seed: int) -> PointerArena | None:
-    """The arrays for operands that lie at address `base`; None where the kernel takes none."""
+    """Lay out the arrays of pointers for operands at address `base`; None if the kernel takes none."""
     if not layout.scattered:
         return None
     addresses = layout.addresses(base).view(np.uint32).reshape(len(OPERANDS), -1)
@@ -227,7 +227,7 @@ def place_pointers(layout: DeviceArena, base: int, seed: int) -> PointerArena | 
 
 
 def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | None:
-    """Lay out what `launch` needs beside the operands, likewise; None where that is nothing."""
+    """Lay out the workspace of `launch`, in a place that the seed chooses; None if it needs none."""
     workspace = launch.workspace(case)
     if not launch.parts:
         return None
@@ -236,7 +236,7 @@ def place_workspace(launch: Launch, case: Case, seed: int) -> WorkspaceArena | N
 
 
 def _between_guards(lengths: Mapping[str, int], aligns: Mapping[str, int], seed: int) -> tuple[dict[str, int], int]:
-    """(byte offset of each, size of all)."""
+    """Return (byte offset of each part, total bytes)."""
     offsets: dict[str, int] = {}
     end = 0
     for name, length in lengths.items():
@@ -252,7 +252,7 @@ def _operand_bytes(case: Case, matrices: tuple[Matrix, ...]) -> dict[str, int]:
 
 
 def _beside(offset: int, offsets: Mapping[str, int], lengths: Mapping[str, int]) -> str:
-    """How far the byte `offset`, which is in none of them, lies from the nearest one."""
+    """Describe how far the byte `offset`, which is in none of the parts, lies from the nearest one."""
     distances: list[tuple[int, str]] = []
     for name, start in offsets.items():
         end = start + lengths[name]

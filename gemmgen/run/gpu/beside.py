@@ -1,4 +1,4 @@
-"""Times of kernels with cuBLASLt's first heuristic beside them, where it is installed."""
+"""Times kernels together with cuBLASLt's first heuristic, if that is installed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from gemmgen.support.errors import CandidateFailed
 
 
 class BesideLibrary:
-    """Times kernels with cuBLASLt's first heuristic beside them, and alone once cuBLASLt turns out to be missing."""
+    """Times kernels together with cuBLASLt's first heuristic, and alone once cuBLASLt turns out to be missing."""
 
     def __init__(self, gpu: GpuExecutor) -> None:
         self.gpu = gpu
         self._installed = True
 
     def measure(self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol) -> InterleavedTimings:
-        """As GpuExecutor.measure_many. Where cuBLASLt fails there is no baseline."""
+        """Measure as GpuExecutor.measure_many does. If cuBLASLt fails there is no baseline."""
         if self._installed:
             try:
                 return self.gpu.measure_many(kernels, case, protocol, beside=FIRST)

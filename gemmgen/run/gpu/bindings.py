@@ -1,4 +1,4 @@
-"""A cubin's functions by cuda.bindings, in whatever context is current: no pycuda, whoever made context and stream."""
+"""A cubin's functions by cuda.bindings, in any current context: without pycuda, whoever made context and stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PORTABLE_CLUSTER_BLOCKS = 8  # that a cluster may have everywhere
 
 
 class DriverError(Exception):
-    """CUDA's driver refuses a call: its name for the reason."""
+    """CUDA's driver refused a call; the message is its name for the reason."""
 
 
 def checked(result: tuple[Any, ...]) -> Any:
@@ -43,7 +43,7 @@ def pointer(name: str) -> int:
 
 
 def blocks_on(launch: Launch, sizes: Mapping[str, float], sms: int) -> int:
-    """Blocks of the grid for these sizes on a card of so many SMs: see `Launch.resident`."""
+    """Blocks of the grid for these sizes on a card of `sms` SMs: see `Launch.resident`."""
     count = launch.blocks_of_sizes(sizes)
     return launch.resident(count, sms) if launch.persistent else count
 
@@ -57,8 +57,8 @@ class Moving(ctypes.Structure):
 class PlannedLaunch:
     """A launch whose grid and arguments are set. Raises DriverError.
 
-    config      its fields that may be set anew
-    parameters  the host's addresses of the arguments, likewise: whoever sets one keeps the memory
+    config      the fields of its configuration that may be set again
+    parameters  the host addresses of the arguments, which may be set again: the caller keeps that memory alive
     """
 
     def __init__(self, function: Any, launch: Launch, arguments: Sequence[Argument], blocks: int) -> None:
@@ -79,11 +79,11 @@ class PlannedLaunch:
 
     @property
     def config_bytes(self) -> bytes:
-        """CUlaunchConfig, as cuda.h has it."""
+        """The bytes of CUlaunchConfig, as cuda.h defines it."""
         return ctypes.string_at(self._whole.getPtr(), CONFIG_BYTES)
 
     def __call__(self, stream: int) -> None:
-        """Enqueue it on the stream of this handle."""
+        """Enqueue the launch on the stream with this handle."""
         self.config.stream = stream
         status = self._launch()
         if status:
@@ -131,7 +131,7 @@ def _attributes(launch: Launch) -> list[Any]:
 
 
 class EncodedMap:
-    """Memory of the host that holds a tensor map at an address as the driver writes and reads it."""
+    """Host memory that holds a tensor map, at an address that the driver can write and read."""
 
     def __init__(self) -> None:
         self._room = (ctypes.c_char * (MAP_BYTES + MAP_ALIGNMENT))()
@@ -140,7 +140,7 @@ class EncodedMap:
 
 
 class MapEncoder:
-    """Encodes maps of `tensor` at any device address, with any number of lines, as TMA reads them."""
+    """Encodes tensor maps of `tensor` at any device address, with any number of lines, as TMA reads them."""
 
     def __init__(self, tensor: TiledTensor) -> None:
         self._tensor, rank = tensor, len(tensor.sizes)
@@ -181,14 +181,15 @@ class MapEncoder:
 
     @property
     def arguments(self) -> tuple[int, ...]:
-        """`TiledTensor.tail`, and the arguments of cuTensorMapEncodeTiled but the map and the address; arrays by the
-        host's address."""
+        """`TiledTensor.tail`, and the arguments of cuTensorMapEncodeTiled without map and address; arrays by their host
+        address."""
         kind, *others = self._kinds
         lengths = (ctypes.addressof(one) for one in (self._sizes, *self._lengths))
         return self._tensor.tail, kind, len(self._sizes), *lengths, *others
 
     def __call__(self, address: int, lines: int | None = None) -> EncodedMap:
-        """Raises DriverError, or InvalidInput for the address. One thread at a time."""
+        """Encode the map. Raises DriverError, or InvalidInput for the address. Only one thread may call it at a
+        time."""
         self._tensor.require_address(address)
         made = EncodedMap()
         self._to.value, self._address.value = made.address, address

@@ -1,4 +1,4 @@
-"""What the driver says of a GPU, by ctypes: no context and no worker, in a few milliseconds."""
+"""A GPU's properties from the driver by ctypes: no context and no worker, in a few milliseconds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DeviceProperties:
 
 
 def arch_here(device: int = 0) -> str | None:
-    """ "sm_90", or None where kernels cannot run on a GPU."""
+    """The architecture, such as "sm_90", or None if kernels cannot run on a GPU."""
     if why_no_gpu() is not None:
         return None
     try:
@@ -58,7 +58,7 @@ def arch_here(device: int = 0) -> str | None:
 
 
 def properties_here(device: int = 0) -> DeviceProperties:
-    """Of GPU `device`. Raises CandidateFailed (unavailable) with what the driver refuses."""
+    """The properties of GPU `device`. Raises CandidateFailed (unavailable) with the driver's error."""
     card = _Device(device)
     return DeviceProperties(
         name=card.name,
@@ -79,7 +79,7 @@ def properties_here(device: int = 0) -> DeviceProperties:
 def cards_here() -> list[str]:
     """The UUIDs of the GPUs that this process sees, "GPU-...", by which CUDA_VISIBLE_DEVICES and NVML name them.
 
-    Raises CandidateFailed (unavailable) with what the driver refuses.
+    Raises CandidateFailed (unavailable) with the driver's error.
     """
     if why_no_gpu() is not None or ctypes.CDLL(DRIVER).cuInit(0) == NO_DEVICE:  # CUDA_VISIBLE_DEVICES may hide them all
         return []
@@ -87,7 +87,7 @@ def cards_here() -> list[str]:
 
 
 class _Device:
-    """A device's handle. What the driver refuses raises CandidateFailed: unavailable."""
+    """A device's handle. Errors of the driver raise CandidateFailed: unavailable."""
 
     def __init__(self, index: int) -> None:
         self._driver, self._handle = ctypes.CDLL(DRIVER), ctypes.c_int()
@@ -102,7 +102,7 @@ class _Device:
 
     @property
     def count(self) -> int:
-        """Of devices that the driver shows."""
+        """The number of devices that the driver shows."""
         found = ctypes.c_int()
         self._call("cuDeviceGetCount", ctypes.byref(found))
         return found.value
@@ -125,7 +125,7 @@ class _Device:
 
     @property
     def driver_version(self) -> str:
-        """ "580.159.04" where the kernel module says so, else the CUDA version that the driver supports."""
+        """ "580.159.04" if the kernel module gives it, else the CUDA version that the driver supports."""
         try:
             words = KERNEL_MODULE.read_text().split()
         except OSError:

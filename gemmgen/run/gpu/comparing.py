@@ -1,4 +1,4 @@
-"""C beside its reference on the device: see templates/device/plain/judge.cu. Runs in the worker."""
+"""Comparison of C with its reference on the device: see templates/device/plain/judge.cu. Runs in the worker."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ FOUND = 4  # counts and largest ones
 
 
 class Judge:
-    """judge.cu, loaded; it runs on `blocks` blocks."""
+    """The loaded kernel judge.cu, which runs on `blocks` blocks."""
 
     def __init__(self, cubin: bytes, blocks: int) -> None:
         self._module, self._blocks = cuda.module_from_buffer(cubin), blocks
 
     def judge(self, case: Case, rule: Rule, known: Known, places: npt.NDArray[np.int64]) -> Judged:
-        """All of C, and what it is at `places`, counted row by row."""
+        """Judge all of C, and report its elements at `places`, counted row by row."""
         given = [cuda.to_device(values) for values in (*records(case, rule, known), places)]
         *addresses, asked = [np.uintp(int(memory)) for memory in given]
         found = cuda.to_device(np.zeros(FOUND, np.uint64))

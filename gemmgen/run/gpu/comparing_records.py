@@ -26,14 +26,14 @@ STEP = np.dtype(
 
 @dataclass(frozen=True)
 class Known:
-    """Addresses of what C is made of and held against; 0 is none.
+    """Addresses of the inputs of C and of what it is compared with; 0 if absent.
 
-    product, size  of A * B, all columns of B, and of the product of their magnitudes
-    rows, columns  of the largest magnitudes of A's rows and B's columns
-    old, result    of C before the launch, and after it
-    numbers        of what C's bit patterns stand for
-    operands       of what an epilogue's steps read, C among it, by name: of the first element, and of the numbers that
-                   its type's bit patterns stand for
+    product, size  A * B, with all columns of B, and the product of their magnitudes
+    rows, columns  the largest magnitudes of A's rows and B's columns
+    old, result    C before the launch, and after it
+    numbers        the value of each bit pattern of C's type
+    operands       the operands that an epilogue's steps read, including C, by name: (the first element, the value of
+                   each bit pattern of its type)
     """
 
     product: int
@@ -47,7 +47,8 @@ class Known:
 
 
 def records(case: Case, rule: Rule, known: Known) -> tuple[npt.NDArray[Any], ...]:
-    """What judge.cu calls Known, Rule, Shape, Format, Operands, Steps and `of`, in the order of its fields."""
+    """The records that judge.cu calls Known, Rule, Shape, Format, Operands, Steps and `of`, in the order of its
+    fields."""
     c, types = case.c, case.problem.types
     whole = types.scalar.is_integer
     shape = (
@@ -76,7 +77,7 @@ def _storage(dtype: DType) -> int:
 
 
 def _epilogue(case: Case, rule: Rule, known: Known) -> Iterator[npt.NDArray[Any]]:
-    """Operands, Steps and the steps whose results these take; of none one that nobody reads."""
+    """Operands, Steps and the steps whose results these take; if nothing reads them, an array of one."""
     names, operands, steps = list(known.operands), [], []
     taken: list[int] = []
     for name, (address, numbers) in known.operands.items():

@@ -1,4 +1,4 @@
-"""A measurement's side of the worker: kernels side by side, and the library and bare traffic beside them."""
+"""The worker's side of a measurement: kernels side by side, together with the library and bare memory traffic."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ VECTOR_BYTES = 16  # of its accesses
 
 
 class FollowedPlan:
-    """A library's product, and behind each launch of it another kernel's. It goes to C, or to memory `between`."""
+    """A library's product followed by another kernel, which reads it from C or from memory `between`."""
 
     def __init__(self, product: LtPlan | BatchedPlan, follow: Enqueue, between: Any = None) -> None:
         self._product, self._follow, self._between = product, follow, between
         self.offered = product.offered
 
     def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
-        """Put both on `stream`. Raises CandidateFailed (launch)."""
+        """Enqueue both on `stream`. Raises CandidateFailed (launch)."""
         to = pointers["C"] if self._between is None else int(self._between)
         self._product.enqueue(algorithm, {**pointers, "C": to}, stream)
         self._follow({**pointers, LEFT: to}, stream)
@@ -60,7 +60,7 @@ class FollowedPlan:
 
 @dataclass(frozen=True)
 class Champion:
-    """The library's fastest algorithm for a case, and how long its first heuristic took."""
+    """The library's fastest algorithm for a case, and the time of its first heuristic."""
 
     plan: LtPlan | BatchedPlan | FollowedPlan
     algorithm: int
@@ -79,7 +79,7 @@ class Scratch:
         return 0 if self._memory is None else int(self._memory)
 
     def reserve(self, size: int) -> None:
-        """Bytes, a multiple of 4."""
+        """Make room for `size` bytes, a multiple of 4."""
         if size > self._size:
             if self._memory is not None:
                 self._memory.free()
@@ -93,7 +93,7 @@ class Scratch:
 
 
 class Contest:
-    """Times kernels on `device`. Input sets, the library's best and what moves bytes alone stay between requests."""
+    """Times kernels on `device`. Input sets, the library's best and the bare traffic stay between requests."""
 
     def __init__(self, index: int, device: Any, stream: Any, programs: Programs, images: Images) -> None:
         self._device, self._stream, self._programs, self._images = device, stream, programs, images
@@ -114,11 +114,11 @@ class Contest:
         move: bytes,
         apart: Binary | None = None,
     ) -> InterleavedTimings:
-        """Time the kernels interleaved, with the library where something is `beside` them, and then the bytes alone.
+        """Time the kernels interleaved, with the library if something is `beside` them, and then the bytes alone.
 
-        The bytes go apart: at the limit of the card's power whatever runs behind them is the faster for it. `random`
-        and `move` are the cubins of random.cu and move.cu. `apart` is the epilogue that follows the library's product
-        where it has none like it.
+        The bytes are moved separately, because at the card's power limit a kernel that follows them would run faster.
+        `random` and `move` are the cubins of random.cu and move.cu. `apart` is the epilogue that follows the library's
+        product if the library lacks it.
         """
         sets = self._input_sets(case, random, protocol)
         contestants = [self._with_workspace(binary, case) for binary in binaries]
@@ -140,10 +140,10 @@ class Contest:
     def observe(
         self, binary: Binary, case: Case, seconds: float, random: bytes, apart: Binary | None, uuid: str, beside: bool
     ) -> tuple[Observed, Observed | None]:
-        """What the card says while the kernel runs, and while the library's best does; None where it has none, or where
-        it is not to be `beside` it.
+        """Observe the card while the kernel runs, and while the library's best runs; None for the latter if there is
+        none, or if it is not to be `beside` the kernel.
 
-        Raises CandidateFailed (unavailable) where there is no NVML.
+        Raises CandidateFailed (unavailable) without NVML.
         """
         meter, sets = Meter(uuid), self._input_sets(case, random, CAREFUL)
         contestants = [self._with_workspace(binary, case)]
@@ -155,8 +155,8 @@ class Contest:
         return ours, theirs[0] if theirs else None
 
     def _with_workspace(self, binary: Binary, case: Case) -> Enqueue:
-        """A launcher that needs pointers to the operands alone. All share one workspace: launches follow each other,
-        and each leaves zero what it found so. Reserve for all before the first runs."""
+        """A launcher that needs only pointers to the operands. All launchers share one workspace: launches follow each
+        other, and each leaves zero what must be zero. Reserve for all before the first runs."""
         enqueue = self._programs.launcher(binary, case)
         workspace = binary[0].launch.workspace(case)
         for name, length in workspace.lengths.items():
@@ -169,7 +169,7 @@ class Contest:
         return with_workspace
 
     def _input_sets(self, case: Case, random: bytes, protocol: Protocol) -> InputSets:
-        """The sets of the last case, or new ones: one problem's candidates share them."""
+        """The sets of the last case, or new ones: the candidates of one problem share them."""
         key = case, protocol.most_sets, protocol.data, protocol.least_sets
         if self._sets is None or self._sets.key != key:
             if self._sets is not None:
@@ -195,7 +195,7 @@ class Contest:
     def _champion(self, case: Case, sets: InputSets, apart: Binary | None, most: int | None) -> Champion:
         """The winner of a contest between the first `most` of the heuristics' algorithms, held once per case.
 
-        Those that come close to the fastest are timed again, for longer: short runs have other clocks.
+        Algorithms close to the fastest are timed again, for longer, because clocks differ in short runs.
         """
         key = case, most
         if key not in self._champions:
@@ -214,7 +214,7 @@ class Contest:
         return self._champions[key]
 
     def _library_plan(self, case: Case, apart: Binary | None) -> LtPlan | BatchedPlan | FollowedPlan:
-        """The library's product, and behind it `apart`, which finds A * B in C or in memory between."""
+        """The library's product, followed by `apart`, which finds A * B in C or in memory between."""
         if apart is None:
             plan = self.library(case).plan(case)
             if isinstance(plan, LtPlan) and plan.takes_bias:
@@ -228,13 +228,13 @@ class Contest:
         return FollowedPlan(product, self._programs.launcher(apart, replace(case, beta=0.0)), between)
 
     def _moving(self, case: Case, sets: InputSets, cubin: bytes, beside: Beside) -> Timing | None:
-        """Time of moving the bytes of a set alone; None if nobody asks, or if they do not lie in a row."""
+        """The time of moving the bytes of a set alone; None if it is not asked for, or if they are not contiguous."""
         if not beside.moving or case.problem.pointers:
             return None
         return self._measure([self._mover(case, sets, cubin)], sets, FINAL)[0]
 
     def _mover(self, case: Case, sets: InputSets, cubin: bytes) -> Enqueue:
-        """What moves the bytes of a set, on the grid of several that is the fastest; found once a case."""
+        """A launcher that moves the bytes of a set, on the fastest of several grids; found once per case."""
         if case not in self._movers:
             function = cuda.module_from_buffer(cubin).get_function("move")
             read, written = sets.read_bytes // VECTOR_BYTES, sets.written_bytes // VECTOR_BYTES
@@ -253,7 +253,7 @@ class Contest:
         return self._movers[case]
 
     def library(self, case: Case) -> Cublaslt | Cublas:
-        """The baseline for `case`: cuBLASLt, and for a batch of pointers cuBLAS."""
+        """The baseline for `case`: cuBLASLt, or cuBLAS for a batch of pointers."""
         kind = Cublas if case.problem.pointers else Cublaslt
         if kind not in self._libraries:
             self._libraries[kind] = kind()

@@ -1,6 +1,6 @@
 """cuBLAS's gemmBatched as the baseline for batches of pointers, through nvmath-python's bindings. Runs in the worker.
 
-It has no algorithms to choose from: the library takes its own. As in cublaslt.py the operands swap, because cuBLAS is
+There is no choice of algorithms: the library chooses itself. As in cublaslt.py the operands swap, because cuBLAS is
 column-major.
 """
 
@@ -26,7 +26,7 @@ CONVERTED = frozenset(map(Types.parse, ("f16", "bf16", "f16,f16,f32", "bf16,bf16
 
 
 class Cublas:
-    """The library and its workspace. Raises CandidateFailed (unavailable) where it is missing."""
+    """The library and its workspace. Raises CandidateFailed (unavailable) if it is missing."""
 
     def __init__(self) -> None:
         try:
@@ -66,7 +66,7 @@ class BatchedPlan:
         self._alpha, self._beta = np.array([case.alpha], scalar), np.array([case.beta], scalar)
 
     def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
-        """Put one batch on `stream`; `pointers` are those of the arrays. Raises CandidateFailed (launch)."""
+        """Enqueue one batch on `stream`; `pointers` are those of the arrays. Raises CandidateFailed (launch)."""
         api, handle, case = self._library.api, self._library.handle, self._case
         of_b, of_a = (OPERATION_T if matrix.order == "c" else OPERATION_N for matrix in (case.b, case.a))
         try:
@@ -79,7 +79,7 @@ class BatchedPlan:
             raise CandidateFailed(Failure("launch", str(error), "cublas")) from error
 
     def _multiply(self, start: tuple[int, ...], pointers: Pointers) -> None:
-        """`start`: the first arguments of the call, up to the sizes."""
+        """Call gemmBatched; `start` holds its first arguments, up to the sizes."""
         case, types, api = self._case, self._case.problem.types, self._library.api
         alpha, beta = self._alpha.ctypes.data, self._beta.ctypes.data
         a, b, c = (pointers[name] for name in "ABC")
@@ -93,4 +93,4 @@ class BatchedPlan:
         api.gemm_batched_ex(*start, *operands, case.batch, sums, DEFAULT_ALGORITHM)
 
     def close(self) -> None:
-        """It holds nothing of the library's."""
+        """Do nothing, as the plan holds nothing of the library's."""

@@ -39,7 +39,7 @@ OPERATION_T = 1  # cublasOperation_t
 
 
 class Cublaslt:
-    """The library and its workspace. Raises CandidateFailed (unavailable) where it is missing."""
+    """The library and its workspace. Raises CandidateFailed (unavailable) if it is missing."""
 
     def __init__(self) -> None:
         try:
@@ -64,7 +64,7 @@ class Cublaslt:
         return f"cuBLASLt {number // 10000}.{number // 100 % 100}.{number % 100}"
 
     def plan(self, case: Case) -> LtPlan:
-        """Descriptors and heuristics for `case`. Raises CandidateFailed where cuBLASLt has no algorithm."""
+        """Make descriptors and heuristics for `case`. Raises CandidateFailed if cuBLASLt has no algorithm."""
         sums = case.problem.epilogue.sums
         if sums:
             raise _no_kernel(case, f"it does not compute {' and '.join(sums)}")
@@ -73,7 +73,7 @@ class Cublaslt:
         return LtPlan(self, case)
 
     def compute_type(self, types: Types) -> Any:
-        """What it is to compute with."""
+        """The compute type that cuBLASLt is to use."""
         return self.tf32 if types.compute is Compute.TF32 else self.compute_types[types.accumulator]
 
 
@@ -117,20 +117,20 @@ class LtPlan:
         self.offered = len(self._algorithms)
 
     def _sum_fast(self, types: Types) -> None:
-        """Sums of fp8 without promotion, where these are asked for."""
+        """Ask for sums of fp8 without promotion, if the types say so."""
         if types.compute is Compute.FAST:
             api = self._library.api
             attribute = api.MatmulDescAttribute.FAST_ACCUM
             _set(api.matmul_desc_set_attribute, self._operation, attribute, ctypes.c_int8(1))
 
     def take_bias(self, values: Doubles) -> None:
-        """Add these, rounded to C's type, in place of the operand's: where the plan `takes_bias`."""
+        """Set the bias to these values, rounded to C's type, in place of the operand's, if the plan `takes_bias`."""
         encoded = self._bias_type.encode(values.ravel())
         self._bias = allocate(encoded.nbytes)
         cuda.memcpy_htod(self._bias, encoded)
 
     def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
-        """Put one product on `stream`. Raises CandidateFailed (launch)."""
+        """Enqueue one product on `stream`. Raises CandidateFailed (launch)."""
         api, c, c_layout = self._library.api, pointers["C"], self._layouts["C"]
         if self._own is not None and self._own.bias:
             bias = ctypes.c_void_p(pointers["bias_n"] if self._bias is None else int(self._bias))
@@ -166,7 +166,7 @@ class LtPlan:
             self._bias.free()
 
     def _layout(self, matrix: Matrix) -> Any:
-        """The matrix as its lines lie in memory: a column of cuBLASLt's is a line of ours."""
+        """The layout of a matrix in memory for cuBLASLt: its columns are our lines."""
         api = self._library.api
         layout = api.matrix_layout_create(DATA_TYPES[matrix.dtype], matrix.line_length, matrix.lines, matrix.ld)
         if matrix.batch is not None:
@@ -177,7 +177,7 @@ class LtPlan:
         return layout
 
     def _heuristics(self) -> list[Any]:
-        """The algorithms that work, in the heuristics' order; opaque structs."""
+        """The algorithms that work, in the heuristics' order, as opaque structs."""
         api = self._library.api
         preference = api.matmul_preference_create()
         attribute = api.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES

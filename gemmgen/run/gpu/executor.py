@@ -1,7 +1,7 @@
 """GpuExecutor: compiles here, runs and times kernels in a worker process on an NVIDIA GPU.
 
-Whatever a candidate does to its context or to its process costs that candidate: the worker is started again for
-the next request. Processes that share a card take turns, a request each: what one measures, no other disturbs.
+If a candidate breaks its context or its process, only that candidate is lost: the worker is started again for the next
+request. Processes that share a card take turns, one request each, so that no process disturbs another's measurement.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class GpuKernel:
         return self._executor.run(self, case, operands, seed, output)
 
     def in_ring(self) -> None:
-        """None: machine code has no ring mode. See LoadedKernel."""
+        """Return None, as machine code has no ring mode: see LoadedKernel."""
 
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
         return self._executor.multiply(case, operands, seed=seed, sizes=sizes)
@@ -109,8 +109,8 @@ class GpuKernel:
 class GpuExecutor:
     """Runs kernels on GPU `device` (the driver's index); see gemmgen.run.executor.Executor.
 
-    `timeout` is the limit in seconds for one candidate's run or quick measurement; a hung kernel is killed then.
-    Raises CandidateFailed (unavailable) with what is missing.
+    `timeout` is the limit in seconds for one candidate's run or quick measurement; a hung kernel is killed then. Raises
+    CandidateFailed (unavailable), naming what is missing.
     """
 
     name = "gpu"
@@ -134,7 +134,7 @@ class GpuExecutor:
         self.compile_for(self.properties.arch)
 
     def compile_for(self, arch: str) -> None:
-        """From now on kernels are compiled for `arch`, which the card runs: "sm_90a" where it is of "sm_90"."""
+        """Compile kernels for `arch` from now on, which the card must run: "sm_90a" on an sm_90 card."""
         self.arch, self.flags = arch, flags_for(arch)
 
     @property
@@ -150,7 +150,7 @@ class GpuExecutor:
         return self.load_compiled(source, compile_kernel(source, self.arch, self.store))
 
     def load_compiled(self, source: KernelSource, compiled: CompiledKernel) -> GpuKernel:
-        """Load what `compile_many` made of `source`. Raises CandidateFailed: launch."""
+        """Load the result of `compile_many` for `source`. Raises CandidateFailed: launch."""
         kernel = GpuKernel(self, source, compiled)
         self._request(self._timeout, "load", kernel.binary)
         return kernel
@@ -158,7 +158,7 @@ class GpuExecutor:
     def run(self, kernel: GpuKernel, case: Case, operands: Operands, seed: int = 0, output: str = "C") -> Floats:
         """The storage of C, or of another `output`, after one launch. Raises CandidateFailed.
 
-        Operands that are large and read-only travel once: the worker keeps what it can.
+        Large read-only operands are sent once: the worker keeps what it can.
         """
         key = image_key(case, operands, self._token(operands), seed)
 
@@ -211,7 +211,7 @@ class GpuExecutor:
         return replace(judged, result=result)
 
     def run_baseline(self, case: Case, operands: Operands) -> Floats:
-        """C's storage after cuBLASLt's product, or of a batch of pointers cuBLAS's. Raises CandidateFailed."""
+        """Return C's storage after cuBLASLt's product, or cuBLAS's for a batch of pointers. Raises CandidateFailed."""
         result: Floats = self._request(BASELINE_TIMEOUT, "run_baseline", case, operands)
         return result
 
@@ -224,10 +224,10 @@ class GpuExecutor:
     def measure_many(
         self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol = QUICK, *, beside: Beside | None = None
     ) -> InterleavedTimings:
-        """Time `kernels`, and what is `beside` them (cuBLASLt, bytes alone), interleaved: A B C A B C ...
+        """Time `kernels` interleaved with what is `beside` them (cuBLASLt, bytes alone): A B C A B C ...
 
-        A kernel that crashes or hangs gets its Failure, and the others are measured without it. Raises
-        CandidateFailed where the baseline or the inputs cannot be had, whatever the kernels.
+        A kernel that crashes or hangs gets its Failure, and the others are measured without it. Raises CandidateFailed
+        if the baseline or the inputs are not available.
         """
         try:
             return self._measure_together(kernels, case, protocol, beside)
@@ -242,10 +242,11 @@ class GpuExecutor:
     def observe(
         self, kernel: GpuKernel, case: Case, seconds: float, *, beside: bool = True
     ) -> tuple[Observed, Observed | None]:
-        """What the card says of energy, power and clocks while the kernel runs alone for so many seconds, and while
-        cuBLASLt's best does; None where that has no kernel for the problem, or where nothing is to be `beside` it.
+        """Observe energy, power and clocks of the card while the kernel runs alone for `seconds`, and while cuBLASLt's
+        best does. The latter is None if cuBLASLt has no kernel for the problem, or if nothing is to be `beside` the
+        kernel.
 
-        Raises CandidateFailed, unavailable where there is no NVML.
+        Raises CandidateFailed: unavailable, without NVML.
         """
         timeout, random = self._timeout + BASELINE_TIMEOUT + 4 * seconds, plain_cubin("random", self.arch, self.store)
         apart, uuid = self._apart(case) if beside else None, self.properties.uuid
@@ -255,12 +256,12 @@ class GpuExecutor:
         return found
 
     def _apart(self, case: Case) -> tuple[KernelSource, bytes] | None:
-        """The epilogue that follows cuBLASLt's product where it has none like it."""
+        """The epilogue that follows cuBLASLt's product, if cuBLASLt lacks it."""
         follower = epilogue_apart(case.problem, self.arch)
         return None if follower is None else (follower, compile_kernel(follower, self.arch, self.store).cubin)
 
     def limits(self) -> MeasuredLimits:
-        """The card's measured FMA rates and bandwidths; measured once a day."""
+        """The card's measured FMA rates and bandwidths, measured once a day."""
         return measure_limits(self, self.store)
 
     def time_plain(self, cubin: bytes, name: str, buffer_bytes: int, count: int) -> tuple[float, int]:
@@ -298,7 +299,7 @@ class GpuExecutor:
         return plain_cubin("judge", self.arch, self.store)
 
     def _token(self, operands: Operands) -> int:
-        """A number for this very object, which no later one gets."""
+        """A number for this very object; no later object gets it."""
         address = id(operands)
         if address not in self._tokens:
             self._tokens[address] = next(self._numbers)
@@ -306,7 +307,8 @@ class GpuExecutor:
         return self._tokens[address]
 
     def _with_image(self, key: ImageKey | None, case: Case, operands: Operands, request: Callable[[Sent], Any]) -> Any:
-        """`request(None)`, and, where the worker has no image of `operands`, with them: large ones through memory."""
+        """Return `request(None)` or, if the worker has no image of `operands`, the request with them; large ones go
+        through memory."""
         reply = request(None) if key is not None else None
         if reply is not None:
             return reply
@@ -316,7 +318,7 @@ class GpuExecutor:
         return request("shared")
 
     def _probe(self, kernel: GpuKernel, case: Case) -> Failure | None:
-        """The kernel's failure when it is alone, if it has one."""
+        """The kernel's failure when it runs alone, or None."""
         try:
             self.measure(kernel, case)
         except CandidateFailed as error:
@@ -336,7 +338,7 @@ class GpuExecutor:
         return comparison
 
     def _request(self, timeout: float, verb: str, *arguments: object) -> Any:
-        """The worker's answer. Raises CandidateFailed; the worker's death is a crash or a timeout."""
+        """Ask the worker. Raises CandidateFailed; a worker that dies is a crash or a timeout."""
         card = content_key(self.properties.uuid)
         # A launch of another process would be in a measured time; others may overlap.
         with self.store.alone("gpu", card, shared=verb not in MEASURING):
@@ -349,7 +351,7 @@ class GpuExecutor:
                 raise CandidateFailed(Failure(kind, str(error), "gpu")) from error
 
     def _properties(self) -> DeviceProperties:
-        """From the driver, while the worker starts."""
+        """Read the card's properties from the driver while the worker starts."""
         try:
             return properties_here(self.device)
         except CandidateFailed:
@@ -367,7 +369,7 @@ class GpuExecutor:
 
 
 def _multiplies(case: Case) -> bool:
-    """Whether a reference's product is large enough to come from the card, and of numbers that multiply.cu reads."""
+    """Whether the card can compute a reference's product: it is large enough, and multiply.cu can read its numbers."""
     types = case.problem.types
     readable = all(dtype.storage_bits >= 8 and dtype is not DType.S32 for dtype in (types.a, types.b))
     fits = case.b.cols <= MULTIPLY_COLUMNS

@@ -1,4 +1,4 @@
-"""What a request says of its operands: the same for each that runs, or multiplies, them."""
+"""The operands of a request: the same for requests that run a kernel and that multiply."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gemmgen.run.gpu.shared import Sent
 
 @dataclass(frozen=True)
 class Given:
-    """Operands of one launch, and where its results may go.
+    """Operands of one launch, and the place for its results.
 
-    seed    of where they lie on the device
-    key     of their image, which the worker may have kept; None where it keeps none
-    sent    the operands, unless their image is kept: the worker asks for those that it lacks
-    shared  path of the memory that the executor shares; None where there is none
+    seed    seed of their place on the device
+    key     key of their image, which the worker may have kept; None if it keeps none
+    sent    the operands, or None if their image is kept: the worker asks for operands that it lacks
+    shared  path of the executor's shared memory; None if there is none
     """
 
     case: Case

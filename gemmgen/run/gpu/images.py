@@ -1,4 +1,4 @@
-"""Images of operands that stay on the device from run to run: the candidates of a search meet the same ones.
+"""Images of operands that stay on the device from run to run, as the candidates of a search share operands.
 
 Runs in the worker.
 """
@@ -20,7 +20,7 @@ from gemmgen.support.errors import CandidateFailed
 
 
 class Images:
-    """Images by key, those used last, in at most `most_bytes` of device memory."""
+    """Images by key, the last used ones, in at most `most_bytes` of device memory."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -28,7 +28,8 @@ class Images:
         self.bytes = 0
 
     def get(self, key: ImageKey | None, layout: DeviceArena, operands: Operands | None) -> Any | None:
-        """The image of `operands`, uploaded where it is not kept; None without both. Raises CandidateFailed."""
+        """Return the image of `operands`, uploaded if it is not kept; None if it has neither. Raises
+        CandidateFailed."""
         if key is not None and key in self._kept:
             self._kept.move_to_end(key)
             return self._kept[key][0]
@@ -43,7 +44,7 @@ class Images:
         return memory
 
     def with_room(self, make: Callable[[], Any], spare: ImageKey | None = None) -> Any:
-        """`make()`; where memory is short once more, without any image but `spare`."""
+        """Return `make()`; if memory is short, drop all images but `spare` and try again."""
         try:
             return make()
         except CandidateFailed:
@@ -52,7 +53,7 @@ class Images:
             return make()
 
     def clear(self, spare: ImageKey | None = None) -> bool:
-        """Free all but `spare`, to make room for something else; False where there was nothing to free."""
+        """Free all images but `spare`; False if there was nothing to free."""
         freed = [key for key in self._kept if key != spare]
         for key in freed:
             self._free(key)
@@ -65,7 +66,7 @@ class Images:
 
 
 def _upload(layout: DeviceArena, operands: Operands) -> Any:
-    """Device memory with the operands where they belong and guard words around them. Raises CandidateFailed."""
+    """Device memory with the operands in their places and guard words around them. Raises CandidateFailed."""
     memory = allocate(layout.size)
     if layout.scattered:
         cuda.memcpy_htod(memory, layout.image(operands))

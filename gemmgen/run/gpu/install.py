@@ -1,4 +1,5 @@
-"""python -m gemmgen.run.gpu.install: the extra `gpu` on a machine that has an NVIDIA driver and no CUDA toolkit.
+"""python -m gemmgen.run.gpu.install: installs the extra `gpu` on a machine with an NVIDIA driver but no CUDA
+toolkit.
 
 pycuda comes as source only. It builds in about a minute against wheels: headers from nvidia-cuda-runtime and
 nvidia-cuda-profiler-api, the driver's own library to link with, and no CURAND, which gemmgen does not use.
@@ -28,7 +29,7 @@ SETTINGS = ".aksetup-defaults.py"  # pycuda's setup.py reads it from the home fo
 
 
 def main() -> None:
-    """Install, and show that pycuda imports; exits with 1 and the reason where that fails."""
+    """Install, and check that pycuda imports; exit with 1 and the reason if that fails."""
     try:
         packages = gpu_packages()
         driver = driver_library()
@@ -48,7 +49,7 @@ def gpu_packages() -> list[str]:
 
 
 def why_not_buildable() -> str | None:
-    """What is missing to build pycuda, and how to get it; None where nothing is."""
+    """The reason why pycuda cannot be built, and the remedy; None if it can."""
     if not sys.platform.startswith("linux"):
         return f"pycuda is built here on Linux only, not on {sys.platform}"
     if not any(map(shutil.which, COMPILERS)):
@@ -59,7 +60,7 @@ def why_not_buildable() -> str | None:
 
 
 def driver_library() -> Path:
-    """The driver's library, to link with. Raises GemmgenError where pycuda cannot be built."""
+    """The driver's library, to link with. Raises GemmgenError if pycuda cannot be built."""
     reason = why_not_buildable()
     if reason is not None:
         raise GemmgenError(reason)
@@ -93,7 +94,7 @@ def settings_folder(driver: Path) -> Iterator[Path]:
 
 
 def installer() -> list[str]:
-    """`pip install` for this interpreter; uv's where the environment came from uv and holds no pip."""
+    """The command `pip install` for this interpreter; uv's if the environment came from uv and has no pip."""
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install", "--quiet"]
     uv = shutil.which("uv")

@@ -1,4 +1,4 @@
-"""A cubin's function, ready to launch, and its arguments. Runs in processes that own a CUDA context."""
+"""A cubin's functions, ready to launch, and their arguments. Runs in processes that own a CUDA context."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Pointers = dict[str, int]  # device addresses by name: A, B, C, and the workspac
 
 
 def load_program(source: KernelSource, cubin: bytes) -> tuple[Any, ...]:
-    """The functions of `KernelSource.program`, with leave to use shared memory. Raises CandidateFailed: launch."""
+    """The functions of `KernelSource.program`, allowed to use their shared memory. Raises CandidateFailed: launch."""
     return tuple(_load_function(step, cubin) for step in source.program)
 
 
@@ -44,9 +44,9 @@ def launch(
     stream: Any,
     blocks: int | None = None,
 ) -> None:
-    """Enqueue a kernel's launches: those that prepare its operands and, behind what sets its maxima to zero, its own.
+    """Enqueue a kernel's launches: first those that prepare operands, then zeroing of its maxima, then its own.
 
-    That is of the whole grid, or its first `blocks`.
+    Its own launch runs the whole grid, or its first `blocks`.
 
     Raises CandidateFailed: launch.
     """
@@ -87,7 +87,8 @@ def as_argument(ctype: str, value: Any) -> Any:
 
 @contextmanager
 def launch_errors() -> Iterator[None]:
-    """CUDA refuses the kernel: too many resources, no such function. The context is well."""
+    """Report CUDA's refusal of a kernel as a failure (too many resources, no such function); the context stays
+    valid."""
     try:
         yield
     except (cuda.Error, DriverError, InvalidInput) as error:

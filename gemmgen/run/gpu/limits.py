@@ -1,4 +1,4 @@
-"""The card's own limits, measured: what a kernel's speed is held against."""
+"""The card's own limits, measured: a kernel's speed is compared with them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FMA_RATE: dict[DType, LimitName] = {DType.F32: "FFMA rate", DType.F64: "DFMA rat
 
 @dataclass(frozen=True)
 class Roof:
-    """The most that a card allows a case, and what it is that allows no more."""
+    """The highest rate that a card allows for a case, and the limit that sets it."""
 
     tflops: float
     limit: LimitName
@@ -44,7 +44,7 @@ class Roof:
 
 @dataclass(frozen=True)
 class MeasuredLimits:
-    """FP32 and FP64 FMA rates in TFLOPS, tensor cores apart; read and copy bandwidth in GB/s.
+    """FP32 and FP64 FMA rates in TFLOPS, without tensor cores; read and copy bandwidth in GB/s.
 
     A copy counts bytes read and written.
     """
@@ -57,14 +57,15 @@ class MeasuredLimits:
     date: str
 
     def fma_tflops(self, types: Types) -> float:
-        """Of multiply-adds of `types`."""
+        """The rate of multiply-adds of `types`, in TFLOPS."""
         rates = {DType.F32: self.ffma_tflops, DType.F64: self.dfma_tflops, DType.S32: self.ffma_tflops / 2}
         return rates[types.accumulator] * types.products_at_once
 
     def roof(self, case: Case) -> Roof:
-        """The rate of multiply-adds, or the bandwidth at the case's least traffic where that allows less.
+        """The roofline of `case`: the rate of multiply-adds, or of its least traffic at full bandwidth if that is
+        lower.
 
-        Tensor cores, where they multiply such a product, are not measured: their rate is that of the data sheet.
+        Tensor cores are not measured: their rate is that of the data sheet.
         """
         written = sum(matrix.least_bytes for matrix in case.written.values()) / case.bytes_moved
         flops_per_byte, types = case.flops / case.bytes_moved, case.problem.types
@@ -80,7 +81,7 @@ class MeasuredLimits:
 
 
 class Timer(Protocol):
-    """What can time a kernel of `plain` on its card."""
+    """An object that can time a kernel of `plain` on its card."""
 
     @property
     def arch(self) -> str: ...

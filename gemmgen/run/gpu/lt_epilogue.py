@@ -1,4 +1,4 @@
-"""How the baseline computes an epilogue: cuBLASLt's own where it has one, else a kernel behind the product."""
+"""The baseline's way to compute an epilogue: cuBLASLt's own if it has one, else a kernel behind the product."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ LEFT = "partials"  # the parameter that is where a product was left which is no 
 
 @dataclass(frozen=True)
 class LtEpilogue:
-    """One of cuBLASLt's: its name and number (cublasLtEpilogue_t). Its gelu is the form with tanh.
+    """An epilogue of cuBLASLt: its name and number (cublasLtEpilogue_t). Its gelu is the form with tanh.
 
-    bias   it adds a vector's element to each column
+    bias   whether it adds a vector's element to each column
     """
 
     name: str
@@ -46,14 +46,14 @@ _OWN = {
 
 @cache
 def _own() -> dict[Epilogue, LtEpilogue]:
-    """By epilogue, with beta * C and without."""
+    """cuBLASLt's own by epilogue, with beta * C and without."""
     forms = {parse_epilogue(forms): own for forms, own in _OWN.items()}
     without = {parse_epilogue(str(epilogue).replace(" + beta * C", "")): own for epilogue, own in forms.items()}
     return {**without, **forms}
 
 
 class _Apart(Kernel):
-    """Of an epilogue behind a product."""
+    """The view of an epilogue behind a product, for its template."""
 
     @property
     def left(self) -> DType | None:
@@ -67,16 +67,16 @@ class _Apart(Kernel):
 
 
 def own_epilogue(problem: Problem) -> LtEpilogue | None:
-    """cuBLASLt's own for `problem`; None where it has none, or the epilogue is linear."""
+    """cuBLASLt's own epilogue for `problem`; None if it has none, or if the epilogue is linear."""
     types = problem.types
     alike = types.a is types.b is types.c and types.c in OWN_TYPES and types.compute in (Compute.FMA, Compute.TF32)
     return _own().get(problem.epilogue) if alike and not problem.pointers else None
 
 
 def left_apart(problem: Problem) -> DType | None:
-    """The type in which the product is left for the kernel behind it where that is not in C; None where it is.
+    """The type of the product that is left for a separate epilogue kernel; None if the product is left in C.
 
-    A product with both matrices of B is twice as wide, and cuBLASLt stores sums of integers as s32 or s8 alone.
+    A product with both matrices of B is twice as wide, and cuBLASLt stores sums of integers only as s32 or s8.
     """
     types = problem.types
     left = types.accumulator if types.accumulator.is_integer else types.c
@@ -84,11 +84,11 @@ def left_apart(problem: Problem) -> DType | None:
 
 
 def epilogue_apart(problem: Problem, arch: str = DEFAULT_ARCH) -> KernelSource | None:
-    """The kernel, for `arch`, that makes C of the A * B which a product left there; None where none is needed.
+    """The kernel, for `arch`, that computes C from A * B once a product is done; None if none is needed.
 
-    It takes the parameters of a fused kernel, and leaves A, B and the C of before, which beta = 0 leaves unread. A
-    product that is `left_apart` lies where the parameter LEFT says: M x N, or M x 2N where B is two matrices.
-    None either where it would have to sum A or B.
+    It takes the parameters of a fused kernel but does not read A and B, nor the old C if beta = 0. A product that is
+    `left_apart` lies at the parameter LEFT: M x N, or M x 2N if B is two matrices. The result is also None if the
+    epilogue needs sums of A or B.
     """
     if problem.epilogue.is_linear or problem.epilogue.sums or own_epilogue(problem) is not None:
         return None
@@ -101,7 +101,8 @@ def epilogue_apart(problem: Problem, arch: str = DEFAULT_ARCH) -> KernelSource |
 
 
 def product_before(case: Case) -> Case:
-    """The product alone: of `case` itself, or, where it is `left_apart`, with all of B's columns to a dense matrix."""
+    """The product alone: that of `case`, or, if it is `left_apart`, the product with all of B's columns in a dense
+    matrix."""
     problem = case.problem
     left = left_apart(problem)
     if left is None:
@@ -120,7 +121,7 @@ def product_before(case: Case) -> Case:
 
 
 def baseline_epilogue(problem: Problem) -> str:
-    """How the baseline computes the epilogue: "GELU_BIAS", or `APART`; empty for a linear one."""
+    """The name of the baseline's epilogue: "GELU_BIAS", or `APART`; empty for a linear one."""
     own = own_epilogue(problem)
     if own is not None:
         return own.name
@@ -128,6 +129,6 @@ def baseline_epilogue(problem: Problem) -> str:
 
 
 def baseline_words(problem: Problem) -> str:
-    """The same behind the product's name, for a table: ", GELU_BIAS"."""
+    """The baseline's epilogue as it follows the product's name in a table: ", GELU_BIAS"."""
     epilogue = baseline_epilogue(problem)
     return epilogue and (" and " if epilogue == APART else ", ") + epilogue

@@ -19,7 +19,7 @@ MOST_MATRICES = 32768  # of a batch that blocks share out among them; a block ta
 
 
 class Multiplier:
-    """multiply.cu, loaded; what is no product runs on `blocks` blocks."""
+    """The loaded kernels of multiply.cu; those that do not multiply run on `blocks` blocks."""
 
     def __init__(self, cubin: bytes, blocks: int) -> None:
         self._module = cuda.module_from_buffer(cubin)
@@ -27,9 +27,10 @@ class Multiplier:
         self._tables: dict[DType, Any] = {}
 
     def multiply(self, case: Case, addresses: Mapping[str, int], *, magnitudes: bool) -> Any:
-        """Device memory with the product of A and all columns of B, which lie at `addresses`, or of their `magnitudes`.
+        """Return device memory with the product of A and all columns of B, which lie at `addresses`, or of their
+        `magnitudes`.
 
-        Raises CandidateFailed (launch) where memory is short.
+        Raises CandidateFailed (launch) if memory is short.
         """
         a = self._decoded(case.a, addresses["A"], case, magnitudes, by_rows=True)
         b = self._decoded(case.b, addresses["B"], case, magnitudes, by_rows=False)
@@ -44,7 +45,7 @@ class Multiplier:
         return product
 
     def largest(self, case: Case, addresses: Mapping[str, int]) -> tuple[Any, Any]:
-        """Device memory with the largest finite magnitude of each row of A, and each column of B, of all products."""
+        """Device memory with the largest finite magnitude of each row of A and each column of B, for all products."""
         return (
             self._largest(case.a, addresses["A"], case, by_rows=True),
             self._largest(case.b, addresses["B"], case, by_rows=False),
@@ -62,7 +63,8 @@ class Multiplier:
         return most
 
     def _decoded(self, matrix: Matrix, address: int, case: Case, magnitudes: bool, by_rows: bool) -> Any:
-        """The numbers of a batch of matrices, K x lines each: A's lines are `by_rows`, B's are columns."""
+        """The decoded numbers of a batch of matrices, K x lines each; the lines of A are rows (`by_rows`), those of B
+        columns."""
         lines = matrix.rows if by_rows else matrix.cols
         decoded = allocate(max(1, DType.F64.size * case.k * lines * case.batch))
         down, across = (matrix.ld, 1) if matrix.order == "r" else (1, matrix.ld)
@@ -75,7 +77,8 @@ class Multiplier:
         return decoded
 
     def numbers(self, dtype: DType) -> int:
-        """Where the device has what each bit pattern of a type stands for, as the host decodes it; 0: it needs none."""
+        """The device address of the values of all bit patterns of a type, as the host decodes them; 0 if none is
+        needed."""
         if dtype.size > 2:
             return 0
         if dtype not in self._tables:

@@ -1,4 +1,4 @@
-"""Kernels that are no products: they fill and compare operands, and measure what a card reaches."""
+"""Kernels that are not products: they fill and compare operands, and measure what a card reaches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOCKS_PER_SM = 8
 
 
 def plain_blocks(device: Any) -> int:
-    """Of a grid of theirs, on a `device` of pycuda's."""
+    """Blocks of the grid of such a kernel on `device`, one of pycuda's."""
     return int(device.multiprocessor_count) * BLOCKS_PER_SM
 
 
@@ -24,5 +24,5 @@ def plain_path(name: str) -> Path:
 
 
 def plain_cubin(name: str, arch: str, store: Store) -> bytes:
-    """NAME.cu compiled; its kernel is called NAME, or begins so where there are several."""
+    """The cubin of NAME.cu; its kernel is called NAME, or its kernels begin with NAME."""
     return compile_text(plain_path(name).read_text(), arch, store).cubin

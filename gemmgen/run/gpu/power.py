@@ -1,8 +1,8 @@
-"""What a card says of energy, power, clocks and heat while kernels run: NVML, by the card's UUID.
+"""Readings of a card's energy, power, clocks and temperature while kernels run: NVML, by the card's UUID.
 
-The counter of energy advances in steps, of 0.1 s on an H200: the power between two steps is known, that of the time
-before the first one is not. On some cards the sensor of power looks at a quarter of the time alone (arXiv 2312.02741).
-So a kernel runs for two seconds.
+The energy counter advances in steps, of 0.1 s on an H200: the power between two steps is known, that before the first
+step is not. On some cards the power sensor samples only a quarter of the time (arXiv 2312.02741). So a kernel runs for
+two seconds.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Observed:
-    """What the card said while one kernel ran again and again. None: the card does not say, or nobody here may ask.
+    """Readings of the card while one kernel ran repeatedly. None: the card does not tell, or access is not allowed.
 
-    energy_j       of a launch
-    power_w        median of the readings, as the clocks are
-    temperature_c  the highest
-    limited_by     what kept the clock below its highest, at some time
+    energy_j       energy per launch, in joules
+    power_w        median of the readings, in watts; the clocks are medians, too
+    temperature_c  the highest reading
+    limited_by     reasons that kept the clock below its highest at some time
     """
 
     launches: int
@@ -60,12 +60,12 @@ class Observed:
     limited_by: tuple[str, ...] = ()
 
     def tflops_per_w(self, flops: float) -> float | None:
-        """TFLOPS a watt, which is TFLOP a joule, of a launch with so many floating-point operations."""
+        """TFLOPS per watt, which is TFLOP per joule, of a launch with `flops` floating-point operations."""
         return None if not self.energy_j else flops * 1e-12 / self.energy_j
 
 
 class Circumstances:
-    """Of measurements on GPU `index`."""
+    """The conditions of measurements on GPU `index`."""
 
     def __init__(self, index: int) -> None:
         self._index = index
@@ -80,7 +80,7 @@ class Circumstances:
 
     @cached_property
     def _meter(self) -> Meter | None:
-        """None where nvidia-ml-py, or NVML, is missing: a time says the less then."""
+        """The meter; None if nvidia-ml-py or NVML is missing, so that times carry fewer conditions."""
         try:
             return Meter(self._card.uuid)
         except CandidateFailed:
@@ -89,7 +89,7 @@ class Circumstances:
 
 @dataclass
 class Readings:
-    """What was read so far, by name, and (seconds, joules) of the counter; nothing of what the card does not say."""
+    """Readings so far, by name, and (seconds, joules) of the counter; values that the card does not give are absent."""
 
     found: dict[str, list[float]] = field(default_factory=dict)
     reasons: set[str] = field(default_factory=set)
@@ -111,9 +111,10 @@ class Readings:
 
 
 def power_between_steps(counted: Sequence[tuple[float, float]]) -> float | None:
-    """The mean power in watts between the first step of a counter of energy and the last; None of less than two.
+    """The mean power in watts between the first and the last step of an energy counter; None with fewer than two
+    steps.
 
-    counted  (seconds, joules) of looks at it, in their order
+    counted  (seconds, joules) of each reading, in order
     """
     steps = [later for before, later in pairwise(counted) if later[1] > before[1]]
     if len(steps) < 2:
@@ -123,7 +124,7 @@ def power_between_steps(counted: Sequence[tuple[float, float]]) -> float | None:
 
 
 class Meter:
-    """NVML's view of the card of this UUID. Raises CandidateFailed (unavailable) where there is none."""
+    """NVML's view of the card with this UUID. Raises CandidateFailed (unavailable) if there is none."""
 
     def __init__(self, uuid: str) -> None:
         try:
@@ -138,7 +139,7 @@ class Meter:
 
     @contextmanager
     def watching(self) -> Iterator[Readings]:
-        """Reads every POLL_SECONDS while the block runs."""
+        """Read every POLL_SECONDS while the `with` block runs."""
         readings, over, polls = Readings(), threading.Event(), itertools.count()
 
         def poll() -> None:
@@ -158,7 +159,7 @@ class Meter:
             thread.join()
 
     def conditions(self) -> Mapping[str, Any]:
-        """Of `Conditions`, those that the card says at this moment."""
+        """The fields of `Conditions` that the card gives at this moment."""
         nvml, limit = self._nvml, self._ask("nvmlDeviceGetEnforcedPowerLimit")  # in mW
         return {
             "power_limit_w": None if limit is None else limit * 1e-3,
@@ -169,7 +170,7 @@ class Meter:
         }
 
     def _reasons(self) -> set[str]:
-        """Why the clock is below its highest."""
+        """The reasons why the clock is below its highest."""
         bits = int(self._ask("nvmlDeviceGetCurrentClocksEventReasons") or 0)
         return {words for name, words in REASONS.items() if bits & self._bit(name)}
 
@@ -189,7 +190,7 @@ class Meter:
         return None if found is None else found * 1e-3
 
     def _power_w(self) -> float | None:
-        """At this moment, where the driver has a field for that; else its mean over a second."""
+        """The power at this moment if the driver has a field for it, else the mean over a second."""
         wanted = getattr(self._nvml, "NVML_FI_DEV_POWER_INSTANT", None)
         values: Sequence[Any] = self._ask("nvmlDeviceGetFieldValues", [wanted]) or [] if wanted is not None else []
         if values and values[0].nvmlReturn == self._nvml.NVML_SUCCESS:
@@ -198,7 +199,7 @@ class Meter:
         return None if found is None else found * 1e-3
 
     def _ask(self, name: str, *arguments: Any) -> Any:
-        """None where the card, the driver or the rights here do not give it."""
+        """Return NVML's answer; None if the card, the driver or the access rights do not allow it."""
         try:
             return getattr(self._nvml, name)(self._card, *arguments)
         except (self._nvml.NVMLError, AttributeError):

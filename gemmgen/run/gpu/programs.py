@@ -13,13 +13,14 @@ Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 
 
 class Programs:
-    """What was loaded, until it is forgotten."""
+    """The loaded kernels, until they are forgotten."""
 
     def __init__(self) -> None:
         self._functions: dict[tuple[object, ...], tuple[Any, ...]] = {}
 
     def load(self, binary: Binary) -> tuple[Any, ...]:
-        """The functions of `KernelSource.program`, with leave to use shared memory. Raises CandidateFailed: launch."""
+        """The functions of `KernelSource.program`, allowed to use their shared memory. Raises CandidateFailed:
+        launch."""
         source, cubin = binary
         identity = _identity(source)
         if identity not in self._functions:
@@ -30,7 +31,7 @@ class Programs:
         self._functions.pop(_identity(source), None)
 
     def launcher(self, binary: Binary, case: Case) -> Enqueue:
-        """What puts a launch for `case` on a stream."""
+        """A function that enqueues a launch for `case` on a stream."""
         functions, (source, _) = self.load(binary), binary
 
         def enqueue(pointers: Pointers, stream: Any) -> None:
@@ -40,6 +41,6 @@ class Programs:
 
 
 def _identity(source: KernelSource) -> tuple[object, ...]:
-    """What a loaded function depends on: its text, and how it is launched."""
+    """The key of a loaded function: its text, and how it is launched."""
     launch = source.launch
     return source.digest, source.name, launch.shared_bytes, launch.cluster, launch.attributes, launch.prepares

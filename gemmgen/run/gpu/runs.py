@@ -1,4 +1,4 @@
-"""A run, in the worker: one launch between guard bands, and what it left where nothing may change."""
+"""A run, in the worker: one launch between guard bands, and a check that nothing else changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Arrays:
         self.pointers = {name: int(self._memory) + offset for name, offset in layout.offsets.items()}
 
     def check(self) -> None:
-        """Raises CandidateFailed (crash) where they are not what they were."""
+        """Raise CandidateFailed (crash) if the arrays have changed."""
         after = np.empty_like(self._layout.image)
         cuda.memcpy_dtoh(after, self._memory)
         self._layout.check(after)
@@ -46,7 +46,7 @@ class Arrays:
 
 @dataclass(frozen=True)
 class Ran:
-    """A launch that came to its end: device memory before it, the image, and behind it."""
+    """A launch that has ended: the image of device memory before it, and the memory after it."""
 
     layout: arena.DeviceArena
     image: Any
@@ -65,12 +65,12 @@ class Runs:
         self._shared = Mapped()
 
     def run(self, binary: Binary, given: Given, changed: bytes, output: str = "C") -> Floats | int | None:
-        """The storage of C, or of another `output`, after one launch between guard bands.
+        """Return the storage of C, or of another `output`, after one launch between guard bands.
 
         Raises CandidateFailed: launch or crash.
 
-        None asks for the operands, where they were not sent and no image of them is kept. `changed` is the cubin of
-        changed.cu. A large result goes into the shared memory, and its count of elements is the answer.
+        None asks for the operands, if they were not sent and no image of them is kept. `changed` is the cubin of
+        changed.cu. A large result goes into the shared memory; the reply is then its number of elements.
         """
         ran = self._run(binary, given, changed, output)
         if ran is None:
@@ -80,7 +80,7 @@ class Runs:
         return self._deliver(ran, given.shared)
 
     def multiply(self, given: Given, cubin: bytes, sizes: bool) -> int | None:
-        """A * B and, with `sizes`, |A| * |B|, into the shared memory; the count of all elements.
+        """Compute A * B and, with `sizes`, |A| * |B| in the shared memory; return the number of all elements.
 
         None asks for the operands, as in `run`. `cubin` is that of multiply.cu.
         """
@@ -96,14 +96,14 @@ class Runs:
         return len(made) * elements
 
     def run_kept(self, binary: Binary, given: Given, changed: bytes) -> bool | None:
-        """Like `run`, but C stays where it is, for `judge` and `deliver`."""
+        """Run like `run`, but leave C on the device for `judge` and `deliver`."""
         self._kept = None
         ran = self._run(binary, given, changed, "C")
         self._kept = None if ran is None else (ran, given.key)
         return None if ran is None else True
 
     def judge(self, case: Case, rule: Rule, places: Places, multiply: bytes, judge: bytes) -> Judged:
-        """C of `run_kept`, held against `rule`, and what it is at `places`. A right one is kept no longer.
+        """Judge C of `run_kept` against `rule`, with more detail for `places`. A correct C is not kept any longer.
 
         `multiply` and `judge` are the cubins of multiply.cu and judge.cu.
         """
@@ -130,13 +130,13 @@ class Runs:
         return judged
 
     def deliver(self, shared: str | None) -> Floats | int:
-        """The same C as `run` gives it."""
+        """Return the C of `run_kept` as `run` does."""
         assert self._kept is not None
         (ran, _), self._kept = self._kept, None
         return self._deliver(ran, shared)
 
     def run_guarded(self, enqueue: Enqueue, case: Case, operands: Operands) -> Floats:
-        """Like `run`, with what `enqueue` launches in a kernel's place."""
+        """Run like `run`, with the launch of `enqueue` in place of a kernel's."""
         layout = arena.place(case, 0)
         before = layout.image(operands)
         memory = allocate(layout.size)
@@ -151,7 +151,7 @@ class Runs:
     def _products(
         self, layout: arena.DeviceArena, image: Any, key: arena.ImageKey | None, cubin: bytes, sizes: bool
     ) -> list[Any]:
-        """Device memory with A * B, and with |A| * |B| where `sizes` are asked for."""
+        """Device memory with A * B, and with |A| * |B| if `sizes` are asked for."""
         if self._multiplier is None:
             self._multiplier = Multiplier(cubin, plain_blocks(self._device))
         addresses = _pointers(layout, int(image), None)
@@ -162,7 +162,7 @@ class Runs:
         ]
 
     def _image(self, layout: arena.DeviceArena, given: Given) -> Any:
-        """The image of what was sent, or is kept; None where it is neither."""
+        """The image of operands that were sent or are kept; None if they are neither."""
         sent = given.sent
         if sent == "shared":
             assert given.shared is not None
@@ -170,7 +170,7 @@ class Runs:
         return self._images.get(given.key, layout, sent)
 
     def _run(self, binary: Binary, given: Given, changed: bytes, output: str) -> Ran | None:
-        """One launch, and nothing but outputs changed."""
+        """Run one launch, and check that only outputs changed."""
         case, seed, key = given.case, given.seed, given.key
         enqueue, layout = self._programs.launcher(binary, case), arena.place(case, seed)
         workspace = arena.place_workspace(binary[0].launch, case, seed)
@@ -192,7 +192,7 @@ class Runs:
         return ran
 
     def _result(self, ran: Ran, output: str) -> Floats:
-        """The storage of an output, by all that changed. Raises CandidateFailed: crash, where that is more."""
+        """The storage of an output, from all bytes that changed. Raises CandidateFailed: crash, if others changed."""
         before, after = (np.empty(ran.layout.size // WORD, np.uint32) for _ in range(2))
         cuda.memcpy_dtoh(before, ran.image)
         cuda.memcpy_dtoh(after, ran.memory)
@@ -202,7 +202,8 @@ class Runs:
     def _try_in_workspace(
         self, enqueue: Enqueue, pointers: Pointers, layout: arena.WorkspaceArena, spare: arena.ImageKey | None
     ) -> None:
-        """One launch, to its end, in a workspace of its own. Raises CandidateFailed: crash, for what it leaves."""
+        """Run one launch to its end in a workspace of its own. Raises CandidateFailed: crash, for illegal changes
+        there."""
         memory = self._images.with_room(lambda: allocate(layout.size), spare)
         base = int(memory)
         cuda.memset_d32(memory, CANARY, layout.size // WORD)
@@ -216,12 +217,12 @@ class Runs:
             layout.check(after)
 
     def _try_once(self, enqueue: Enqueue, pointers: Pointers) -> None:
-        """One launch, to its end."""
+        """Run one launch to its end."""
         enqueue(pointers, self._stream)
         self._stream.synchronize()
 
     def _count_changed(self, cubin: bytes, ran: Ran) -> int:
-        """Bytes outside C's elements that the launch changed."""
+        """The number of bytes outside of C's elements that the launch changed."""
         if self._changed is None:
             self._changed = cuda.module_from_buffer(cubin).get_function("changed")
         count, c = allocate(8), ran.layout.matrices[2]
@@ -237,19 +238,19 @@ class Runs:
         return int(found[0])
 
     def _arrays(self, layout: arena.DeviceArena, base: int, seed: int, spare: arena.ImageKey | None) -> Arrays | None:
-        """The arrays of pointers to operands at address `base`; None where the kernel takes none."""
+        """The arrays of pointers to operands at address `base`; None if the kernel takes none."""
         placed = arena.place_pointers(layout, base, seed)
         return None if placed is None else self._images.with_room(lambda: Arrays(placed), spare)
 
     def _check(self, arrays: Arrays | None) -> None:
-        """Raises CandidateFailed: crash, for what a launch did to `arrays`."""
+        """Raise CandidateFailed: crash, if a launch changed `arrays`."""
         with self._images_distrusted():
             if arrays is not None:
                 arrays.check()
 
     @contextmanager
     def _images_distrusted(self) -> Iterator[None]:
-        """What is found wrong inside drops the kept images: a wild write may have met them, too."""
+        """Drop the kept images if an error is found inside: a wild write may have hit them, too."""
         try:
             yield
         except CandidateFailed:
@@ -257,7 +258,7 @@ class Runs:
             raise
 
     def _deliver(self, ran: Ran, shared: str | None) -> Floats | int:
-        """C's storage, or its length where it is in the `shared` memory."""
+        """C's storage, or its length if it is in the `shared` memory."""
         layout, address = ran.layout, int(ran.memory) + ran.layout.offsets["C"]
         dtype, elements = layout.case.c.dtype, layout.matrices[2].elements
         if layout.scattered:
@@ -274,11 +275,11 @@ class Runs:
         return result
 
     def _copy_out(self, address: int, size: int, shared: str, index: int = 0) -> None:
-        """The `size` bytes at a device `address` into the `shared` memory, behind `index` others of this size."""
+        """Copy `size` bytes at a device `address` into the `shared` memory, behind `index` others of this size."""
         cuda.memcpy_dtoh(self._shared.part(shared, slice(index * size, (index + 1) * size)), address)
 
 
 def _pointers(layout: arena.DeviceArena, base: int, arrays: Arrays | None) -> Pointers:
-    """What a kernel takes for its operands: those at address `base`, of A, B and C perhaps the arrays."""
+    """The pointers that a kernel takes for operands at address `base`; for A, B and C perhaps those of the arrays."""
     operands = {name: base + offset for name, offset in layout.offsets.items()}
     return operands if arrays is None else {**operands, **arrays.pointers}

@@ -39,7 +39,7 @@ ALIGN = 256  # bytes; operands start where cuMemAlloc would place them, which is
 
 
 def allocate(size: int) -> Any:
-    """Device memory. Raises CandidateFailed (launch) with what it takes and what is free."""
+    """Allocate device memory. Raises CandidateFailed (launch) with the bytes needed and free."""
     free, _ = cuda.mem_get_info()
     if size <= free:  # Windows would move to host memory what does not fit
         with suppress(cuda.MemoryError):
@@ -49,11 +49,11 @@ def allocate(size: int) -> Any:
 
 
 class InputSets:
-    """Operands of `case` as often as it takes to hold twice the L2 cache, `most` times at most.
+    """Operands of `case`, repeated until they fill twice the L2 cache, at most `most` times.
 
-    `fill` fills them: (memory, count, type). `data` says with what: see gemmgen.run.gpu.timing.Protocol.
+    `fill(memory, count, type)` fills them with `data`: see gemmgen.run.gpu.timing.Protocol.
 
-    The matrices of a batch of pointers lie close, in no order; each set has arrays of its own.
+    The matrices of a batch of pointers lie close together in random order; each set has its own arrays.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class InputSets:
             self._point(np.array([one.matrix.dtype.size * one.offsets for one in scattered], np.uint64))
 
     def _fill(self, fill: Callable[[Any, int, DType], None], sizes: dict[str, int]) -> None:
-        """All at once where they have one type, else operand by operand."""
+        """Fill all operands at once if they have one type, else one by one."""
         dtypes = {name: self.case.problem.dtype_of(name) for name in sizes}
         if len(set(dtypes.values())) == 1:
             fill(self._memory, len(self.pointers) * self.set_bytes // dtypes["A"].size, dtypes["A"])
@@ -95,7 +95,7 @@ class InputSets:
                 fill(np.uintp(pointers[name]), size // dtypes[name].size, dtypes[name])
 
     def _point(self, offsets: npt.NDArray[np.uint64]) -> None:
-        """Put arrays of pointers in the place of the operands; `offsets` are bytes within each."""
+        """Put arrays of pointers in place of the operands; `offsets` are bytes within each."""
         starts = np.array([[pointers[name] for name in OPERANDS] for pointers in self.pointers], np.uint64)
         addresses = starts[:, :, None] + offsets
         self._arrays = allocate(addresses.nbytes)
@@ -133,7 +133,7 @@ class Graph:
         checked(driver.cuGraphDestroy(graph))
 
     def sample(self, replays: int) -> Sample:
-        """Put a sample of so many replays on the stream."""
+        """Enqueue a sample of `replays` replays on the stream."""
         start, stop = cuda.Event(), cuda.Event()
         start.record(self._stream)
         for _ in range(replays):
@@ -150,14 +150,14 @@ class Graph:
 
 @dataclass(frozen=True)
 class Sample:
-    """What lies between two events of a stream: so many launches."""
+    """The launches between two events of a stream."""
 
     start: Any
     stop: Any
     launches: int
 
     def wait_us(self) -> float:
-        """Device microseconds a launch, as soon as it has ended."""
+        """Device microseconds per launch, once the sample has ended."""
         self.stop.synchronize()
         return float(self.stop.time_since(self.start)) * 1e3 / self.launches
 
@@ -171,12 +171,12 @@ def measure(
 ) -> list[Timing]:
     """Time the contestants in turn and return their timings in order.
 
-    All samples are put on the stream at once. So no sample waits for its launch, and the card does not rest in between:
-    its clock is that of steady work. Every second round goes backwards, C A B B A C, which cancels steady changes;
-    each pair of rounds has another order. At the limit of its power a card is the faster the less the one before took:
-    nobody follows the same one all the time.
+    All samples are enqueued at once. So no sample waits for its launch, the card does not idle in between, and its
+    clock is that of steady work. Every second round goes backwards, C A B B A C, which cancels steady changes; each
+    pair of rounds has a new order. At its power limit a card is faster after a contestant that drew less power, so no
+    contestant always follows the same one.
 
-    conditions  asked for while the card works
+    conditions  called while the card works, for the conditions of the measurement
     """
     graphs = [Graph(enqueue, sets, stream) for enqueue in contestants]
     try:
@@ -205,7 +205,7 @@ def measure(
 def observe(
     contestants: Sequence[Enqueue], sets: InputSets, seconds: float, stream: Any, meter: Meter
 ) -> list[Observed]:
-    """What the card says while each contestant runs alone for so many seconds, after WARMING_SECONDS of it."""
+    """Observe the card while each contestant runs alone for `seconds`, after a warm-up of WARMING_SECONDS."""
     graphs = [Graph(enqueue, sets, stream) for enqueue in contestants]
     try:
         return [_observed(graph, seconds, meter) for graph in graphs]
@@ -247,13 +247,14 @@ def _orders(contestants: int, rounds: int) -> Iterator[list[int]]:
 
 
 def _round(graphs: Sequence[Graph], replays: Sequence[int], order: Sequence[int]) -> list[Sample]:
-    """A sample of each, taken in this order."""
+    """A sample of each contestant, taken in this order."""
     samples = {number: graphs[number].sample(replays[number]) for number in order}
     return [samples[number] for number in range(len(graphs))]
 
 
 def _warm_up(graphs: Sequence[Graph], protocol: Protocol) -> tuple[list[float], float]:
-    """Replay in rounds until their sum is stable; the last round's microseconds a launch, and the seconds taken."""
+    """Replay in rounds until their sum is stable; return the last round's microseconds per launch, and the seconds
+    taken."""
     started = time.perf_counter()
     once = [1] * len(graphs)
     last = math.inf

@@ -27,9 +27,9 @@ COPIED_BYTES = 2**23  # by a thread
 
 
 class SharedMemory:
-    """The executor's side: a file in memory. `path` is None where a system has no such thing.
+    """The executor's side: a file in memory. `path` is None on systems without one.
 
-    Both sides keep it mapped: the first touch of a page takes longer than its copy.
+    Both sides keep it mapped, because the first touch of a page takes longer than its copy.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class SharedMemory:
         self._mapped = Mapped()
 
     def put(self, case: Case, operands: Operands) -> None:
-        """Where the worker's `operands_in` finds them."""
+        """Put the operands where the worker's `operands_in` finds them."""
         assert self.path is not None
         spans = spans_of(case)
         whole = self._mapped.part(self.path, slice(0, max(span.stop for span in spans.values())))
@@ -46,7 +46,7 @@ class SharedMemory:
             _copy(values.view(np.uint8), whole[spans[name]])
 
     def read(self, elements: int, dtype: DType) -> Floats:
-        """The first `elements` of a result, copied: the next request overwrites them."""
+        """Return the first `elements` of a result, copied, as the next request overwrites them."""
         assert self.path is not None
         result: Floats = np.empty(elements, dtype.numpy)
         _copy(self._mapped.part(self.path, slice(0, result.nbytes)), result.view(np.uint8))
@@ -58,7 +58,7 @@ class SharedMemory:
 
 
 class Mapped:
-    """A file in memory as a process sees it; it grows with what is asked of it."""
+    """A file in memory as one process sees it; it grows on demand."""
 
     def __init__(self) -> None:
         self._path, self._bytes = "", np.empty(0, np.uint8)
@@ -73,7 +73,7 @@ class Mapped:
 
 
 def operands_in(mapped: Mapped, path: str, case: Case) -> Operands:
-    """What `SharedMemory.put` left there; it stays until a result does."""
+    """The operands that `SharedMemory.put` left there; they stay until a result overwrites them."""
     found = {name: mapped.part(path, span) for name, span in spans_of(case).items()}
     a, b, c, *_ = typed = [bytes_.view(case.tensors[name].dtype.numpy) for name, bytes_ in found.items()]
     return Operands(a, b, c, dict(zip(list(found)[3:], typed[3:], strict=True)))

@@ -1,4 +1,4 @@
-"""How a time is measured, and what comes out: records without a GPU in them."""
+"""The protocol and the results of measurements: records that need no GPU."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MOST_SETS = 4096  # graph nodes; problems under 100^3 then rotate over less than
 
 @dataclass(frozen=True)
 class Protocol:
-    """How long and how often to measure.
+    """The protocol of a measurement: how long and how often it measures.
 
-    Inputs lie in rotating sets that together hold at least twice the L2 cache. All
-    contestants warm up together until two rounds agree within `STABLE`; then each round takes one sample of each.
+    Inputs lie in rotating sets that together hold at least twice the L2 cache. All contestants warm up together until
+    two rounds agree within `STABLE`; then each round takes one sample of each contestant.
 
     samples      rounds
     sample_us    least device time of one sample, in microseconds: as many launches as that needs
     warmup_s     least duration of the warm-up, in seconds; four times that is its limit
     most_sets    input sets at most, whatever the cache holds: small problems would take thousands
     least_sets   input sets at least, even if one is larger than twice the cache
-    data         of the inputs: "uniform" in [-1, 1], or "normal" with a variance of 1
-    repeats      how often rounds are measured again whose beginning and end differ by more than `DRIFT`
+    data         values of the inputs: "uniform" in [-1, 1], or "normal" with a variance of 1
+    repeats      how often rounds are measured again if they drift by more than `DRIFT` from beginning to end
     """
 
     name: str
@@ -59,11 +59,12 @@ NORMAL = replace(CAREFUL, name="normal", warmup_s=0.25, data="normal")  # the sa
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a measurement ran on, and what the card said while it ran. None: it does not say, or nobody here may ask.
+    """The place of a measurement, and readings of the card while it ran. None: the card does not tell, or access is not
+    allowed.
 
     worker      the machine and the card's UUID: "host/GPU-...", by which a cluster names its workers, too
-    limited_by  what kept the clock below its highest
-    drift       how much longer the last half of the rounds took than the first: 0.01 is 1%
+    limited_by  reasons that kept the clock below its highest
+    drift       relative increase in time from the first half of the rounds to the last: 0.01 is 1%
     repeated    how often the rounds were measured again, because they drifted by more than `DRIFT`
     """
 
@@ -82,11 +83,11 @@ class Conditions:
 @brief
 @dataclass(frozen=True)
 class Timing:
-    """Microseconds a launch, one mean for each sample, and the protocol that they come from.
+    """Microseconds per launch, one mean per sample, and the protocol that they come from.
 
     Samples with the same index of contestants in one measurement were taken one after the other.
 
-    place  among the contestants of the measurement, from 0 on; their order differs from round to round
+    place  index among the contestants of the measurement, from 0; their order differs from round to round
     """
 
     samples_us: tuple[float, ...]
@@ -115,12 +116,12 @@ class Timing:
         return case.flops / self.median_us * 1e-6
 
     def gbs(self, case: Case) -> float:
-        """GB/s of the least traffic that the case needs."""
+        """GB/s for the least traffic that the case needs."""
         return case.bytes_moved / self.median_us * 1e-3
 
 
 def timing_from(fields: Mapping[str, Any]) -> Timing:
-    """What `asdict` made of a Timing, through JSON. Raises TypeError, ValueError or KeyError for what is none."""
+    """Read a Timing from the JSON of its `asdict`. Raises TypeError, ValueError or KeyError for anything else."""
     seen = fields["conditions"]
     conditions = None if seen is None else Conditions(**{**seen, "limited_by": tuple(seen["limited_by"])})
     return Timing(tuple(fields["samples_us"]), fields["protocol"], conditions, fields["place"])
@@ -128,7 +129,7 @@ def timing_from(fields: Mapping[str, Any]) -> Timing:
 
 @dataclass(frozen=True)
 class Beside:
-    """What a measurement times beside the kernels.
+    """The things that a measurement times beside the kernels.
 
     heuristics  how many of cuBLASLt's algorithms contend to be the baseline: their fastest is timed again, interleaved
                 with the kernels. None: all that it offers
@@ -147,13 +148,13 @@ BEST = Beside(moving=False)
 @brief
 @dataclass(frozen=True)
 class Baseline:
-    """cuBLASLt at its best; of a batch of pointers cuBLAS's gemmBatched, which has one algorithm.
+    """cuBLASLt at its best; for a batch of pointers cuBLAS's gemmBatched, which has one algorithm.
 
     algorithm   index of the fastest in the heuristics' own order (0: what cuBLASLt would take)
     offered     how many the heuristics offered and were timed
     first       time of algorithm 0, from the contest that chose the best
     timing      time of the best, interleaved with the candidates'
-    version     of the library
+    version     the library's version
     """
 
     algorithm: int
@@ -164,18 +165,18 @@ class Baseline:
 
     @property
     def choice(self) -> str:
-        """What was called, for a table: "#2 of 8", or "gemmBatched"."""
+        """The baseline's algorithm for a table: "#2 of 8", or "gemmBatched"."""
         return GEMM_BATCHED if self.version.endswith(GEMM_BATCHED) else f"#{self.algorithm} of {self.offered}"
 
 
 @brief
 @dataclass(frozen=True)
 class InterleavedTimings:
-    """Kernels measured together: timings in input order, and what they are held against if that was asked for.
+    """Kernels measured together: timings in input order, and what they are compared with if that was asked for.
 
-    moving  time of the operands' bytes alone: of a kernel that reads A and B, writes C and computes nothing. None for
-            a batch of pointers, whose bytes do not lie in a row
-    lacking  why there is no baseline, where the library has no kernel for the problem
+    moving  time to move the operands' bytes alone: a kernel that reads A and B, writes C and computes nothing. None for
+            a batch of pointers, whose bytes are not contiguous
+    lacking  the reason why there is no baseline, if the library has no kernel for the problem
     """
 
     timings: tuple[Timing | Failure, ...]
@@ -184,9 +185,9 @@ class InterleavedTimings:
     lacking: Failure | None = None
 
     def steady_us(self) -> tuple[list[float], float | None]:
-        """Microseconds of the kernels, infinite of one that failed, and of the baseline if there is one.
+        """Microseconds of the kernels, infinite for one that failed, and of the baseline if there is one.
 
-        They are in the proportions of a usual round: see `steady`.
+        They have the ratios of a typical round: see `steady`.
         """
         ran = [one for one in self.timings if isinstance(one, Timing)]
         theirs = [] if self.baseline is None else [self.baseline.timing]
@@ -196,10 +197,10 @@ class InterleavedTimings:
 
 
 def steady(timings: Sequence[Timing]) -> list[float]:
-    """Microseconds of each of the contestants of one measurement, without what their rounds have in common.
+    """Microseconds of each contestant of one measurement, without the changes that all contestants of a round share.
 
-    A card at the limit of its power changes its clock during a measurement, and two medians may come of rounds of
-    different clocks. So a sample counts by its ratio to the mean of its round.
+    A card at its power limit changes its clock during a measurement, and two medians may come from rounds with
+    different clocks. So each sample counts by its ratio to the mean of its round.
     """
     if not timings:
         return []
@@ -209,15 +210,15 @@ def steady(timings: Sequence[Timing]) -> list[float]:
 
 
 def round_means(samples_us: Sequence[Sequence[float]]) -> list[float]:
-    """The geometric mean of each round, of the samples of all contestants."""
+    """The geometric mean of each round over the samples of all contestants."""
     return [geometric_mean(samples) for samples in zip(*samples_us, strict=True)]
 
 
 def drift_of(samples_us: Sequence[Sequence[float]]) -> float:
-    """How much longer the last half of the rounds took than the first; 0 of a single round.
+    """The relative increase in time from the first half of the rounds to the last; 0 for a single round.
 
-    All contestants together are the anchor: they never change, and each is in every round, cuBLASLt too where it is
-    beside them. At the limit of its power a card's clock swings within a second, so that single rounds say little.
+    All contestants together are the reference: they never change, and each is in every round, including cuBLASLt. At
+    its power limit a card's clock swings within a second, so that single rounds say little.
     """
     means = round_means(samples_us)
     half = len(means) // 2
@@ -225,5 +226,5 @@ def drift_of(samples_us: Sequence[Sequence[float]]) -> float:
 
 
 def speedup(ours: Timing, theirs: Timing) -> float:
-    """Median over the rounds of theirs / ours: how many times faster ours is. Both from one measurement."""
+    """The speedup: the median over the rounds of theirs / ours. Both must come from one measurement."""
     return median(their / our for our, their in zip(ours.samples_us, theirs.samples_us, strict=True))

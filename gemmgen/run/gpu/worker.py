@@ -66,14 +66,14 @@ class Worker:
             raise FatalFailure(Failure("crash", str(error), "gpu")) from error
 
     def ready(self) -> None:
-        """It is: pycuda is imported, and there is a context."""
+        """Answer that the worker is ready: pycuda is imported, and there is a context."""
 
     def load(self, binary: Binary) -> None:
         """Load the module and ask for its shared memory. Raises CandidateFailed: launch."""
         self._programs.load(binary)
 
     def run_baseline(self, case: Case, operands: Operands) -> Floats:
-        """C's storage after the library's first heuristic."""
+        """Return C's storage after the product by the library's first heuristic."""
         plan = self.contest.library(case).plan(case)
         try:
             if isinstance(plan, LtPlan) and plan.takes_bias:
