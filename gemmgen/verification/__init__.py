@@ -1,1 +1,1 @@
-"""Is a kernel right? Situations, the reference and its bound, the verifier; fuzzing; seeded bugs; compute-sanitizer."""
+"""Verification of kernels: situations, the reference and its bound, the verifier, fuzzing, and compute-sanitizer."""

@@ -49,9 +49,9 @@ TF32_CUT = 13  # bits that an f32 has beyond those of a tf32
 
 @dataclass(frozen=True)
 class Replayed:
-    """`equal` of the `elements` that were replayed are as planned.
+    """The result of a replay: `equal` of the `elements` that were replayed are as planned.
 
-    first  the first element that is not
+    first  the first element that is not as planned
     order  the plan's order of summation
     """
 
@@ -63,10 +63,10 @@ class Replayed:
 
 @dataclass(frozen=True)
 class Planned:
-    """What elements of C hold by the plan.
+    """The planned values of some elements of C.
 
-    agrees  which of such bit patterns are right
-    shown   the right one, or the range of them, for an element by its number
+    agrees  a function that says which bit patterns are right
+    shown   a function that shows the right pattern, or the range of them, of an element by its number
     """
 
     agrees: Callable[[Codes], Mask]
@@ -74,10 +74,10 @@ class Planned:
 
 
 class Replayer:
-    """Holds samples of what a kernel computes against its plan, and counts.
+    """Compares samples of a kernel's results with its plan, and counts.
 
-    executor  that runs it: what a card computes is judged where one like it has been recorded
-    strict    other bits than planned are wrong though the text is not what gemmgen renders, and promises none
+    executor  name of the executor; a card's results are judged only if such a card has been recorded
+    strict    whether bits other than planned are wrong even in a text that gemmgen does not render
     """
 
     def __init__(self, source: KernelSource, *, executor: str = "emulator", strict: bool = False) -> None:
@@ -87,11 +87,11 @@ class Replayer:
         self._first: str | None = None
 
     def places(self, situation: Situation, window: Window) -> Index | None:
-        """The elements of C inside `window` that are compared; None where the plan says nothing of them."""
+        """The elements of C inside `window` that are compared; None if the plan does not predict them."""
         return None if self._order is None or not window.elements else sample(situation, window)
 
     def compare(self, situation: Situation, got: Codes, at: Index) -> str | None:
-        """`got` is in C's storage, as bits, at those places after a run. Returns what is wrong, if anything."""
+        """Compare `got`, the bits of C at those places after a run, with the plan; return the error, if any."""
         assert self._order is not None
         planned = replay(self._order, self._arch, situation, at)
         agrees = planned.agrees(got)
@@ -129,7 +129,7 @@ class Replayer:
 
 
 def promoting_more_often(order: SumOrder) -> tuple[SumOrder, ...]:
-    """`order`, and the same with a half of its interval, a quarter and so on, down to the k of one instruction."""
+    """`order`, and the same order with its interval halved repeatedly, down to the k of one instruction."""
     found = [order]
     while found[-1].promotion >= 2 * order.mma.k:
         found.append(replace(order, promotion=found[-1].promotion // 2))
@@ -160,7 +160,7 @@ def sample(situation: Situation, window: Window) -> Index:
 
 
 def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index) -> Planned:
-    """C at `at` after a launch."""
+    """The planned values of C at `at` after a launch."""
     case, operands = situation.case, make_operands(situation)
     a, b = _lines(case, operands, at)
     total = sums_of(order, arch, case.problem.types, a, b)
@@ -175,7 +175,7 @@ def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index) -> Plan
 
 
 def sums_of(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Floats:
-    """The sums of products of a and b along their last axis, in the type of sums: (elements, K) each, as bits."""
+    """The sums of products of a and b, given as bits (elements, K), along their last axis, in the accumulator type."""
     if types.compute is Compute.TF32 and order.tf32 != "cut":
         a, b = _tf32(a, order.tf32), _tf32(b, order.tf32)
     total = np.zeros(len(a), types.accumulator.numpy)
@@ -197,7 +197,8 @@ def _range_sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) ->
 
 
 def _sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Floats:
-    """By the instruction alone: from 0 on, with zeros up to a whole number of steps; pairs of pieces in their order."""
+    """The sum by the instruction alone: from 0 on, with zeros up to a whole number of steps; pairs of pieces in
+    order."""
     a, b = (np.pad(codes, ((0, 0), (0, -codes.shape[-1] % order.step))) for codes in (a, b))
     dtype = order.mma.accumulator
     codes: Codes = np.zeros(len(a), dtype.bits)
@@ -215,14 +216,14 @@ def _pairs(order: SumOrder, a: Codes, b: Codes) -> list[tuple[Codes, Codes]]:
 
 
 def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
-    """The row of A and the column of B at each place, as bits: `at` is of C, or, with further columns, of A * B."""
+    """The row of A and the column of B at each place, as bits; `at` indexes C or, with further columns, A * B."""
     of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
     a, b = case.a.view(operands.a.view(case.a.dtype.bits)), case.b.view(operands.b.view(case.b.dtype.bits))
     return a[of_a], np.swapaxes(b, -1, -2)[of_b]
 
 
 def _tf32(codes: Codes, ties: str) -> Codes:
-    """f32s with the nearest tf32 in their upper bits; Inf and NaN as they are."""
+    """Round f32 to tf32 in the upper bits; Inf and NaN stay."""
     half = np.uint32(1 << (TF32_CUT - 1))
     added = half if ties == "away" else half - 1 + (codes >> TF32_CUT & 1)
     return np.where(codes & 0x7FFFFFFF < 0x7F800000, codes + added, codes)
@@ -258,7 +259,7 @@ def _multiply_add(a: np.floating[Any], b: Floats, c: Floats) -> Floats:
 
 
 def _signed_sum(types: Types, name: str, a: Codes, b: Codes) -> Bounded:
-    """That of each element's row of A, or column of B, modulo 2^32."""
+    """The sum of each element's row of A, or column of B, modulo 2^32."""
     codes, dtype = (a, types.a) if name == "row_sum" else (b, types.b)
     return Bounded.exact(DType.S32.wrap(codes.view(dtype.numpy).astype(np.int64).sum(-1)))
 

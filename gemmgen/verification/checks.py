@@ -106,7 +106,7 @@ def _is_right_whole(kernel: LoadedKernel, situation: Situation, tally: DomainTal
 def failing(
     kernel: LoadedKernel, situation: Situation, seen: Seen | None = None, tally: DomainTally | None = None
 ) -> Wrong | None:
-    """How `kernel` fails in `situation`; None if it passes. See `check`."""
+    """The failure of `kernel` in `situation`; None if it passes. See `check`."""
     try:
         check(kernel, situation, seen, tally)
     except CandidateFailed as error:
@@ -117,7 +117,7 @@ def failing(
 
 
 def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, tally: DomainTally) -> float:
-    """As `check`, with all blocks at any cost."""
+    """Run all blocks at any cost, and compare as `check` does."""
     case, seed = situation.case, situation.seed
     worst = _check_in_place(kernel, situation, tally)
     if worst is None:
@@ -127,7 +127,7 @@ def check_whole(kernel: LoadedKernel, situation: Situation, operands: Operands, 
 
 
 def _check_in_place(kernel: LoadedKernel, situation: Situation, tally: DomainTally) -> float | None:
-    """Let the executor compare C where it lies; None if it cannot, and numpy must."""
+    """Let the executor compare C in place; None if it cannot, so that numpy must."""
     at = tally.planned_places(situation, Window.whole(situation.case))
     judged = judge(kernel, situation, at)
     if judged is None:
@@ -151,7 +151,7 @@ def _check_on_host(kernel: LoadedKernel, situation: Situation, operands: Operand
 
 
 def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: DomainTally) -> float:
-    """As `check`, with lines or matrices as far apart as in `apart`, seen from the kernel."""
+    """Run and compare as `check` does, with lines or matrices as far apart, for the kernel, as in `apart`."""
     case, operands, worst = situation.case, make_operands(situation), 0.0
     for name in case.written:
         result = kernel.run(case, operands, seed=situation.seed, watch=False, output=name, apart=apart)
@@ -193,7 +193,7 @@ def launch_cost(case: Case, launch: Launch) -> float:
 
 
 def cost_with_edges(case: Case, launch: Launch) -> float:
-    """`launch_cost` plus what tiles compute beyond C's edges: nearly all of it if K is long and C small."""
+    """`launch_cost` plus the cost of what tiles compute beyond C's edges, which dominates if K is long and C small."""
     beyond = 2.0 * launch.partial_elements * launch.tiles(case) * case.k - case.flops
     return launch_cost(case, launch) + max(beyond, 0.0)
 
@@ -219,7 +219,7 @@ def _require_planned(situation: Situation, trouble: str | None) -> None:
 def _check_sample(
     kernel: LoadedKernel, situation: Situation, operands: Operands, seen: Seen, tally: DomainTally
 ) -> float:
-    """Run the blocks of a few random tiles: they must write as many tiles of C, rightly, and nothing else.
+    """Run the blocks of a few random tiles: they must write as many tiles of C, correctly, and nothing else.
 
     If the kernel has stream-K tiles, which several blocks share, one of them is in the sample.
     """
@@ -263,7 +263,7 @@ def check_tiles(
     seen: Seen,
     tally: DomainTally,
 ) -> float:
-    """As `_check_sample`, for the tiles with the numbers `drawn`."""
+    """Run the tiles numbered `drawn`, and check as `_check_sample` does."""
     case, launch = situation.case, kernel.source.launch
     blocks = launch.blocks_of(case, drawn)
     numbers = launch.tiles_of(case, blocks).tolist()

@@ -1,4 +1,4 @@
-"""A kernel's result beside the right one: which elements are wrong, and what the others were off by."""
+"""Comparison of a kernel's result with the reference: which elements are wrong, and the errors of the others."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ OTHERS_SHARE = 1 / 8  # of elements that are not what was expected to the bit: f
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first wrong element in row order, and how many there are.
+    """The first wrong element in row order, and the number of wrong elements.
 
-    error, bound   |got - expected| and what it may be at most; exact data allows none
-    matrix         of the batch; None where there is none
-    output         C, or what else of the epilogue's operands the kernel writes
+    error, bound   |got - expected| and its bound; exact data allows no error
+    matrix         the matrix in the batch; None without a batch
+    output         C, or another output of the epilogue
     """
 
     row: int
@@ -67,14 +67,14 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Compared:
-    """A result beside the reference.
+    """The comparison of a result with the reference.
 
-    worst          largest error over its bound; infinite where an element is wrong
-    mismatch       the first wrong element; None where there is none
-    elements       that were compared
-    ratios         error over bound of each (0 where exact data is right), or of SAMPLED_RATIOS of many
+    worst          largest error over its bound; infinite if an element is wrong
+    mismatch       the first wrong element; None if there is none
+    elements       number of elements compared
+    ratios         error over bound of each element (0 for exact data), or of SAMPLED_RATIOS of them
     largest_bound  the largest error that an element was allowed
-    leaning        how the errors of all elements are wrong, each of which is right; None where they are not
+    leaning        the bias of the errors, if the elements are right one by one but biased together; else None
     """
 
     worst: float
@@ -86,7 +86,7 @@ class Compared:
 
     @property
     def trouble(self) -> str | None:
-        """What is wrong; None where nothing is."""
+        """The error in words; None if nothing is wrong."""
         return self.leaning if self.mismatch is None else str(self.mismatch)
 
 
@@ -97,9 +97,9 @@ def compare(
     output: str = "C",
     multiply: Multiply = on_host,
 ) -> Compared:
-    """`result`, the storage of C or of another `output` after a run, beside the reference.
+    """Compare `result`, the storage of C or of another `output` after a run, with the reference.
 
-    Only `window` counts where it is given. NaN or Inf is right just where it is expected. `multiply`: see `expected`.
+    Only `window` counts if it is given. NaN or Inf is right only where it is expected. `multiply`: see `expected`.
     """
     window = window or Window.whole(situation.case)
     if is_amax(output):
@@ -114,7 +114,7 @@ def compare(
 def compare_amax(
     situation: Situation, result: Floats, windows: Sequence[Window], output: str, multiply: Multiply = on_host
 ) -> Compared:
-    """The same of all of an output that takes the largest magnitudes, where only `windows` of C were computed."""
+    """Compare all of an output that takes the largest magnitudes; only `windows` of C were computed."""
     matrix = situation.case.tensors[output]
     whole = Window(0, 0, matrix.rows, matrix.cols, 0, matrix.batch)
     wanted = Wanted.of(*expected_amax(situation, windows, output, multiply))
@@ -137,7 +137,7 @@ def _compared(situation: Situation, result: Floats, window: Window, output: str,
 
 @dataclass(frozen=True)
 class _Elements:
-    """What a kernel has stored, in `dtype`, and what is right. Of large ones no array as large is made."""
+    """A kernel's stored elements, in `dtype`, and the reference. Large ones are compared without arrays as large."""
 
     types: Types
     dtype: DType
@@ -145,7 +145,8 @@ class _Elements:
     wanted: Wanted
 
     def beside(self, at: tuple[slice, ...], window: Window) -> Mismatch | float:
-        """Of the elements `at`, those of `window`: the first wrong one, or the largest error over its bound."""
+        """Compare the elements `at`, those of `window`: return the first wrong one, or the largest error over its
+        bound."""
         part = _Elements(self.types, self.dtype, self.got[at], self.wanted.part(at))
         if part.wanted.stored is None:
             return part._judged(None, window)
@@ -165,7 +166,8 @@ class _Elements:
         )
 
     def _judged(self, places: Places | None, window: Window) -> Mismatch | float:
-        """The same of the elements at `places` alone, or of all."""
+        """Compare only the elements at `places`, or all: return the first wrong one, or the largest error over its
+        bound."""
         at = ... if places is None else places
         got, values, bound = self.dtype.decode(self.got[at]), self.wanted.values[at], self.wanted.bound[at]
         wrong = ~right(self.types, self.dtype, got, values, bound)
@@ -187,7 +189,7 @@ class _Elements:
 
 
 def ratios(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doubles) -> Doubles:
-    """Error over bound of each element: how far off it was at least before it was stored."""
+    """Error over bound of each element: its error before it was stored, at least."""
     want = stored_as(types, dtype, values)
     error = _error(got, values) if want is values else _error_before_storing(got, want, values)
     with np.errstate(over="ignore"):
@@ -195,10 +197,11 @@ def ratios(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Dou
 
 
 def right(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doubles) -> Mask:
-    """Which of `got` a right kernel may store, whose results before that are off by `bound` at most.
+    """A mask of the elements of `got` that a right kernel may store if its results are off by at most `bound`
+    before.
 
-    Where storing rounds, that is any number of `dtype` from that of the least such result to that of the greatest. What
-    NaN becomes in a type that has none is not said.
+    If storing rounds, these are all numbers of `dtype` between the rounded least and the rounded greatest such result.
+    The result of NaN in a type without NaN is not defined.
     """
     if dtype == types.scalar:
         near = _error(got, stored_as(types, dtype, values)) <= bound  # and not `> bound`: NaN compares false
@@ -211,14 +214,15 @@ def right(types: Types, dtype: DType, got: Doubles, values: Doubles, bound: Doub
 
 
 def _error_before_storing(got: Doubles, want: Doubles, values: Doubles) -> Doubles:
-    """What results were off by at least: as far as `values` are from what is stored as `got`, not as `want`."""
+    """A lower bound of the errors before storing: the distance from `values` to those stored as `got`, not as
+    `want`."""
     with np.errstate(invalid="ignore"):
         between = np.abs((got + want) / 2 - values)
     return np.where((got == want) | ~np.isfinite(between), 0.0, between)
 
 
 def _error(got: Doubles, want: Doubles) -> Doubles:
-    """|got - want|; 0 where both are NaN or the same Inf, and NaN or Inf where only one of them is."""
+    """|got - want|; 0 if both are NaN or the same Inf, and NaN or Inf if only one of them is."""
     with np.errstate(invalid="ignore"):
         error: Doubles = np.abs(got - want)
     if not np.isfinite(want).all():

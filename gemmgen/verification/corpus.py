@@ -1,4 +1,5 @@
-"""What fuzzing found: a folder with one JSON file a failure, replayed before anything new is tried."""
+"""The corpus of failures that fuzzing found: a folder with one JSON file per failure, replayed before new cases are
+tried."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ FILE_KEY = 12  # hexadecimal digits in an entry's file name
 
 @dataclass(frozen=True)
 class Entry:
-    """A failure: the kernel by its name, what it ran on, and what happened.
+    """A failure: the kernel's name, its situation, and what happened.
 
-    situation  None where the kernel did not even load
+    situation  None if the kernel did not load
     digest     SHA-256 of the kernel's text when it failed
     executor   "gpu" or "emulator"
     """
@@ -38,12 +39,12 @@ class Entry:
 
     @property
     def file(self) -> str:
-        """The same failure of the same kernel has the same file."""
+        """The file name; the same failure of the same kernel has the same name."""
         return f"{self.failure.kind}_{content_key(self.kernel, str(self.situation))[:FILE_KEY]}.json"
 
 
 def save(entry: Entry, folder: Path) -> Path:
-    """Write `entry`, whole or not at all, and return its path. Raises GemmgenError where that fails."""
+    """Write `entry`, whole or not at all, and return its path. Raises GemmgenError if that fails."""
     path = folder / entry.file
     document = {
         "kernel": entry.kernel,
@@ -57,7 +58,8 @@ def save(entry: Entry, folder: Path) -> Path:
 
 
 def entries(folder: Path) -> list[tuple[Path, Entry]]:
-    """Every entry of `folder`, by file name; none where there is no folder. Raises InvalidInput for a corrupt one."""
+    """Return every entry of `folder`, by file name; none if there is no folder. Raises InvalidInput for a corrupt
+    one."""
     return [(path, read(path)) for path in sorted(folder.glob("*.json"))]
 
 
@@ -78,7 +80,7 @@ def read(path: Path) -> Entry:
 
 
 def situation_document(situation: Situation | None) -> dict[str, Any] | None:
-    """As JSON-ready data; a scalar that is no number is written as text."""
+    """The situation as JSON-ready data; a scalar that is not finite is written as text."""
     if situation is None:
         return None
     values = {name: value if math.isfinite(value) else str(value) for name, value in situation.case.values.items()}
@@ -86,7 +88,7 @@ def situation_document(situation: Situation | None) -> dict[str, Any] | None:
 
 
 def situation_from(document: Mapping[str, Any], problem: Problem) -> Situation:
-    """The Situation of `problem` that `situation_document` made this of. Raises as `read` does, and KeyError."""
+    """Read a Situation of `problem` from its `situation_document`. Raises as `read` does, and KeyError."""
     data, seed = document["data"], document["seed"]
     require(data in ALL_DATA_KINDS, f"unknown data {data!r}: known are {', '.join(ALL_DATA_KINDS)}")
     require(type(seed) is int and seed >= 0, f"seed = {seed}: a seed is a number from 0")

@@ -1,4 +1,4 @@
-"""Has one launch the same bits each time? Several runs of it, in schedules and placements of their own."""
+"""Determinism of a launch: several runs, with different schedules and placements, must give the same bits."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Words = npt.NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True)
 class Determinism:
-    """One launch, run several times in schedules and placements of their own.
+    """The comparison of several runs of one launch, with different schedules and placements.
 
-    situation    what ran
-    blocks, grid how many blocks of the grid ran, out of how many
-    difference   the first element whose bits differ; None where there is none
+    situation    the situation that ran
+    blocks, grid the number of blocks that ran, and of those in the grid
+    difference   the first element whose bits differ; None if there is none
     """
 
     runs: int
@@ -42,13 +42,13 @@ class Determinism:
 
 
 def depth_of_parts(source: KernelSource) -> int:
-    """The K from which on each of the blocks that share a tile has products to sum, and 1 where none do."""
+    """The K from which each block that shares a tile has products to sum; 1 if no blocks share tiles."""
     launch = source.launch
     return max(launch.splits, MOST_PEERS) * source.config.get("BK", 1) if launch.adds_up else 1
 
 
 def peers_of(source: KernelSource, case: Case) -> int:
-    """The most blocks that add up a tile of `case`. The sum of two has the same bits in either order."""
+    """The largest number of blocks that add up a tile of `case`. A sum of two has the same bits in either order."""
     launch = source.launch
     if launch.stream is None:
         return launch.splits
@@ -58,19 +58,19 @@ def peers_of(source: KernelSource, case: Case) -> int:
 
 
 def revealing(case: Case) -> Case:
-    """`case` with scalars by which C shows in what order sums were made."""
+    """`case` with scalars that let the order of summation show in C."""
     return replace(case, alpha=ENLARGED, beta=0.0) if _hides_order(case) else replace(case, alpha=1.0, beta=1.0)
 
 
 def _hides_order(case: Case) -> bool:
-    """Whether C's type has fewer bits than sums, in whose last bits their order shows."""
+    """Whether C's type has fewer bits than sums, whose last bits depend on the order."""
     types = case.problem.types
     by_alpha = "alpha" in case.problem.epilogue.scalars
     return not types.accumulator.is_integer and types.c.precision < types.accumulator.precision and by_alpha
 
 
 def _cancelling(case: Case, operands: Operands) -> Operands:
-    """`operands` whose second half of K takes off what the first adds: the rounding errors of sums are left."""
+    """`operands` whose second half of K cancels the first, so that only the rounding errors of sums remain."""
     half = case.k // 2
     a, b = operands.a.copy(), operands.b.copy()
     of_a, of_b = case.a.view(a), case.b.view(b)
@@ -80,16 +80,16 @@ def _cancelling(case: Case, operands: Operands) -> Operands:
 
 
 def compare_runs(kernel: LoadedKernel, situation: Situation, runs: int) -> Determinism:
-    """Run one situation `runs` times, each time with a seed of its own, and compare the bits of C.
+    """Run one situation `runs` times, each time with another seed, and compare the bits of C.
 
-    Likewise those of what else the kernel writes. Where C has fewer bits than sums have, these cancel out but for their
-    rounding errors: `revealing` gives the scalars that go with that.
+    Other outputs are compared as well. If C has fewer bits than sums have, the sums cancel except for their rounding
+    errors: `revealing` gives the scalars for that.
 
-    One run more is watched for data races: what is watched is compiled in another way, which may round in another.
+    One more run is watched for data races. It does not count, as watched code is compiled differently and may round
+    differently.
 
-    A launch that costs more than REPEATED_COST runs in part, on executors that run parts: some neighbouring tiles, the
-    last of which is shared where blocks stream.
-    Raises CandidateFailed (the kernel does not run to the end).
+    On executors that run parts, a launch that costs more than REPEATED_COST runs only some neighbouring tiles; with
+    stream-K the last of them is shared. Raises CandidateFailed (the kernel does not run to the end).
     """
     case, operands, launch = situation.case, make_operands(situation), kernel.source.launch
     operands = _cancelling(case, operands) if _hides_order(case) else operands

@@ -1,7 +1,7 @@
-"""A large C that stays where it was computed: its executor holds every element against the rule, and numpy some.
+"""Judging a large C in place: its executor checks every element by the rule, and numpy checks some.
 
-What the executor finds right counts where numpy agrees on a sample: on values and bounds, which it makes of A and B by
-itself, and on what is right. Where it does not, numpy judges all, as it does where an element is wrong.
+The executor's verdict counts only if numpy agrees on a sample: on values and bounds, which numpy computes from A and B
+itself, and on which elements are right. If it does not agree, or if an element is wrong, numpy judges all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ Bits = npt.NDArray[np.unsignedinteger]
 
 
 def judge(kernel: LoadedKernel, situation: Situation, also: Index | None) -> tuple[Compared, Bits] | None:
-    """One launch beside the reference, and C's bits at the places `also`; None where numpy is to judge a run.
+    """Compare one launch with the reference; also return C's bits at the places `also`. None if numpy must judge the
+    run.
 
     Raises CandidateFailed (the kernel does not run to the end).
     """
@@ -57,7 +58,7 @@ def judge(kernel: LoadedKernel, situation: Situation, also: Index | None) -> tup
 
 
 def _is_sound(situation: Situation, judged: Judged, at: Index) -> bool:
-    """Whether all of C was judged, and numpy agrees on the sample, which lies `at`."""
+    """Whether all of C was judged, and numpy agrees on the sample at `at`."""
     case, types = situation.case, situation.case.problem.types
     if judged.elements != case.batch * case.m * case.n:
         return False
@@ -86,7 +87,7 @@ def _is_sound(situation: Situation, judged: Judged, at: Index) -> bool:
 
 
 def _found(situation: Situation, at: Index) -> Products:
-    """`products_at` as sums hold them; the last of `at` is a column of B."""
+    """`products_at` as the accumulator holds them; the last index of `at` is a column of B."""
     product, size, largest = products_at(situation, at)
     sums = situation.case.problem.types.accumulator
     if sums.is_integer:

@@ -1,4 +1,4 @@
-"""Products that an executor makes, faster than numpy, which stays the judge of them."""
+"""Products that an executor computes faster than numpy, which checks a sample of them."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ PART = 2**17  # elements that a thread looks at
 
 
 class Multiply(Protocol):
-    """`multiply` of gemmgen.run.executor.LoadedKernel."""
+    """The signature of `multiply` of gemmgen.run.executor.LoadedKernel."""
 
     def __call__(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Doubles, Doubles] | None: ...
 
 
 def on_host(case: Case, operands: Operands, *, seed: int, sizes: bool) -> None:
-    """The Multiply that leaves all products to numpy."""
+    """Leave all products to numpy, by returning None."""
 
 
 def products_by(multiply: Multiply, situation: Situation) -> Products | None:
-    """What `products` gives of A and all columns of B, made by `multiply`; None where that leaves it to numpy.
+    """The `products` of A and all columns of B, computed by `multiply`; None if that leaves them to numpy.
 
-    numpy computes some elements as well, and all of them where one of these is off by more than both may be. The others
-    are held against a kernel that shares nothing with `multiply`: what is wrong there fails, and passes nothing.
+    numpy computes some elements as well, and all of them if one of these differs by more than both errors allow. The
+    other elements are compared with a kernel that shares no code with `multiply`, so an error in them makes a right
+    kernel fail but lets no wrong one pass.
     """
     case, operands = situation.case, make_operands(situation)
     types = case.problem.types
@@ -58,7 +59,7 @@ def products_by(multiply: Multiply, situation: Situation) -> Products | None:
 
 
 def differs(situation: Situation, product: Doubles) -> bool:
-    """Whether an element of `product`, of some, is not what numpy makes of A and B, as far as both are exact."""
+    """Whether a sample of the elements of `product` differs from numpy's by more than both errors allow."""
     count = samples(situation.case)
     at = tuple(np.random.default_rng(situation.seed).integers(0, size, count) for size in product.shape)
     wanted, size, largest = products_at(situation, at)
@@ -69,12 +70,12 @@ def differs(situation: Situation, product: Doubles) -> bool:
 
 
 def samples(case: Case) -> int:
-    """How many elements numpy computes besides."""
+    """The number of elements that numpy computes as well."""
     return max(1, min(SAMPLED, SAMPLED_PRODUCTS // max(case.k, 1)))
 
 
 def products_at(situation: Situation, at: tuple[npt.NDArray[np.int64], ...]) -> Products:
-    """(A * B, |A| * |B|, the largest |A| times the largest |B|) of some elements, by numpy."""
+    """Return (A * B, |A| * |B|, the largest |A| times the largest |B|) of some elements, by numpy."""
     case, operands, sums = situation.case, make_operands(situation), situation.case.problem.types.accumulator
     of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
     a = case.a.dtype.decode(case.a.view(operands.a)[of_a])[:, None, :]
@@ -87,7 +88,7 @@ def products_at(situation: Situation, at: tuple[npt.NDArray[np.int64], ...]) -> 
 
 
 def allowed(sums: DType, k: int, size: Doubles, largest: Doubles) -> Doubles | float:
-    """How far apart two products may be that both sum in float64, or, for f64, in twice as many bits."""
+    """The largest difference between two right products, both summed in float64 or, for f64, in twice as many bits."""
     if sums.is_integer:
         return 0.0
     unit = DType.F64.unit_roundoff
@@ -107,7 +108,7 @@ def _wrapped(dtype: DType, product: Doubles) -> Doubles:
 
 
 def _largest_products(case: Case, operands: Operands) -> Doubles:
-    """For each element of C the largest finite |A| of its row times the largest finite |B| of its column."""
+    """For each element of C, the largest finite |A| of its row times the largest finite |B| of its column."""
     a = _largest_of_lines(case.a.dtype, case.a.view(operands.a))
     b = _largest_of_lines(case.b.dtype, np.swapaxes(case.b.view(operands.b), -1, -2))
     return np.asarray(a * np.swapaxes(b, -1, -2))
@@ -126,6 +127,6 @@ def _largest_of_lines(dtype: DType, lines: Elements) -> Doubles:
 
 
 def _parts(values: Elements) -> list[slice]:
-    """Along the first axis."""
+    """Slices that divide `values` along the first axis into parts."""
     step = max(1, PART * len(values) // max(1, values.size))
     return [slice(first, first + step) for first in range(0, len(values), step)]

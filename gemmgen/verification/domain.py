@@ -1,4 +1,4 @@
-"""What a verification ran: the sizes, strides, scalars and data that its verdict speaks for, and the errors it met.
+"""The domain of a verification: the sizes, strides, scalars and data that its verdict covers, and the errors found.
 
 Everything here is counted while situations run; nothing is a constant of the strategy that draws them.
 """
@@ -82,12 +82,12 @@ class Domain:
 
 @dataclass(frozen=True)
 class Errors:
-    """How far off random data was: error over bound, element by element.
+    """The errors of random data: error over bound, element by element.
 
-    elements        compared in all
+    elements        number of elements compared
     quantiles       (share of elements, error over bound that they stay below), over `sampled` of the elements: at most
                     SAMPLED_RATIOS of each comparison
-    worst_in        the situation of the largest of all
+    worst_in        the situation with the largest ratio
     largest_bound   the largest absolute error that was allowed, and in which situation
     """
 
@@ -100,7 +100,7 @@ class Errors:
 
 
 class DomainTally:
-    """Counts situations as they run; `domain` and `errors` sum them up."""
+    """Counts situations as they run; `domain` and `errors` summarise them."""
 
     def __init__(self) -> None:
         self.cases: list[Case] = []
@@ -133,28 +133,29 @@ class DomainTally:
         return made
 
     def replayed(self, situation: Situation, result: Floats, window: Window) -> str | None:
-        """C has been computed inside `window`. Returns what of it is not as planned, where that is wrong."""
+        """Compare the bits of C inside `window` with the plan. Return the error, if they are wrong."""
         at, c = self.planned_places(situation, window), situation.case.c
         return None if at is None else self.replayed_at(situation, c.view(result.view(c.dtype.bits))[at], at)
 
     def planned_places(self, situation: Situation, window: Window) -> Index | None:
-        """Elements of C whose bits are to be compared."""
+        """The elements of C whose bits are to be compared."""
         return None if self.replayer is None else self.replayer.places(situation, window)
 
     def replayed_at(self, situation: Situation, got: Codes, at: Index) -> str | None:
-        """The same of C's bits at those places."""
+        """Compare the bits of C at those places with the plan. Return the error, if they are wrong."""
         assert self.replayer is not None
         return self.replayer.compare(situation, got, at)
 
     def ran_apart(self, case: Case) -> None:
-        """A situation ran, whole, whose matrices are as far apart as those of `case`."""
+        """Record that a situation ran whole whose matrices are as far apart as those of `case`."""
         self._whole_apart += 1
         for name, offset in reach(case).items():
             if offset >= 2**31:
                 self._extent[name] = max(offset, self._extent.get(name, 0))
 
     def ran(self, situation: Situation, blocks: int, watched: int, *, whole: bool) -> None:
-        """A situation ran with `blocks` blocks, `watched` of them under watch; `whole` says that they are the grid."""
+        """Record that a situation ran with `blocks` blocks, `watched` of them under watch; `whole`: they were the whole
+        grid."""
         case = situation.case
         self.cases.append(case)
         self._data[situation.data] += 1
@@ -168,7 +169,7 @@ class DomainTally:
             self._watched_part += 1
 
     def compared(self, situation: Situation, comparison: Compared) -> None:
-        """`comparison` is of `situation`, and nothing in it is wrong."""
+        """Record the `comparison` of `situation`, in which nothing is wrong."""
         if situation.data in EXACT_KINDS:
             return
         self._elements += comparison.elements
@@ -177,7 +178,7 @@ class DomainTally:
         self._bound = max(self._bound, (comparison.largest_bound, str(situation)))
 
     def domain(self) -> Domain | None:
-        """None where nothing ran."""
+        """The domain so far; None if nothing ran."""
         if not self.cases:
             return None
         names = ("M", "N", "K", "batch") if self.cases[0].problem.batched else ("M", "N", "K")
@@ -209,7 +210,7 @@ class DomainTally:
         )
 
     def errors(self) -> Errors | None:
-        """None where no random data was compared."""
+        """The errors so far; None if no random data was compared."""
         if not self._elements:
             return None
         sampled = np.concatenate(self._ratios)
@@ -242,13 +243,13 @@ def _scalar_class(scalar: float) -> str:
 
 
 def domain_from(fields: Mapping[str, Any]) -> Domain:
-    """The Domain that JSON made of one. Raises TypeError or KeyError for anything else."""
+    """Read a Domain from its JSON. Raises TypeError or KeyError for anything else."""
     ranges = {name: {key: (low, high) for key, (low, high) in fields[name].items()} for name in ("sizes", "padding")}
     return Domain(**{**fields, **ranges, "alphas": tuple(fields["alphas"]), "betas": tuple(fields["betas"])})
 
 
 def errors_from(fields: Mapping[str, Any]) -> Errors:
-    """The Errors that JSON made of one. Raises TypeError or KeyError for anything else."""
+    """Read Errors from their JSON. Raises TypeError or KeyError for anything else."""
     return Errors(**{**fields, "quantiles": tuple((share, ratio) for share, ratio in fields["quantiles"])})
 
 
@@ -262,7 +263,7 @@ def _largest(cases: list[Case]) -> str | None:
 
 
 def _padding(cases: list[Case]) -> dict[str, list[int]]:
-    """By leading dimension, and by stride where matrices lie apart: what each case's has beyond the shortest."""
+    """The padding of each case, per leading dimension, and per stride if matrices lie apart."""
     found: dict[str, list[int]] = {}
     for index, letter in enumerate("abc"):
         matrices = [case.matrices[index] for case in cases]

@@ -1,6 +1,6 @@
-"""An epilogue as steps that an executor takes for each element of a large C, as `roundings` takes them for arrays.
+"""An epilogue as steps that an executor takes for each element of a large C; `roundings` does the same for arrays.
 
-templates/device/plain/judge.cu, which computes them, shares no code with `roundings`: `judged` compares a sample.
+templates/device/plain/judge.cu computes them and shares no code with `roundings`; `judge` compares a sample.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from gemmgen.verification.tensor_bound import beyond, needs_largest
 
 
 def rule_of_steps(situation: Situation) -> Rule | None:
-    """What is right for C's elements behind an epilogue.
+    """The acceptance rule for C's elements behind an epilogue.
 
-    None where numpy is to say it: of sums of A's rows or B's columns, outputs beside C, scalars other than f32,
-    functions that FUNCTION_STEPS lack, and epilogues of more than MOST_STEPS.
+    None if numpy must judge: with sums of A's rows or B's columns, outputs beside C, scalars other than f32, functions
+    that FUNCTION_STEPS lack, or more than MOST_STEPS steps.
     """
     case, types = situation.case, situation.case.problem.types
     epilogue = case.problem.epilogue
@@ -64,7 +64,7 @@ def rule_of_steps(situation: Situation) -> Rule | None:
 
 
 class Steps(Walk[int]):
-    """Each once, behind those whose results it takes; a value is the number of the step that computes it."""
+    """Collects steps, each once and behind those whose results it takes; a value is the number of its step."""
 
     def __init__(self, case: Case, arithmetic: Arithmetic) -> None:
         self.case, self.arithmetic = case, arithmetic
@@ -73,7 +73,7 @@ class Steps(Walk[int]):
         self.numbers: dict[Step, int] = {}
 
     def of_epilogue(self) -> tuple[Step, ...]:
-        """The last one's result is C's element."""
+        """The steps of the epilogue; the last one's result is C's element."""
         epilogue, scalars = self.case.problem.epilogue, scalar_inputs(self.case)
         names = {name: self._leaf(name, scalars) for name in dict.fromkeys(epilogue.names)}
         last = self.value(epilogue.tree, names)

@@ -1,23 +1,23 @@
-"""Whether errors lean to one side, as roundings towards zero, up or down make them long before one passes its bound.
+"""Detects errors biased to one side, as roundings towards zero, up or down cause, long before one passes its bound.
 
 `reference`'s bound of an element is LAMBDA sqrt(n) u S, of n roundings whose errors behave as independent, of mean
-zero. Rounded in one direction they add up like n u S: towards zero 0.36 n u S where all products have one sign, which
-passes the bound from n = 300 on. The errors of many elements together show it at n = 16.
+zero. Rounded in one direction, errors add up like n u S: towards zero to 0.36 n u S if all products have one sign,
+which exceeds the bound from n = 300 on. The errors of many elements together show it at n = 16.
 
 An element's error is a sum of terms d x, with |d| <= u, of mean zero, where the squares of its x add up to n S^2 at
 most. So errors of N elements, each times a weight of at most 1 that does not depend on them, add up to no more than
 
     LAMBDA u sqrt(sum of n S^2)
 
-but with probability 2 exp(-LAMBDA^2 / 2), 3e-8 (Hoeffding, "Probability Inequalities for Sums of Bounded Random
-Variables", J. Am. Stat. Assoc. 58, 1963). That is the root of the sum of the squares of the elements' bounds, and
-about sqrt(N) times less than the sum of these. (To nearest, the mean of d is of order u^2 rather than 0: n N u^2 S in
-all, of which n and N would have to be far larger to make something beside sqrt(n N) u S.)
+except with probability 2 exp(-LAMBDA^2 / 2), 3e-8 (Hoeffding, "Probability Inequalities for Sums of Bounded Random
+Variables", J. Am. Stat. Assoc. 58, 1963). That is the root of the sum of the squares of the elements' bounds, and about
+sqrt(N) times less than the sum of these. (To nearest, the mean of d is of order u^2 rather than 0: n N u^2 S in all, of
+which n and N would have to be far larger to make something beside sqrt(n N) u S.)
 
-What else a bound holds (see `reference.unrooted`) has no mean of zero, and counts in full.
+The other parts of a bound (see `reference.unrooted`) do not have mean zero, and count in full.
 
-Two weights are asked: 1, which shows roundings up or down, and the sign of the right result, which shows those towards
-zero, of numbers of either sign, too: a partial sum has more often than not the sign of what it becomes.
+Two weights are used: 1, which shows roundings up or down, and the sign of the right result, which shows roundings
+towards zero, even for numbers of either sign: a partial sum usually has the sign of the final sum.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ SIDE = 2**7  # rows and columns of these, where there are so many
 
 
 def leans(situation: Situation, output: str) -> bool:
-    """Whether errors of `output` must not lean: of random floats, where only rounding to nearest is right.
+    """Whether errors of `output` must not be biased: for random floats, if only rounding to nearest is right.
 
-    Tensor cores cut sums. A result of fewer bits than sums have is held against the interval that its rounding leaves.
-    Sums of rows and columns are the same for many elements, errors and all.
+    It does not hold for tensor cores, which truncate sums. A result with fewer bits than sums have is compared with the
+    interval that its rounding leaves. Sums of rows and columns are shared by many elements, including their errors.
     """
     types, epilogue = situation.case.problem.types, situation.case.problem.epilogue
     nearest = not types.accumulator.is_integer and types.c == types.accumulator and allowance(types) is None
@@ -52,7 +52,7 @@ def leans(situation: Situation, output: str) -> bool:
 
 
 def leaning(situation: Situation, result: Floats, window: Window, wanted: Wanted) -> str | None:
-    """How the errors of some elements of C inside `window` lean; None where roundings to nearest explain it."""
+    """The bias of the errors of some elements of C inside `window`; None if roundings to nearest explain them."""
     case = situation.case
     some = _some(case, window, situation.seed)
     if not some.elements:
@@ -76,7 +76,7 @@ def leaning(situation: Situation, result: Floats, window: Window, wanted: Wanted
 
 
 def _some(case: Case, window: Window, seed: int) -> Window:
-    """A part of `window`, by `seed`, none of whose products is that of another element."""
+    """A part of `window`, chosen by `seed`, in which no two elements have the same products."""
     rng = np.random.default_rng(seed)
     height = min(window.bottom - window.top, SIDE)
     width = min(window.right - window.left, ELEMENTS // height)
@@ -92,6 +92,6 @@ def _some(case: Case, window: Window, seed: int) -> Window:
 
 
 def different_products(case: Case) -> int:
-    """How many matrices of a batch have products of their own: later ones' are an earlier one's, errors and all."""
+    """The number of matrices of a batch with different products: later ones repeat an earlier one, errors included."""
     own = (matrix.different or (1 if matrix.stride == 0 else case.batch) for matrix in (case.a, case.b))
     return min(case.batch, math.lcm(*own))

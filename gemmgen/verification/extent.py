@@ -1,7 +1,8 @@
-"""Operands whose elements lie further apart than 32 bits count: leading dimensions and strides that no memory holds.
+"""Operands whose elements lie further apart than 32 bits can count: leading dimensions and strides beyond any
+memory.
 
-A kernel sees lines gigabytes apart. Those that a launch touches have memory, each in pages of its own, and what lies
-between them has none: an offset that was cut to 32 bits ends in no memory, or in another line.
+A kernel sees lines gigabytes apart. Only the lines that a launch touches have memory, each in pages of its own. So an
+offset that was truncated to 32 bits ends outside of memory, or in another line.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Apart = tuple[Situation, Case]  # what operands hold, and how far apart the kern
 
 
 def apart_situations(source: KernelSource) -> list[Apart]:
-    """Situations with leading dimensions, and with strides, as far as they are left to run time, of such an extent."""
+    """Situations with leading dimensions, and with strides, of such an extent, if they are left to run time."""
     problem = source.problem
     found = [_lines_apart(source), _matrices_apart(source) if problem.strided else None]
     return [one for one in found if one is not None and _is_affordable(one[0].case)]
@@ -63,7 +64,7 @@ def _lines_apart(source: KernelSource) -> Apart | None:
 
 
 def _far_ld(one: MatrixSizes, case: Case, most: int) -> int:
-    """The leading dimension of a matrix of at most so many bytes whose lines lie apart; 0 where it has too many."""
+    """The leading dimension of a matrix of at most `most` bytes whose lines lie apart; 0 if it has too many lines."""
     matrix = case.tensors[one.name]
     if not 0 < matrix.lines <= MOST_LINES:
         return 0
@@ -72,7 +73,7 @@ def _far_ld(one: MatrixSizes, case: Case, most: int) -> int:
 
 
 def _odd(problem: Problem) -> int:
-    """What distances have beside whole pages: the least that they have to be a multiple of."""
+    """The part of distances beyond whole pages: the smallest number of which they have to be a multiple."""
     return problem.ld_align
 
 
@@ -90,14 +91,15 @@ def _matrices_apart(source: KernelSource) -> Apart | None:
 
 
 def _free(problem: Problem, sizes: dict[str, int]) -> dict[str, int]:
-    """Those of `sizes` that are left to run time."""
+    """The `sizes` that are left to run time."""
     return {name: size for name, size in sizes.items() if problem.sizes[name.upper()] is None}
 
 
 def _paged(case: Case, one: MatrixSizes, what: str) -> int:
-    """A distance, in elements, at which `what` of each matrix has pages of its own, as far into a page as FAR_LD's.
+    """A distance, in elements, that puts `what` of each matrix into pages of its own, as far into a page as
+    FAR_LD's.
 
-    C and what an epilogue writes beside it share their distances, and may be of other types.
+    C and the other outputs of an epilogue share their distances, but may have different types.
     """
     smallest = min(other.dtype.size for other in case.problem.matrices if other.ld == one.ld)
     elements: int = getattr(case.tensors[one.name], what)

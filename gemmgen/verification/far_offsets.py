@@ -76,7 +76,7 @@ def tails(source: KernelSource, dense: bool = False) -> Iterator[Tail]:
 
 
 def _products_around(source: KernelSource, count: int) -> Tail | None:
-    """Product `count` and the one before it, as the end of a batch; None where that takes long."""
+    """Product `count` and the one before it, as the end of a batch; None if that takes too long."""
     tile = dict(source.launch.grid).get("batch", 1)
     far = _case(source, "batch", count + 1)
     first = (count - 1) // tile * tile
@@ -167,7 +167,8 @@ def _last_blocks(kernel: LoadedKernel, tail: Tail, case: Case) -> list[int]:
 
 
 def _window(kernel: LoadedKernel, tail: Tail) -> Window | None:
-    """What the last blocks of the launch `tail.near` write of C, in its last rows or products; None if other parts."""
+    """The part of C's last rows or products that the last blocks of `tail.near` write; None if they write other
+    parts."""
     near = Situation(tail.near, "exact", seed=0)
     try:
         written = elements_written(kernel, near, make_operands(near), _last_blocks(kernel, tail, tail.near))

@@ -1,7 +1,7 @@
-"""Fuzzing: whole cases, kernel and situation, drawn with hypothesis until one fails, which is then made small.
+"""Fuzzing: hypothesis draws whole cases, kernel and situation, until one fails, which is then made small.
 
-A kernel costs a compilation and serves many situations, so the two are drawn apart: points of the space here, and for
-each of them situations in a lane, a process that compiles and runs it while others do so with other kernels.
+A kernel costs a compilation and serves many situations, so the two are drawn separately: kernels here, and the
+situations of each kernel in a lane, a process that compiles and runs it while other lanes work on other kernels.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Cell = tuple[str, str, str]  # schedule, layout, edge class
 
 @dataclass(frozen=True)
 class Replay:
-    """What became of a corpus entry.
+    """The result of replaying a corpus entry.
 
-    found    the failure it still has; None where it passes
-    refused  the constraint that its kernel breaks by now
-    changed  True where the kernel's text is not what it was
+    found    the failure that it still shows; None if it passes
+    refused  the constraint that its kernel breaks now
+    changed  True if the kernel's text has changed
     """
 
     path: Path
@@ -56,11 +56,11 @@ class Replay:
 
 @dataclass
 class FuzzTally:
-    """What was tried so far.
+    """The counts of what was tried so far.
 
-    cells     (schedule, layout, edge class) that a situation met, of `space` that there are
+    cells     (schedule, layout, edge class) combinations that situations covered, out of `space`
     worst     largest error over its bound
-    worst_in  the kernel and the situation of that one
+    worst_in  the kernel and the situation with that error
     """
 
     space: int
@@ -78,11 +78,11 @@ class FuzzTally:
 
     @property
     def rate(self) -> float:
-        """Situations a second."""
+        """Situations per second."""
         return self.situations / max(self.seconds, 1e-9)
 
     def add(self, point: RandomKernel, tried: Tried) -> None:
-        """A kernel, and the situations that it met."""
+        """Count a kernel and its situations."""
         self.kernels += 1
         self.situations += tried.data.total()
         for kind, count in tried.data.items():
@@ -95,9 +95,9 @@ class FuzzTally:
 
 @dataclass(frozen=True)
 class Report:
-    """The end of a run. Only one of `replays` that fail and `found` stops it early.
+    """The end of a run. It ends early only if `replays` fail or a failure is `found`.
 
-    path   where `found` was written
+    path   the file to which `found` was written
     """
 
     executor: str
@@ -117,13 +117,13 @@ class Report:
 
 @dataclass(frozen=True)
 class Budget:
-    """When to stop: at whichever comes first. None: never."""
+    """The limits of a run; the one reached first ends it. None: no limit."""
 
     seconds: float | None = None
     situations: int | None = None
 
     def shares(self, tally: FuzzTally) -> Iterator[int]:
-        """Situations of each kernel, until the budget is spent."""
+        """Yield the number of situations of each kernel, until the budget is spent."""
         left = self.situations
         while (self.seconds is None or tally.seconds < self.seconds) and left != 0:
             share = PER_KERNEL if left is None else min(PER_KERNEL, left)
@@ -144,9 +144,8 @@ def fuzz(
 ) -> Report:
     """Replay `corpus`, then draw cases until `budget` is spent or one fails; that one is shrunk and saved.
 
-    `lanes` do all that runs a kernel: processes that have an `executor`, "gpu" or "emulator". `on_step` hears of every
-    kernel, and what is being done. Raises InvalidInput (a corrupt corpus), and CandidateFailed where the executor is
-    not available.
+    `lanes` are the processes that run kernels, each with an `executor`, "gpu" or "emulator". `on_step` is told of every
+    kernel and every step. Raises InvalidInput (a corrupt corpus), and CandidateFailed if the executor is not available.
     """
     space = {
         (s, layout, edge)
@@ -178,7 +177,7 @@ def fuzz(
 
 
 def replay(lane: Child, limits: Limits, path: Path) -> Replay:
-    """Run one entry of a corpus again. Raises InvalidInput where it is none."""
+    """Run one entry of a corpus again. Raises InvalidInput if it is not one."""
     return _replay(lane, limits, path, read(path))
 
 
@@ -189,9 +188,9 @@ def shrink(
     found: Found,
     on_trial: Callable[[], None] = lambda: None,
 ) -> tuple[Found, int]:
-    """(the smallest kernel and situation that fail in the same way, kernels tried for it).
+    """Return (the smallest kernel and situation that fail in the same way, number of kernels tried).
 
-    Lanes try candidates side by side, and of those that fail the first in order is taken.
+    Lanes try candidates in parallel; the first in order that fails is taken.
     """
     deadline, tried = time.monotonic() + SHRINK_SECONDS, {point.name}
     while (step := _simpler(lanes, limits, point, found, tried, deadline, on_trial)) is not None:
@@ -211,7 +210,7 @@ def _simpler(
     deadline: float,
     on_trial: Callable[[], None],
 ) -> tuple[RandomKernel, Found] | None:
-    """The first of the simpler kernels, as far as none has `tried` it, that fails in the same way."""
+    """The first simpler kernel not yet `tried` that fails in the same way."""
 
     def candidates() -> Iterator[tuple[RandomKernel, SmallerJob]]:
         for candidate in simpler(point, limits):
@@ -257,7 +256,7 @@ def _search(
 
 
 def _ask(lane: Child, job: Job) -> Any:
-    """The answer; Found where a kernel ends the process that compiles it, or that runs it."""
+    """Ask a lane; return Found if the kernel ends the process that compiles or runs it."""
     try:
         return lane.request(job)
     except ChildDied as error:

@@ -37,7 +37,7 @@ class Job(Protocol):
 
 @dataclass(frozen=True)
 class Found:
-    """A failure: of a kernel, in a situation (None where it does not load)."""
+    """The failure of a kernel in a situation (None if the kernel does not load)."""
 
     source: KernelSource
     failure: Failure
@@ -49,7 +49,7 @@ class Found:
 
 @dataclass
 class Tried:
-    """What one kernel met: how many situations of each kind of data, edges, and its largest error over its bound."""
+    """The record of one kernel: situations per kind of data, edge classes, and its largest error over its bound."""
 
     data: Counter[DataKind] = field(default_factory=Counter)
     edges: set[str] = field(default_factory=set)
@@ -64,7 +64,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class FuzzJob:
-    """A kernel to try in so many situations; `far`: of these the first are what draws hardly reach."""
+    """A kernel to try in `examples` situations; with `far` the first ones are those that draws rarely reach."""
 
     source: KernelSource
     examples: int
@@ -72,7 +72,8 @@ class FuzzJob:
     far: bool
 
     def run(self, executor: Executor) -> Tried:
-        """A lane's part. Raises CandidateFailed where the executor is not available, which is no kernel's fault."""
+        """Run the job in a lane. Raises CandidateFailed if the executor is not available, which is not the kernel's
+        fault."""
         tried, source = Tried(), self.source
         loaded = _loaded(executor, source)
         if isinstance(loaded, Failure):
@@ -90,13 +91,13 @@ class FuzzJob:
 
 @dataclass(frozen=True)
 class SmallerJob:
-    """A kernel that may be simpler than the one that was found: does it fail in the same way?"""
+    """A simpler kernel than the one that was found: does it fail in the same way?"""
 
     source: KernelSource
     found: Found
 
     def run(self, executor: Executor) -> Found | None:
-        """A lane's part: how it fails."""
+        """Run the job in a lane; return the failure, if it is the same."""
         source, found = self.source, self.found
         loaded = _loaded(executor, source)
         if isinstance(loaded, Failure):
@@ -126,7 +127,7 @@ class ReduceJob:
         return self.found.source
 
     def run(self, executor: Executor) -> Found:
-        """A lane's part: the smallest."""
+        """Run the job in a lane; return the smallest failing situation."""
         found = self.found
         loaded = _loaded(executor, found.source)
         if isinstance(loaded, Failure) or found.situation is None:
@@ -141,13 +142,13 @@ class ReduceJob:
 
 @dataclass(frozen=True)
 class ReplayJob:
-    """A kernel of the corpus, and the situation in which it failed; None where it did not load."""
+    """A kernel of the corpus, and the situation in which it failed; None if it did not load."""
 
     source: KernelSource
     situation: Situation | None
 
     def run(self, executor: Executor) -> Found | None:
-        """A lane's part: the failure that it still has."""
+        """Run the job in a lane; return the failure that it still shows."""
         loaded = _loaded(executor, self.source)
         if isinstance(loaded, Failure):
             return Found(self.source, loaded, None)
@@ -177,7 +178,7 @@ def _try(kernel: LoadedKernel, examples: int, seed: int, tried: Tried) -> Found 
 
 
 def _first(kernel: LoadedKernel, situation: Situation | None) -> Found | None:
-    """How `kernel` fails in `situation`."""
+    """The failure of `kernel` in `situation`, if any."""
     wrong = None if situation is None else failing(kernel, situation)
     return None if wrong is None else Found(kernel.source, wrong.failure, wrong.situation)
 

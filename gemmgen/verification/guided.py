@@ -1,8 +1,9 @@
-"""Situations for what has not run of a kernel: sizes, strides and scalars by the operands of its comparisons.
+"""Situations for branches of a kernel that have not run: sizes, strides and scalars from the operands of
+comparisons.
 
-A comparison in the kernel that has always come out the same way shows how far its operands were from the other way.
-Where one of them is a size, a scalar, a multiple of one or a number that grows with one, the other operand says what
-that has to be; where nothing is known of it, the difference between the two may still be what a size lacks.
+A comparison in the kernel that has always come out the same way shows how far its operands were from the other way. If
+one operand is a size, a scalar, a multiple of one or a number that grows with one, the other operand says what it has
+to be. If nothing is known of it, the difference of the two may still be what a size lacks.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ PLAIN = 2.0**-20, 2.0**20  # a scalar between these hides nothing that the other
 
 
 class Known(NamedTuple):
-    """A situation, and how close it brought a comparison to the outcome that it lacks."""
+    """A situation, and how close it brought a comparison to its missing outcome."""
 
     situation: Situation
     near: Near
@@ -67,7 +68,7 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, order=True)
 class Aim:
-    """A `value` for what is called `name`; `step` says how far it is beside the operand."""
+    """A `value` for the number called `name`; `step` is its distance from the operand."""
 
     chance: int
     step: int
@@ -77,7 +78,7 @@ class Aim:
 
 
 class Seeker:
-    """Watches what runs of `kernel` and proposes what may run of the rest. `largest` bounds run-time sizes."""
+    """Watches which parts of `kernel` run, and proposes situations for the rest. `largest` bounds run-time sizes."""
 
     def __init__(self, kernel: LoadedKernel, largest: int) -> None:
         self._kernel, self._largest = kernel, largest
@@ -94,7 +95,7 @@ class Seeker:
         self._again: Iterator[Situation] | None = None
 
     def ran(self, situation: Situation) -> None:
-        """`situation` has run: learns from it."""
+        """Learn from `situation`, which has run."""
         lacking = self._kernel.lacking()
         if not self._lacked <= lacking.keys():
             self._first.append(situation)
@@ -111,8 +112,8 @@ class Seeker:
         self._aim = None
 
     def next(self) -> Situation | None:
-        """A situation for an outcome that has not run, none of which comes twice; then some for outcomes that were met
-        late; None where it knows none."""
+        """A situation for an outcome that has not run; none comes twice. Then situations for outcomes that were met
+        late. None if it knows no more."""
         aims = [
             (self._rank(key[0], aim), aim, key)
             for key, (situation, near) in self._known.items()
@@ -134,7 +135,7 @@ class Seeker:
         return next(self._again, None)
 
     def _aimed(self, situation: Situation, aim: Aim) -> Situation | None:
-        """`situation` with what `aim` says, once."""
+        """`situation` changed once as `aim` says."""
         tile = int(aim.value) if aim.name == A_TILE else None
         sought = situation if tile is not None else aimed(situation, aim, self._largest)
         if sought is None or (sought.case, sought.data, tile) in self._tried:
@@ -143,14 +144,14 @@ class Seeker:
         return sought if tile is None else sampling(self._kernel, sought, tile)
 
     def _rank(self, number: int, aim: Aim) -> int:
-        """Low for what is likely, and has not been tried much."""
+        """A rank that is low for aims that are likely and have not been tried often."""
         tries = self._tries[number] + self._tries_of[number, aim.chance]
         unlikely = 0 if (number, aim.name) in self._moves else aim.chance + aim.unnamed
         return unlikely + aim.step + tries
 
 
 def again(met: list[Situation]) -> Iterator[Situation]:
-    """Each of `met` with scalars of either kind, and data that tells what becomes of them."""
+    """Each of `met` with scalars of either kind, and with data that shows what becomes of them."""
     for situation in met:
         case, scalar = situation.case, situation.case.problem.types.scalar
         taken = case.problem.epilogue.scalars
@@ -165,7 +166,7 @@ def again(met: list[Situation]) -> Iterator[Situation]:
 
 
 def _as_large(case: Case, least: int) -> Case:
-    """`case` with M and N of `least` at least, where they are left to run time and that costs little."""
+    """`case` with M and N of at least `least`, if they are left to run time and that costs little."""
     for name in ("M", "N"):
         if name in case.problem.runtime_names and int(case.values[name]) < least:
             larger = _with_size(case, name, least, None)
@@ -174,7 +175,7 @@ def _as_large(case: Case, least: int) -> Case:
 
 
 def telling(situation: Situation) -> Situation:
-    """`situation` with data and scalars by which a product that is missing or wrong shows."""
+    """`situation` with data and scalars that show a missing or wrong product."""
     case = situation.case
     data = situation.data if situation.data in ("exact", "random") else "random"
     alpha = case.alpha if tells(replace(case, beta=0.0)) and 2**-20 < abs(case.alpha) < 2**20 else 1.0
@@ -183,7 +184,7 @@ def telling(situation: Situation) -> Situation:
 
 
 def _is_number_of(case: Case, near: Near) -> bool:
-    """Whether an operand is a number of `case` that the comparison names, or a size: that shows less of what it is."""
+    """Whether an operand is a number of `case` that the comparison names, or a size, so that it tells less."""
     words = _words(near.text)
     named = {number for name, number in case.values.items() if name in words}
     numbers = named or {case.values[name] for name in case.problem.runtime_names}
@@ -195,7 +196,8 @@ def _words(text: str) -> set[str]:
 
 
 def aims_of(case: Case, launch: Launch, near: Near, depth: int | None = None) -> Iterator[Aim]:
-    """What may give the comparison its other outcome, from operands that `case` had. `depth` is that of a k tile."""
+    """Aims that may give the comparison its other outcome, from operands that `case` had. `depth` is that of a k
+    tile."""
     words = _words(near.text)
     known = TILES.union(case.values)
     if FLOATING.search(near.text) and words.isdisjoint(case.values):
@@ -243,7 +245,7 @@ def _size_aims(name: str, value: int, here: int, there: int) -> Iterator[Aim]:
 
 
 def _tile_aims(case: Case, launch: Launch, there: int) -> Iterator[Aim]:
-    """Sizes with so many tiles that one has the number `there`, or that they are so many."""
+    """Sizes whose tiles include the number `there`, or whose tile count is `there`."""
     for size, tile in launch.grid:
         if size in case.problem.runtime_names and there > 0:
             yield Aim(IS_TILE, 0, size, there * tile + 1)
@@ -251,9 +253,9 @@ def _tile_aims(case: Case, launch: Launch, there: int) -> Iterator[Aim]:
 
 
 def _last_aims(case: Case, launch: Launch, words: set[str]) -> Iterator[Aim]:
-    """The last tile of fixed sizes that do not run whole: it ends where rows and columns of C end, as few others do.
+    """The last tile of fixed sizes that do not run whole: few other tiles end where rows and columns of C end.
 
-    Where a comparison names tiles, the number that it asks for comes first.
+    If a comparison names tiles, the tile number that it asks for comes first.
     """
     problem, tiles = case.problem, launch.tiles(case)
     if None not in (problem.m, problem.n) and tiles > 2 * SAMPLE_TILES:
@@ -262,7 +264,7 @@ def _last_aims(case: Case, launch: Launch, words: set[str]) -> Iterator[Aim]:
 
 
 def _sample_aims(case: Case, launch: Launch, near: Near, there: int) -> Iterator[Aim]:
-    """Tiles of a grid that does not run whole: with that number, of that block, in that row or column of tiles."""
+    """Tiles of a grid that does not run whole: the tile, the block, or the row or column of tiles with that number."""
     tiles = launch.tiles(case)
     if tiles <= 2 * SAMPLE_TILES or there < 0 or TILES.isdisjoint(_words(near.text)):
         return
@@ -273,7 +275,8 @@ def _sample_aims(case: Case, launch: Launch, near: Near, there: int) -> Iterator
 
 
 def sampling(kernel: LoadedKernel, situation: Situation, tile: int) -> Situation | None:
-    """`situation` by another seed, whose sample has `tile`; None where it runs whole, or no seed of many gives one."""
+    """`situation` with another seed, whose sample includes `tile`; None if it runs whole, or if no tried seed gives
+    one."""
     if runs_whole(kernel, replace(situation, seed=situation.seed | 1)):
         return None
     for seed in range(situation.seed, situation.seed + SEEDS_TRIED):
@@ -284,7 +287,7 @@ def sampling(kernel: LoadedKernel, situation: Situation, tile: int) -> Situation
 
 
 def aimed(situation: Situation, aim: Aim, largest: int) -> Situation | None:
-    """`situation` with what `aim` says, and other sizes small where it makes them costly; None where that cannot be."""
+    """`situation` changed as `aim` says, with other sizes reduced if it gets costly; None if that is impossible."""
     case = situation.case
     try:
         if aim.name == DATA:
@@ -319,7 +322,7 @@ def _with_scalar(situation: Situation, aim: Aim) -> Situation:
 
 
 def _with_size(case: Case, name: str, value: int, most: int | None) -> Case:
-    """`case` with another size, leading dimension or stride, and other sizes of `most` at most."""
+    """`case` with another size, leading dimension or stride, and other sizes of at most `most`."""
     problem, sizes, distances = case.problem, free_sizes(case), distances_of(case)
     if most is not None:
         sizes = {size: min(number, most) for size, number in sizes.items()}

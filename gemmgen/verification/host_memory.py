@@ -1,4 +1,4 @@
-"""Does a problem fit the host? Asked before operands and their reference are made."""
+"""Checks that a problem fits the host's memory, before operands and their reference are made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GB = 1e9
 
 
 def host_bytes(problem: Problem) -> int:
-    """Bytes of host memory that verifying `problem` takes at least; 0 with run-time sizes, which are drawn small."""
+    """The least host memory in bytes that verifying `problem` takes; 0 for run-time sizes, which are drawn small."""
     if None in (problem.m, problem.n, problem.k, problem.batch):
         return 0
     a, b, c = (matrix.bytes for matrix in representative(problem).matrices)
@@ -23,13 +23,13 @@ def host_bytes(problem: Problem) -> int:
 
 
 def at_a_time(problems: Iterable[Problem]) -> int:
-    """How many of them fit into this machine's memory at a time, with as much again for what host_bytes leaves out."""
+    """The number of problems that fit into memory at a time, with as much again for what host_bytes leaves out."""
     largest = max(map(host_bytes, problems), default=0)
     return max(1, (installed_bytes() or largest) // max(1, 2 * largest))
 
 
 def require_memory(problem: Problem) -> None:
-    """Raise CandidateFailed (unavailable) where verifying `problem` would not fit into this machine's memory."""
+    """Raise CandidateFailed (unavailable) if verifying `problem` would not fit into this machine's memory."""
     needed, present = host_bytes(problem), installed_bytes()
     if present is not None and needed > present:
         reason = (
@@ -40,7 +40,7 @@ def require_memory(problem: Problem) -> None:
 
 
 def installed_bytes() -> int | None:
-    """This machine's memory; None where it does not say."""
+    """This machine's memory in bytes; None if unknown."""
     if not hasattr(os, "sysconf"):
         return None
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

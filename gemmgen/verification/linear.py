@@ -1,4 +1,4 @@
-"""alpha * A * B + beta * C: what each element is, and what it may be off by before it is stored. See `reference`."""
+"""alpha * A * B + beta * C: the value of each element, and its error bound before it is stored. See `reference`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def linear(
     old: Floats | None,
     rooted: bool = True,
 ) -> tuple[Doubles, Doubles]:
-    """(values, bound) of elements with these products; `old` is what C holds there, None where beta = 0.
+    """Return (values, bound) of elements with these products; `old` is C before the launch, None if beta = 0.
 
     size, largest  |A| * |B|, and the largest of the products in each sum
     rooted         see `reference.unrooted`
@@ -56,7 +56,8 @@ def linear(
 
 
 def rule_of(situation: Situation) -> Rule | None:
-    """The same as numbers; None where C's elements are not linear in products, or not all that is written."""
+    """The acceptance rule as numbers; None if C's elements are not linear in products, or if there are other
+    outputs."""
     case, types = situation.case, situation.case.problem.types
     if not case.problem.epilogue.is_linear or list(case.written) != ["C"]:
         return None
@@ -82,12 +83,12 @@ def rule_of(situation: Situation) -> Rule | None:
 
 
 def alpha_of(case: Case) -> float:
-    """0 in place of alpha where it scales no product: K = 0 gives beta * C for an infinite alpha, too, as in BLAS."""
+    """alpha, or 0 if it scales no product: as in BLAS, K = 0 gives beta * C even for an infinite alpha."""
     return 0.0 if case.k == 0 and case.problem.epilogue.alpha_scales_acc else case.alpha
 
 
 def nonzero_terms(situation: Situation) -> int:
-    """Products of a sum that are not 0, at most: adding 0 rounds nothing."""
+    """The largest number of nonzero products in a sum: adding 0 rounds nothing."""
     k = situation.case.k
     return min(k, SPARSE_PRODUCTS) if situation.data == "sparse" else k
 
@@ -101,7 +102,7 @@ def denormal_field(situation: Situation) -> float:
 
 
 def off_beyond(situation: Situation, product: Doubles, size: Doubles, largest: Doubles) -> Doubles | float:
-    """What tensor cores' sums may be off by besides."""
+    """The further error of tensor cores' sums."""
     case = situation.case
     terms, field = nonzero_terms(situation), denormal_field(situation)
     return tensor_bound(case.problem.types, case.k, terms, product, size, largest, field)
@@ -113,7 +114,7 @@ def no_bound(values: Doubles) -> Doubles:
 
 
 def _of_integers(case: Case, product: Doubles, old: Floats | None) -> Doubles:
-    """Modulo 2^32: no term reaches 2^62."""
+    """The result modulo 2^32; no term reaches 2^62."""
     values = int(case.alpha) * product.astype(np.int64)
     if old is not None:
         values += int(case.beta) * old.astype(np.int64)
@@ -121,12 +122,13 @@ def _of_integers(case: Case, product: Doubles, old: Floats | None) -> Doubles:
 
 
 def root_of(roundings: int, rooted: bool) -> float:
-    """Of so many roundings with errors that behave as independent, in unit roundoffs; see `reference.unrooted`."""
+    """The bound of `roundings` roundings whose errors behave as independent, in unit roundoffs; see
+    `reference.unrooted`."""
     return LAMBDA * math.sqrt(roundings) if rooted else min(roundings, SHARED_ROUNDINGS)
 
 
 def _roundings(situation: Situation, rooted: bool = True) -> tuple[float, float, float]:
-    """What an element may be off by, tensor cores apart: so many times S, and the largest product, and this number."""
+    """Return an element's error bound without tensor cores: factors of S and of the largest product, and a constant."""
     case, types = situation.case, situation.case.problem.types
     sums, scalar = types.accumulator, types.scalar
     if sums.is_integer:  # exact, and then scaled

@@ -1,4 +1,4 @@
-"""One-hot data: an operand that selects, and a number of its own for each element of the other."""
+"""One-hot data: one operand selects, and the other has a different number for each element."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CODE_MULTIPLIER = 0x9E3779B1 % 2**20  # odd, so that no two of 2^20 numbers have
 
 
 def selection(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.int8]:
-    """Zeros with a 1 in each row of A, or column of B: each k is somebody's, as far as there are rows enough."""
+    """Zeros with a 1 in each row of A, or column of B; every k is selected if there are enough rows."""
     if len(shape) > 2:
         return np.stack([selection(name, shape[1:], rng) for _ in range(shape[0])])
     rows, cols = shape
@@ -32,10 +32,9 @@ def selection(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> np
 def codes(shape: tuple[int, ...], dtype: DType, digit: int) -> npt.NDArray[Any]:
     """A number for each element, in row order.
 
-    f32, f64: odd numbers of 22 bits, so that no rounding leaves them; every other one plus a high bit that f64 alone
-    holds with it. Two of them, each times two, are an exact sum. Of narrower types all finite bit patterns in turn, -0
-    and denormals among them:
-    they are the lowest digit of the element's index, or the next one.
+    f32 and f64 have odd numbers of 22 bits, so that no rounding keeps them; every other one has a further high bit,
+    which only f64 can hold as well. The sum of two of them, each times two, is exact. Narrower types have all finite
+    bit patterns in turn, including -0 and denormals: they are the lowest digit of the element's index, or the next one.
     """
     count = math.prod(shape)
     if dtype.storage_bits <= 16:
@@ -48,7 +47,7 @@ def codes(shape: tuple[int, ...], dtype: DType, digit: int) -> npt.NDArray[Any]:
 
 
 def _odd(index: npt.NDArray[Any], bits: int) -> npt.NDArray[Any]:
-    """An odd number of so many bits for each index below CODES."""
+    """An odd number of `bits` bits for each index below CODES."""
     leading = 1 << (bits - 1)
     return np.asarray(leading + (2 * index * CODE_MULTIPLIER % leading | 1))
 

@@ -1,6 +1,6 @@
-"""Many kernels verified at a time: each lane is a process with an executor of its own, on the GPU or an emulator.
+"""Verifies many kernels in parallel: each lane is a process with its own executor, on the GPU or an emulator.
 
-A kernel that hangs or breaks its context costs a worker's start; the other lanes go on meanwhile.
+A kernel that hangs or breaks its context costs one restart of a worker; the other lanes continue.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ OnVerdict = Callable[[VerifyJob, Verdict], None]
 
 
 def ignore(job: VerifyJob, verdict: Verdict) -> None:
-    """For who waits for the last verdict."""
+    """Do nothing: the callback of callers that only wait for the last verdict."""
 
 
 class Job(Protocol):
-    """What a lane is asked to do: a record that can be pickled, as its answer can."""
+    """A request to a lane: a record that can be pickled, as its answer can."""
 
     def run(self, executor: Executor) -> Any:
-        """The answer. Raises CandidateFailed, which passes to who asked."""
+        """Run the job and return its answer. Raises CandidateFailed, which the caller receives."""
 
 
 class Lane:
-    """The child's side on a GPU: answers a Job. `store` is a folder, "" the user's."""
+    """The child's side on a GPU: it answers a Job. `store` is a folder; "" means the user's."""
 
     def __init__(self, store: str, lanes: str, timeout: str) -> None:
         _share_memory(int(lanes))
@@ -72,11 +72,11 @@ class EmulatorLane:
 
 @dataclass(frozen=True)
 class Lanes:
-    """Where many kernels are verified: on the target's executor, as many at a time as it has room for.
+    """The place where many kernels are verified: the target's executor, with as many at a time as it has room for.
 
-    journal    takes each verdict as it comes, and has those of before
-    processes  lanes of an emulator at most; None: one a core
-    workers    lanes that verify instead, those of a cluster
+    journal    records each verdict, and knows earlier ones
+    processes  largest number of emulator lanes; None: one per core
+    workers    lanes of a cluster that verify instead
     """
 
     target: Target
@@ -86,7 +86,8 @@ class Lanes:
     workers: Sequence[Child] = ()
 
     def verdicts(self, jobs: Sequence[VerifyJob], on_done: Callable[[], None] = lambda: None) -> list[Verdict]:
-        """In the jobs' order. Raises CandidateFailed (unavailable), and GemmgenError where a lane itself fails."""
+        """Return the verdicts in the jobs' order. Raises CandidateFailed (unavailable), and GemmgenError if a lane
+        fails."""
         known = [self.journal.verdict(job) for job in jobs]
         left = [job for job, verdict in zip(jobs, known, strict=True) if verdict is None]
         for _ in range(len(jobs) - len(left)):
@@ -111,11 +112,11 @@ class Lanes:
 def verify_many(
     jobs: Sequence[VerifyJob], arch: str, store: Store, on_done: OnVerdict = ignore, timeout: float = TIMEOUT
 ) -> list[Verdict]:
-    """The verdicts on the GPU, in the jobs' order; all kernels are compiled first, side by side.
+    """Return the verdicts on the GPU in the jobs' order; all kernels are compiled first, in parallel.
 
-    timeout  seconds for one run
+    timeout  time limit of one run, in seconds
 
-    Raises CandidateFailed (unavailable), and GemmgenError where a lane itself fails.
+    Raises CandidateFailed (unavailable), and GemmgenError if a lane itself fails.
     """
     compile_many([job.source for job in jobs], arch, store)
     with crew(gpu_lanes(min(LANES, cores() // 2, len(jobs)), store, timeout)) as lanes:
@@ -125,16 +126,17 @@ def verify_many(
 def emulate_many(
     emulator: EmulatorExecutor, jobs: Sequence[VerifyJob], on_done: OnVerdict = ignore, processes: int | None = None
 ) -> list[Verdict]:
-    """The verdicts of emulators as `emulator` is, one a core or as many as `processes`, in the jobs' order.
+    """Return the verdicts of emulators like `emulator`, one per core or `processes` many, in the jobs' order.
 
-    Raises CandidateFailed (unavailable), and GemmgenError where a lane itself fails.
+    Raises CandidateFailed (unavailable), and GemmgenError if a lane itself fails.
     """
     with crew(emulator_lanes(emulator, [job.source.problem for job in jobs], processes)) as lanes:
         return spread(lanes, jobs, _ask, on_done)
 
 
 def gpu_lanes(most: int, store: Store, timeout: float = TIMEOUT) -> list[Child]:
-    """Processes with the GPU here, as many as `most` and at least one; `timeout` in seconds for one run."""
+    """Start at most `most` processes, and at least one, with this machine's GPU; `timeout` in seconds is for one
+    run."""
     count = max(1, most)
     settings = str(store.root), str(count), str(timeout)
     return [Child(f"{__name__}:Lane", *settings, environment=ONE_THREAD) for _ in range(count)]
@@ -147,7 +149,8 @@ def cluster_lanes(cluster: Cluster, resource: str) -> list[Child]:
 
 
 def lanes_like(executor: Executor) -> list[Child]:
-    """Processes with executors as this one, for kernels of small problems: one a core, on a GPU MOST_ON_GPU at most."""
+    """Start processes with executors like this one, for kernels of small problems: one per core, on a GPU at most
+    MOST_ON_GPU."""
     if isinstance(executor, EmulatorExecutor):
         return emulator_lanes(executor, [Problem(None, None, None)] * cores())
     assert isinstance(executor, GpuExecutor)
@@ -157,7 +160,8 @@ def lanes_like(executor: Executor) -> list[Child]:
 def emulator_lanes(
     emulator: EmulatorExecutor, problems: Sequence[Problem], processes: int | None = None
 ) -> list[Child]:
-    """Processes with emulators as `emulator` is: one a core, or `processes`, as far as `problems` leave memory."""
+    """Start processes with emulators like `emulator`: one per core, or `processes`, as far as memory for `problems`
+    allows."""
     count = max(1, min(processes or cores(), len(problems), at_a_time(problems)))
     settings = str(emulator.store.root), str(count), str(emulator.timeout)
     return [Child(f"{__name__}:EmulatorLane", *settings, environment=ONE_THREAD) for _ in range(count)]
@@ -168,13 +172,13 @@ def _store(folder: str) -> Store:
 
 
 def _share_memory(lanes: int) -> None:
-    """This process is one of so many, each of which keeps operands and what they give."""
+    """Tell the caches that this process is one of `lanes` that share the memory."""
     for kept in (OPERANDS, EXPECTED):
         kept.share(lanes)
 
 
 def _ask(lane: Child, job: VerifyJob) -> Verdict:
-    """Raises CandidateFailed if the executor is unavailable, because it is then so for all kernels."""
+    """Ask a lane. Raises CandidateFailed if the executor is unavailable, because it is then so for all kernels."""
     verdict: Verdict = lane.request(job)
     if verdict.failure is not None and verdict.failure.kind == "unavailable":
         raise CandidateFailed(verdict.failure)

@@ -1,4 +1,4 @@
-"""A * B and |A| * |B|, far more accurate than any kernel: what `reference` makes results and bounds of."""
+"""A * B and |A| * |B|, far more accurate than any kernel's: the base of `reference`'s results and bounds."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SPECIALS_AT_ONCE = 2**10  # whose products with a row or column each are in memo
 
 
 def all_products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Products, ...]:
-    """`products` with each matrix of B."""
+    """Return the `products` with each matrix of B."""
     return tuple(products(case, data, seed, window.right_by(i * case.n)) for i in range(case.problem.products))
 
 
 def of_each_matrix(case: Case, whole: Products) -> tuple[Products, ...]:
-    """`whole`, with all columns of B, divided into those with each matrix of B."""
+    """Divide `whole`, which has all columns of B, into the products with each matrix of B."""
 
     def part(values: Doubles, first: int) -> Doubles:
         return values[..., first : first + case.n] if values.shape[-1] > 1 else values
@@ -43,9 +43,10 @@ def of_each_matrix(case: Case, whole: Products) -> tuple[Products, ...]:
 
 
 def products(case: Case, data: DataKind, seed: int, window: Window) -> Products:
-    """(A * B, |A| * |B|, the largest of the products in each sum of A * B) inside `window`, whatever alpha and beta.
+    """Return (A * B, |A| * |B|, the largest product in each sum of A * B) inside `window`, without alpha and beta.
 
-    Exact data needs no |A| * |B|, and few types the largest. Integers sum up exactly, modulo 2^32: |A * B| will do.
+    Exact data needs no |A| * |B|, and few types need the largest product. Integers sum up exactly modulo 2^32, so |A *
+    B| will do.
     """
     slabs = _slabs(case, window)
     if len(slabs) == 1:
@@ -58,14 +59,14 @@ def products(case: Case, data: DataKind, seed: int, window: Window) -> Products:
 
 
 def _joined(largest: list[Doubles]) -> Doubles:
-    """Of all slabs; where nobody asks for the largest products, each has the same one element."""
+    """The largest products of all slabs; if they are not needed, each slab has the same single element."""
     return np.concatenate(largest, axis=-1) if largest[0].size > 1 else largest[0]
 
 
 def _slabs(case: Case, window: Window) -> list[Window]:
-    """The parts of `window`, by columns, that threads compute at once where B is large and A is not.
+    """The parts of `window`, by columns, that threads compute in parallel if B is large and A is not.
 
-    BLAS has few threads for such a product, and the conversion of B takes longer than it.
+    BLAS uses few threads for such a product, and converting B takes longer than the product.
     """
     width = max(1, SLAB_ELEMENTS // max(1, case.k))
     thin = window.bottom - window.top <= THIN_ROWS and case.problem.types.accumulator != DType.F64
@@ -100,7 +101,7 @@ def product_of(a: Doubles, b: Doubles, dtype: DType, data: DataKind) -> Doubles:
 
 
 def accurate_product(a: Doubles, b: Doubles) -> Doubles:
-    """A * B of finite float64, each element rounded a few times rather than K times.
+    """A * B of finite float64; each element is rounded a few times rather than K times.
 
     A row of A becomes a sum of slices of few bits each, whole multiples of one power of two; so does a column of B.
     Then K products of two slices, and all their partial sums, are whole multiples of a power of two with at most 53
@@ -121,7 +122,7 @@ def accurate_product(a: Doubles, b: Doubles) -> Doubles:
 
 
 def _exponents(x: Doubles, axis: int) -> npt.NDArray[np.intc]:
-    """The exponent of a power of two above all of a row's or column's magnitudes; 0 where they are all 0."""
+    """The exponent of a power of two above all magnitudes of a row or column; 0 if they are all 0."""
     return np.asarray(np.frexp(np.abs(x).max(axis=axis, keepdims=True))[1])
 
 
@@ -137,7 +138,7 @@ def _slices(x: Doubles, bits: int, count: int) -> list[Doubles]:
 
 
 def _largest_products(a: Doubles, b: Doubles) -> Doubles:
-    """For each element of C the largest finite |A| of its row times the largest finite |B| of its column."""
+    """For each element of C, the largest finite |A| of its row times the largest finite |B| of its column."""
     if a.shape[-1] == 0:
         return np.zeros((1, 1))
     a_most, b_most = (
@@ -147,7 +148,8 @@ def _largest_products(a: Doubles, b: Doubles) -> Doubles:
 
 
 def _float_product(a: Doubles, b: Doubles, data: DataKind) -> Doubles:
-    """A * B in float64. Of data with NaN and Inf BLAS multiplies what is finite: it promises nothing about the rest."""
+    """A * B in float64. In data with NaN and Inf BLAS multiplies only the finite part, as it promises nothing about the
+    rest."""
     if data != "special":
         return multiply(a, b)
     finite = multiply(np.where(np.isfinite(a), a, 0.0), np.where(np.isfinite(b), b, 0.0))
@@ -157,7 +159,7 @@ def _float_product(a: Doubles, b: Doubles, data: DataKind) -> Doubles:
 
 
 def _add_specials(sums: Doubles, a: Doubles, b: Doubles) -> None:
-    """Add to `sums`, in place, the products with NaN and Inf of B: one is enough to make a sum what it will be."""
+    """Add to `sums`, in place, the products with NaN and Inf of B: one of them decides a sum."""
     *batch, ks, columns = np.nonzero(~np.isfinite(b))
     for first in range(0, len(ks), SPECIALS_AT_ONCE):
         *of, k, n = (index[first : first + SPECIALS_AT_ONCE] for index in (*batch, ks, columns))

@@ -1,7 +1,7 @@
-"""Which kernels to try: hypothesis' strategy for family, config and problem, and steps towards simpler ones.
+"""Random kernels: hypothesis' strategy for family, config and problem, and steps towards simpler ones.
 
-The space is walked from a family's default config by changing a few axes at a time and keeping what the
-constraints accept: that reaches every accepted point and asks nothing of a family that it does not say anyway.
+A walk through the space starts from a family's default config, changes a few axes at a time and keeps configs that the
+constraints accept. That reaches every accepted point, and a family needs to provide nothing more for it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class RandomKernel:
 
 @lru_cache(maxsize=16)
 def schedules(family: Family) -> tuple[str, ...]:
-    """The schedules that a family's axes can choose, one or two of them changed at a time."""
+    """The schedules that a family's axes can choose if one or two axes change at a time."""
     base = family.config_type()
     found = {family.schedule(base): None}
     for first, second in combinations(base.axes(), 2):
@@ -105,14 +105,15 @@ WITH_GATED = st.deferred(lambda: st.one_of(EPILOGUES, EPILOGUES, _gated()))  # f
 
 
 def _epilogues(zeros: bool) -> st.SearchStrategy[Epilogue]:
-    """Forms, one of each kind at most; without `zeros` no operand is summed, for which most families have no kernel."""
+    """Random epilogues: at most one form of each kind; without `zeros` none sums an operand, which most families
+    cannot."""
     kinds = [names for names in CHOICES if zeros or not names[0].startswith("zero")]
     chosen = st.tuples(*(st.sampled_from(("", *names)) for names in kinds))
     return chosen.map(lambda forms: "+".join(filter(None, forms))).filter(bool).map(parse_epilogue)
 
 
 def _gated() -> st.SearchStrategy[Epilogue]:
-    """Gated forms, and what may stand behind them."""
+    """Gated forms, and forms that may follow them."""
     behind = st.sampled_from(("", "+residual", "+aux", "+row_amax"))
     return st.builds(lambda form, rest: parse_epilogue(form + rest), st.sampled_from(GATED), behind)
 
@@ -125,9 +126,10 @@ def problems(
     multiple: int = 1,
     epilogues: st.SearchStrategy[Epilogue] = EPILOGUES,
 ) -> Problem:
-    """Every element type, layout and promise of alignment; sizes and leading dimensions fixed or left to run time.
+    """Problems of every element type, layout and alignment; sizes and leading dimensions are fixed or left to run
+    time.
 
-    `small_batches`: small fixed sizes, of `multiple`, and a batch.
+    `small_batches`: small fixed sizes, multiples of `multiple`, and a batch.
     """
     layout = Layout.parse(draw(st.sampled_from(LAYOUTS)))
     small = [size for size in SMALL_SIZES if size % multiple == 0]
@@ -154,7 +156,7 @@ def problems(
 
 @st.composite
 def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
-    """Dense, padded or at run time; 0 for one matrix that all products share."""
+    """Strides that are dense, padded or left to run time; 0 for one matrix that all products share."""
     strides: dict[str, Any] = {}
     for name in problem.stride_sizes:
         dense = problem.sizes[name]
@@ -166,7 +168,7 @@ def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
 
 @st.composite
 def points(draw: st.DrawFn, family: Family, schedule: str, limits: Limits) -> RandomKernel:
-    """Any kernel of `family` and `schedule` that `limits` accept."""
+    """Random kernels of `family` and `schedule` that `limits` accept."""
     epilogues = EPILOGUES if ONE_PRODUCT in family.constraints else WITH_GATED
     problem = draw(problems(family.small_batches, family.types or ANY_TYPES, family.multiple, epilogues))
     assume(first_rejection(family, problem, family.default(problem), limits) is None)
@@ -178,9 +180,9 @@ def points(draw: st.DrawFn, family: Family, schedule: str, limits: Limits) -> Ra
 
 
 def draw_points(families: Sequence[Family], limits: Limits, seed: int) -> Iterator[RandomKernel]:
-    """Points without end, none of them twice, of all schedules in turn; the same seed, the same points.
+    """Yield points without end, never one twice, of all schedules in turn; the same seed gives the same points.
 
-    A schedule of which `limits` accept no kernel is passed over. Raises InvalidInput where that is each of them.
+    A schedule of which `limits` accept no kernel is skipped. Raises InvalidInput if that holds for all of them.
     """
     met: set[str] = set()
     turns = [(family, schedule) for family in families for schedule in schedules(family)]
@@ -199,7 +201,7 @@ def draw_points(families: Sequence[Family], limits: Limits, seed: int) -> Iterat
 
 
 def simpler(point: RandomKernel, limits: Limits) -> Iterator[RandomKernel]:
-    """Accepted points that a person would rather read: plainer problems first, then smaller parameters."""
+    """Accepted points that are easier to read: plainer problems first, then smaller parameters."""
     for problem in _simpler_problems(point.problem):
         if first_rejection(point.family, problem, point.config, limits) is None:
             yield replace(point, problem=problem)
@@ -209,7 +211,7 @@ def simpler(point: RandomKernel, limits: Limits) -> Iterator[RandomKernel]:
 
 
 def _walk(family: Family, problem: Problem, limits: Limits, start: Config, rng: random.Random) -> Config:
-    """A config of the schedule of `start`, some way from it."""
+    """A config with the schedule of `start`, some random steps away from it."""
     config, schedule = start, family.schedule(start)
     limit, sizes = (rng.choice(AREAS), rng.choice(SHARED_BYTES)), _sizes(family, problem, config)
     for _ in range(STEPS):
@@ -223,7 +225,8 @@ def _walk(family: Family, problem: Problem, limits: Limits, start: Config, rng: 
 
 
 def _met(family: Family, problem: Problem, limits: Limits, schedule: str, rng: random.Random) -> Config | None:
-    """From the default to some config of `schedule`, then to ones that break fewer constraints."""
+    """A valid config of `schedule`: walk from the default to that schedule, then to configs that break fewer
+    constraints."""
     config = family.default(problem)
     broken = broken_count(family, problem, config, limits)
     for _ in range(REPAIRS):
@@ -238,7 +241,8 @@ def _met(family: Family, problem: Problem, limits: Limits, schedule: str, rng: r
 
 
 def _changed(config: Config, rng: random.Random) -> Config:
-    """With other values of one to three axes; or two doubled or halved: one may make up for the other."""
+    """`config` with other values of one to three axes; or two axes doubled or halved, as one may compensate the
+    other."""
     if rng.random() < SCALED:
         scaled = rng.sample(config.amounts(), 2)
         values = {axis.name: _scaled(axis, getattr(config, axis.name), rng) for axis in scaled}
@@ -249,7 +253,7 @@ def _changed(config: Config, rng: random.Random) -> Config:
 
 
 def _scaled(axis: Axis, value: int, rng: random.Random) -> int:
-    """Twice or half of `value`, in the range of the axis' own (with steps too short a kernel runs slowly); 0 stays."""
+    """Twice or half of `value`, within the axis's range (kernels with too short steps run slowly); 0 stays."""
     if value == 0:
         return 0
     least, most = _range(axis)
@@ -258,26 +262,26 @@ def _scaled(axis: Axis, value: int, rng: random.Random) -> int:
 
 @cache
 def _range(axis: Axis) -> tuple[int, int]:
-    """The least of an axis' values that is not 0, and the largest."""
+    """The smallest nonzero value of an axis, and the largest."""
     return min(own for own in axis.values if own > 0), max(axis.values)
 
 
 def _sizes(family: Family, problem: Problem, config: Config) -> tuple[int, int]:
-    """(elements of C, bytes of shared memory) of a block."""
+    """(elements of C, bytes of shared memory) per block."""
     plan = family.plan(problem, config)
     return plan.tile[0] * plan.tile[1], plan.shared_bytes
 
 
 @cache
 def _values(axis: Axis) -> tuple[int, ...]:
-    """An axis' own values, and for one that is no switch other ones in their range: constraints decide."""
+    """An axis's own values and, unless it is a switch, further ones in their range: constraints decide."""
     if max(axis.values) <= 1:
         return axis.values
     return (*axis.values, *(value for value in UNUSUAL if value <= max(axis.values)))
 
 
 def _batch(strategy: st.SearchStrategy[RandomKernel], seed: int) -> list[RandomKernel]:
-    """Empty where hypothesis finds none."""
+    """A batch of drawn kernels; empty if hypothesis finds none."""
     drawn: list[RandomKernel] = []
     with suppress(Unsatisfiable), warnings.catch_warnings():
         # Other threads, as dask's, draw from Python's global random numbers. Hypothesis blames the strategy for that.

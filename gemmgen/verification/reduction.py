@@ -107,12 +107,12 @@ class _Reduction(Generic[Found]):
 
 
 def _key(situation: Situation) -> tuple[str, Situation]:
-    """Equal for equal situations, except that 0 and -0 differ."""
+    """A key that is equal for equal situations, except that 0 and -0 differ."""
     return f"{situation.case.alpha} {situation.case.beta}", situation
 
 
 def plainer(situation: Situation) -> dict[str, Sequence[Any]]:
-    """By coordinate: the values that are plainer than the one in `situation`, plainest first."""
+    """The values of each coordinate that are plainer than the one in `situation`, plainest first."""
     case, ld_align = situation.case, situation.case.problem.ld_align
     alphas = _before(case.alpha, ALPHAS)
     return {
@@ -126,7 +126,7 @@ def plainer(situation: Situation) -> dict[str, Sequence[Any]]:
 
 
 def _before(scalar: float, plainest: tuple[float, ...]) -> tuple[float, ...]:
-    """The scalars before `scalar` in `plainest`; all if it is not there, as -0 is not."""
+    """The scalars before `scalar` in `plainest`; all of them if it is not there, like -0."""
     known = [str(one) for one in plainest]
     return plainest[: known.index(str(scalar))] if str(scalar) in known else plainest
 

@@ -1,15 +1,15 @@
-"""The right answer: operands for a situation, the result, and what a kernel may be off by.
+"""The reference: operands for a situation, the right result, and the error bound of a kernel.
 
 Kinds of data, each with a test that a single wrong or missing product cannot pass:
 
 exact    small integers, whose products and sums the dtype represents: equal bit for bit
-onehot   one operand has a single 1 a row (A) or column (B), the other a number of its own for each element: C
-         shows which element was read. Equal bit for bit
+onehot   one operand has a single 1 per row (A) or column (B), the other a different number per element: C shows which
+         element was read. Equal bit for bit
 random   uniform in [-1, 1], element by element: |c - ref| <= bound. By every other seed A has one sign, and B has one,
          where C holds such sums: roundings in one direction add up like K, which from K = 300 on passes a bound that
          grows like its root. Errors of many elements show them at K = 16 (`leaning`). Integers are any of their type,
          or of one sign, or the largest or least, which fill the accumulator; alpha may bring such sums into C's range
-sparse   one operand has SPARSE_PRODUCTS numbers a row (A) or column (B) and zeros beside them. All numbers have full
+sparse   one operand has SPARSE_PRODUCTS numbers per row (A) or column (B) and zeros elsewhere. All numbers have full
          mantissas and exponents far apart. Adding zero rounds nothing, so that the bound is as narrow as for so small
          a K, and an operand, C or a scalar that is rounded to fewer bits shows, whatever K is
 denormal A or B, and C, are denormal, the other operand is random: a kernel that flushes to zero is off by more than
@@ -49,11 +49,9 @@ never notices.
 A missing product of average size, S / K, exceeds the bound up to K = (LAMBDA u)^(-2/3) = 19,800 (f64: 1.3e10). For
 longer K exact data shows it, and ring mode: see ring.py.
 
-What kernels reach of it
-------------------------
-Error over bound of f32, over the elements of 25 situations of random data each, alpha = 1 and beta = 0, of
-128 x 128 x K by one thread an element, in order of k (2026-11-24, emulator, g++ 12.2, x86-64 with FMA; 409,600
-elements):
+What kernels reach of it ------------------------ Error over bound of f32, over the elements of 25 situations of random
+data each, alpha = 1 and beta = 0, of 128 x 128 x K by one thread per element, in order of k (2026-11-24, emulator, g++
+12.2, x86-64 with FMA; 409,600 elements):
 
        K   signs   median     90%      99%    99.9%   largest
        1   both    0.0334   0.0646   0.0852   0.0926   0.0961
@@ -125,12 +123,13 @@ PART_ELEMENTS, MOST_PART_ELEMENTS = 2**17, 2**20
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is right.
+    """The right values of a result.
 
-    values         in float64
-    bound          what each element of a kernel may be off by
-    largest_bound  the largest of these that is finite: an element where infinity meets what may vanish can be anything
-    stored         elements, of which one that is the same bit for bit is right; None where a kernel has few such
+    values         the values in float64
+    bound          the error bound of each element of a kernel
+    largest_bound  the largest finite bound: where infinity meets a number that may vanish, any result is right
+    stored         the stored reference: elements that equal it bit for bit are right; None if a kernel has few such
+                   elements
     """
 
     values: Doubles
@@ -154,9 +153,9 @@ class Wanted:
 def expected(
     situation: Situation, window: Window, output: str = "C", multiply: Multiply = on_host
 ) -> tuple[Doubles, Doubles]:
-    """(C, bound) inside `window`: the result in float64 and what each element of a kernel may be off by.
+    """Return (C, bound) inside `window`: the result in float64 and the error bound of each element of a kernel.
 
-    Likewise what another `output` of the epilogue takes there. `multiply` is asked for the products of a whole C.
+    Or the same for another `output` of the epilogue. `multiply` is asked for the products of a whole C.
     """
     wanted = wanted_of(situation, window, output, multiply)
     return wanted.values, wanted.bound
@@ -165,10 +164,10 @@ def expected(
 def expected_amax(
     situation: Situation, windows: Sequence[Window], output: str, multiply: Multiply = on_host
 ) -> tuple[Doubles, Doubles]:
-    """(values, bound) of an output that takes the largest magnitudes of rows or columns, of what is inside `windows`.
+    """Return (values, bound) of an output that takes the largest magnitudes of rows or columns, over `windows` of C.
 
-    Each |x| of a kernel is off by its own bound: the largest is at least the largest |x| less its bound, and at most
-    the largest |x| with its bound. Where there is nothing it stays 0.
+    Each |x| of a kernel has its own error bound: the result is at least the largest |x| minus its bound, and at most
+    the largest |x| plus its bound. A row or column without elements stays 0.
     """
     matrix, by_row = situation.case.tensors[output], OPERANDS[output].along == "m"
     batch = () if matrix.batch is None else (matrix.batch,)
@@ -187,16 +186,16 @@ def expected_amax(
 
 
 def unrooted(situation: Situation, window: Window) -> Doubles:
-    """What of the bound of C inside `window` is not LAMBDA sqrt(n) u S, and so may lean to one side.
+    """The part of C's bound inside `window` that is not LAMBDA sqrt(n) u S, and so may be biased to one side.
 
-    That of the reference itself, of denormals, of SHARED_ROUNDINGS and of an epilogue.
+    It comes from the reference itself, denormals, SHARED_ROUNDINGS and an epilogue.
     """
     found = all_products(unscaled(situation.case), situation.data, data_seed(situation), window)
     return _expected_part(situation, window, "C", found, rooted=False)[1]
 
 
 def stored_as(types: Types, dtype: DType, values: Doubles) -> Doubles:
-    """What an output's type makes of exact `values`; the same array where it is that of sums and scalars."""
+    """Exact `values` as an output's type stores them; the same array if that is the type of sums and scalars."""
     return values if types.uniform or types.scalar.is_integer else dtype.nearest(values)
 
 
@@ -213,7 +212,7 @@ def wanted_of(situation: Situation, window: Window, output: str, multiply: Multi
 
 
 def _told_apart(case: Case) -> Case:
-    """`case`, the same for all scalars that its epilogue does not take."""
+    """`case` with neutral values of the scalars that its epilogue does not take."""
     taken = case.problem.epilogue.scalars
     return replace(case, alpha=case.alpha if "alpha" in taken else 1.0, beta=case.beta if "beta" in taken else 0.0)
 
@@ -236,12 +235,12 @@ def _wanted_whole(situation: Situation, output: str, multiply: Multiply) -> Want
 
 
 def parts_of(window: Window) -> list[Window]:
-    """`window` in parts for threads: one for each core, where that makes them neither small nor large."""
+    """Divide `window` into parts for threads: one per core, unless that makes them too small or large."""
     return window.parts(min(MOST_PART_ELEMENTS, max(PART_ELEMENTS, window.elements // cores())))
 
 
 def _expected(situation: Situation, window: Window, output: str, multiply: Multiply) -> tuple[Doubles, Doubles]:
-    """Part by part, in threads: most of its many passes over the elements find them in a core's cache."""
+    """The reference, part by part in threads, so that most of its passes over the elements hit a core's cache."""
     case = situation.case
     of = unscaled(case), situation.data, data_seed(situation), window
 
@@ -272,7 +271,7 @@ def _expected(situation: Situation, window: Window, output: str, multiply: Multi
 def _expected_part(
     situation: Situation, window: Window, output: str, of: tuple[Products, ...], rooted: bool = True
 ) -> tuple[Doubles, Doubles]:
-    """`of`: the products of A with each matrix of B."""
+    """The reference of one part; `of` holds the products of A with each matrix of B."""
     case = situation.case
     if not case.problem.epilogue.is_linear:
         return _through_epilogue(situation, window, of, output, rooted)
@@ -283,9 +282,9 @@ def _expected_part(
 def _through_epilogue(
     situation: Situation, window: Window, of: tuple[Products, ...], output: str, rooted: bool
 ) -> tuple[Doubles, Doubles]:
-    """What the problem's epilogue stores as `output` of products, and the bound that its tree makes of the sums'.
+    """The epilogue's `output` for these products, and the bound that its tree derives from those of the sums.
 
-    A sum passes alpha and beta * C no more, so that n is K.
+    Here the sum itself does not include alpha and beta * C, so n is K.
     """
     case, exact = situation.case, situation.data in EXACT_KINDS
     sums = (_accumulator(situation, exact, rooted, *one) for one in of)
@@ -301,7 +300,7 @@ def _through_epilogue(
 def _accumulator(
     situation: Situation, exact: bool, rooted: bool, product: Doubles, size: Doubles, largest: Doubles
 ) -> Bounded:
-    """A product as a kernel's accumulator holds it, tensor cores' among them."""
+    """A product as a kernel's accumulator holds it, also on tensor cores."""
     acc = _bounded_sum(situation, exact, nonzero_terms(situation), product, size, largest, rooted)
     if exact:
         return acc
@@ -310,7 +309,7 @@ def _accumulator(
 
 
 def expected_at(situation: Situation, at: Index, found: Sequence[Products]) -> tuple[Doubles, Doubles]:
-    """(C, bound) of the elements `at` behind an epilogue without sums of A or B.
+    """Return (C, bound) of the elements `at` behind an epilogue without sums of A or B.
 
     `found` are their products of A with each matrix of B.
     """
@@ -323,13 +322,13 @@ def expected_at(situation: Situation, at: Index, found: Sequence[Products]) -> t
 
 
 def elements_at(values: Floats, at: Index) -> Floats:
-    """Of an operand as large as C those elements; one that is 1 long along a dimension has the same for all of it."""
+    """The elements `at` of an operand of C's shape; along a dimension of length 1 the same element serves all."""
     index = (axis if size > 1 else np.zeros_like(axis) for axis, size in zip(at, values.shape, strict=True))
     return np.asarray(values[tuple(index)])
 
 
 def scalar_inputs(case: Case) -> dict[str, Bounded]:
-    """What an epilogue takes of numbers: K, and alpha and beta as far as it does."""
+    """The numbers that an epilogue takes: K, and alpha and beta if it takes them."""
     dtype, scalar = case.problem.types.accumulator, case.problem.types.scalar
     scalars = {"alpha": alpha_of(case), "beta": case.beta}
     taken = {name: scalar.nearest(np.asarray(scalars[name], np.float64)) for name in case.problem.epilogue.scalars}
@@ -338,7 +337,7 @@ def scalar_inputs(case: Case) -> dict[str, Bounded]:
 
 
 def epilogue_inputs(situation: Situation, pick: Callable[[Floats], Floats]) -> dict[str, Bounded]:
-    """What an epilogue takes beside sums over K: of matrices and vectors what `pick` takes of each."""
+    """The inputs of an epilogue other than sums over K; `pick` selects from each matrix and vector."""
     case, operands = situation.case, make_operands(situation)
     inputs = scalar_inputs(case)
     if case.problem.epilogue.reads_c:
@@ -357,7 +356,8 @@ def _bounded_sum(
     largest: Doubles,
     rooted: bool = True,
 ) -> Bounded:
-    """A sum over K, as a kernel's accumulator holds it, maybe `exact`; `size` is that of its `terms`' magnitudes."""
+    """A sum over K as a kernel's accumulator holds it, possibly `exact`; `size` is the sum of its `terms`'
+    magnitudes."""
     k, dtype = situation.case.k, situation.case.problem.types.accumulator
     if dtype.is_integer or exact or k == 0:
         return Bounded.exact(total)
@@ -368,7 +368,7 @@ def _bounded_sum(
 
 
 def _sum(situation: Situation, window: Window, name: str) -> Bounded:
-    """The sums of A's rows, or of B's columns, inside `window`: those of one-hot data's codes are not exact."""
+    """The sums of A's rows, or of B's columns, inside `window`; those of one-hot data are not exact."""
     case, operands = situation.case, make_operands(situation)
     matrix, stored, axis = (case.a, operands.a, -1) if name == "row_sum" else (case.b, operands.b, -2)
     values = matrix.dtype.decode(matrix.view(stored)[window.a_index if axis == -1 else window.b_index])
@@ -386,7 +386,7 @@ def _sum(situation: Situation, window: Window, name: str) -> Bounded:
 
 
 def _in_window(values: Floats, window: Window) -> Floats:
-    """Of an operand as large as C the window's part; of one that is as large along one dimension that one's."""
+    """The window's part of an operand of C's shape; along a dimension of length 1 all of it."""
     rows = window.rows if values.shape[-2] > 1 else slice(None)
     cols = window.cols if values.shape[-1] > 1 else slice(None)
     index = *window.matrices, rows, cols

@@ -209,7 +209,7 @@ class _Trial:
         self._windows: list[Window] | None = None
 
     def errors(self, columns: Places | None = None, rows: Places | None = None) -> Words:
-        """By how much each computed element of C differs from its reference.
+        """The difference of each computed element of C from its reference.
 
         All columns of A but `columns`, and all rows of B but `rows`, are zero; None keeps all of them.
         Raises Unjudged if the launch fails.

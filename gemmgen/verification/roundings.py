@@ -1,4 +1,5 @@
-"""An epilogue in float64, and how far off a kernel's value may be: the accumulator's error, carried through the tree.
+"""An epilogue in float64, and the error bound of a kernel's value: the accumulator's error, carried through the
+tree.
 
 Each value comes with a bound of its error. An operation on values that are off adds its own rounding:
 
@@ -8,15 +9,15 @@ Each value comes with a bound of its error. An operation on values that are off 
     rounding   u |value| + half the smallest denormal; nothing where exact operands have a result that the type holds
 
 A kernel may add three terms or more in any order, as it may sum over K. Whatever it adds first is no larger than all
-terms of one sign together, (sum of |t| + |sum of t|) / 2: all sums but the last may round such a number as well. Where
-no sum rounds in the order in which the terms stand, one may in another, unless all are few multiples of one number.
+terms of one sign together, (sum of |t| + |sum of t|) / 2: all sums but the last may round such a number as well. Even
+if no sum rounds in the written order, one may in another order, unless all terms are small multiples of one number.
 
-Infinity times what may be 0, or of either sign, is in doubt: NaN or infinite, and right whatever it is. Such is
-silu(acc) * acc2 where acc is so far below 0 that sigmoid(acc) vanishes in a kernel and not in float64; and gelu(x)
-where x may overflow, or not.
+Infinity times a number that may be 0, or of either sign, is in doubt: NaN or infinite, and any result is right.
+Examples are silu(acc) * acc2 if acc is so far below 0 that sigmoid(acc) vanishes in a kernel but not in float64, and
+gelu(x) if x may or may not overflow.
 
-These are worst cases, no probabilities: an epilogue has few operations. A kernel that fuses a product and a sum rounds
-once less. What kernels compute in integers is exact, modulo 2^32, and rounded where it becomes a float.
+These are worst cases, not probabilities: an epilogue has few operations. A kernel that fuses a product and a sum rounds
+once less. Integer arithmetic is exact modulo 2^32, and rounded when it becomes a float.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Bounded:
-    """Values, and what a kernel's may be off by. The shapes broadcast."""
+    """Values, and the error bounds of a kernel's values. The shapes broadcast."""
 
     value: Doubles
     bound: Doubles
@@ -63,23 +64,23 @@ class Bounded:
 
     @property
     def may_vanish(self) -> Mask:
-        """Where a kernel's may be 0, and another than this one."""
+        """A mask of the elements where a kernel's value may be 0, or differ from this one."""
         return np.asarray((np.abs(self.value) <= self.bound) & (self.bound > 0))
 
     @property
     def may_overflow(self) -> Mask:
-        """Where a kernel's may be infinite, or not."""
+        """A mask of the elements where a kernel's value may or may not be infinite."""
         return np.asarray(np.isfinite(self.value) & np.isinf(self.bound))
 
 
 def doubtful(value: Doubles, bound: Doubles) -> Mask:
-    """Where any result is right."""
+    """A mask of the elements where any result is right."""
     return np.asarray(np.isnan(value) & np.isinf(bound))
 
 
 @dataclass(frozen=True)
 class Results:
-    """C's new elements, and what each output takes, by its name."""
+    """C's new elements, and the values of each output, by its name."""
 
     c: Bounded
     outputs: Mapping[str, Bounded]
@@ -93,10 +94,11 @@ def apply_epilogue(
     integer_sums: bool = False,
     short: bool = False,
 ) -> Results:
-    """`epilogue` of its inputs by name, as a kernel computes it in `dtype`; with `short` by functions that are.
+    """Apply `epilogue` to its inputs by name, as a kernel computes it in `dtype`; `short`: with the `short`
+    functions.
 
-    `exact` says of f64 that sums and products of exact inputs have no error, which float64 cannot tell. With
-    `integer_sums` acc, and what else is of its type, are integers, and so is what `is_integer` says.
+    `exact` states for f64 that sums and products of exact inputs have no error, which float64 cannot tell. With
+    `integer_sums` acc and other values of its type are integers, and so are nodes for which `is_integer` holds.
     """
     outputs: dict[str, Bounded] = {}
     with np.errstate(all="ignore"):
@@ -104,20 +106,20 @@ def apply_epilogue(
 
 
 def results_of(problem: Problem, inputs: Mapping[str, Bounded], exact: bool = False) -> Results:
-    """What the epilogue of `problem` makes of its inputs by name; see `apply_epilogue`."""
+    """Apply the epilogue of `problem` to its inputs by name; see `apply_epilogue`."""
     types = problem.types
     integer_sums = types.accumulator.is_integer
     return apply_epilogue(problem.epilogue, inputs, types.scalar, exact, integer_sums, problem.short_results)
 
 
 class Walk(ABC, Generic[Value]):
-    """Through an epilogue's tree, whatever its values are: arrays and bounds, or the steps of an executor."""
+    """A walk through an epilogue's tree for any kind of value: arrays with bounds, or the steps of an executor."""
 
     integer_sums: bool
     short: bool
 
     def value(self, node: Node, names: Mapping[str, Value]) -> Value:
-        """What `node` makes of values by name."""
+        """The value of `node`, for values by name."""
         return self.of_integers(node, names) if self._is_integer(node) else self._of_floats(node, names)
 
     def _is_integer(self, node: Node) -> bool:
@@ -147,7 +149,7 @@ class Walk(ABC, Generic[Value]):
         return self.value(_definition(name), dict(zip(function.parameters, arguments, strict=True)))
 
     def _terms(self, node: Node, names: Mapping[str, Value]) -> list[Value]:
-        """Of a sum, whatever its parentheses; what is computed in integers is one."""
+        """The terms of a sum, whatever its parentheses; a part that is computed in integers is one term."""
         match node:
             case Binary("+" | "-" as operator, left, right) if not self._is_integer(node):
                 of_right = self._terms(right, names)
@@ -162,7 +164,7 @@ class Walk(ABC, Generic[Value]):
 
     @abstractmethod
     def sum(self, terms: list[Value]) -> Value:
-        """In any order."""
+        """A sum of terms, in any order."""
 
     @abstractmethod
     def of_two(self, operator: str, a: Value, b: Value) -> Value:
@@ -170,20 +172,20 @@ class Walk(ABC, Generic[Value]):
 
     @abstractmethod
     def function(self, function: Function, arguments: list[Value]) -> Value:
-        """One without a definition."""
+        """A function without a definition by others."""
 
     @abstractmethod
     def output(self, name: str, value: Value) -> Value:
-        """`value`, which an output takes, too."""
+        """Return `value`, after storing it to an output."""
 
     @abstractmethod
     def of_integers(self, node: Node, names: Mapping[str, Value]) -> Value:
-        """What is computed in integers, as a float."""
+        """The value of a part that is computed in integers, as a float."""
 
 
 @dataclass(frozen=True)
 class Arithmetic(Walk[Bounded]):
-    """What a kernel computes in `dtype`; see `apply_epilogue`."""
+    """Arithmetic with bounds, as a kernel computes in `dtype`; see `apply_epilogue`."""
 
     dtype: DType
     exact: bool = False
@@ -199,7 +201,7 @@ class Arithmetic(Walk[Bounded]):
         return self._rounded(values, np.zeros_like(values))
 
     def _integer(self, node: Node, names: Mapping[str, Bounded]) -> Integers:
-        """Modulo 2^32, in the range of s32."""
+        """The value modulo 2^32, in the range of s32."""
         match node:
             case Name(name):
                 return DType.S32.wrap(names[name].value.astype(np.int64))
@@ -241,7 +243,7 @@ class Arithmetic(Walk[Bounded]):
         return Bounded(total.value, np.where(rounds, others, total.bound))
 
     def _exact_in_any_order(self, total: Bounded, terms: list[Bounded], size: Doubles) -> Mask:
-        """Whether the type holds all partial sums of terms that are exact: few multiples of one unit."""
+        """Whether the type holds all partial sums of exact terms: small multiples of one unit."""
         if (total.bound > 0).all():
             return np.ones((), bool)
         unit = reduce(np.minimum, (_lowest_bit(term.value) for term in terms))
@@ -282,7 +284,7 @@ class Arithmetic(Walk[Bounded]):
         return self._finite(value, bound)
 
     def own_error(self, function: Function) -> tuple[float, float]:
-        """What its value may be off by of itself: so many times its result, or argument, and this besides."""
+        """A function's own error: (relative to its result or argument, absolute)."""
         if function.ulps == 0:
             return 0.0, 0.0
         least = 2.0 ** (1 - self.dtype.max_exponent)  # results below it may be zero
@@ -290,13 +292,13 @@ class Arithmetic(Walk[Bounded]):
 
     @property
     def rounding(self) -> tuple[float, float]:
-        """The same of a rounding, of its result."""
+        """The error of one rounding of a result: (relative, absolute)."""
         unit, times = self.dtype.unit_roundoff * (1 + FLOAT64), self._roundings
         return times * unit, times * self.dtype.smallest / 2  # half of f64's is zero
 
     @property
     def reordering(self) -> float:
-        """Of the largest partial sum of three terms, what adding them in another order may be off by besides."""
+        """The further error of adding three terms in another order, relative to their largest partial sum."""
         return self._roundings * self.dtype.unit_roundoff
 
     def _rounded(self, value: Doubles, inherited: Doubles) -> Bounded:
@@ -311,7 +313,8 @@ class Arithmetic(Walk[Bounded]):
         return self._finite(value, own)
 
     def _finite(self, value: Doubles, bound: Doubles) -> Bounded:
-        """NaN and infinities are what they are, not near it; what the type cannot hold is infinite in a kernel."""
+        """The values with NaN and infinities exact; numbers that the type cannot hold become infinite, as in a
+        kernel."""
         most = self.dtype.largest
         if max(value.max(initial=0.0), -value.min(initial=0.0)) + bound.max(initial=0.0) <= most:  # nor is there a NaN
             return Bounded(value, bound)
@@ -320,25 +323,26 @@ class Arithmetic(Walk[Bounded]):
         return Bounded(value, np.where(np.isfinite(value), bound, 0.0))
 
     def _held(self, value: Doubles) -> npt.NDArray[np.bool_]:
-        """Where the type holds the exact value."""
+        """A mask of the elements where the type holds the exact value."""
         held = value == 0 if self.dtype == DType.F64 else self.dtype.nearest(value) == value
         return np.asarray(held | (self.exact and self.dtype == DType.F64))
 
     @property
     def _roundings(self) -> int:
-        """Of an operation: in f64 the reference rounds as the kernel does."""
+        """Roundings per operation: in f64 the reference rounds as the kernel does."""
         return 2 if self.dtype == DType.F64 else 1
 
 
 def _lowest_bit(x: Doubles) -> Doubles:
-    """The largest power of two that x is a multiple of: infinite of 0."""
+    """The largest power of two of which x is a multiple; infinite for 0."""
     mantissa, exponent = np.frexp(np.where(np.isfinite(x), x, 0.0))
     bits = np.ldexp(mantissa, 53).astype(np.int64)
     return np.where(bits == 0, np.inf, np.ldexp((bits & -bits).astype(np.float64), exponent - 53))
 
 
 def _opposed(operator: str, a: Bounded, b: Bounded) -> Mask:
-    """Where a kernel's operation may be one of infinity and 0, or of two infinities, which makes NaN, and may not."""
+    """A mask of the elements where a kernel's operation may, but need not, combine infinity and 0 or two infinities to
+    NaN."""
     infinite = np.isinf(a.value), np.isinf(b.value)
     if operator == "*":
         ours = infinite[0] & b.may_vanish | a.may_overflow & (b.may_vanish | (b.value == 0))
@@ -349,7 +353,7 @@ def _opposed(operator: str, a: Bounded, b: Bounded) -> Mask:
 
 
 def _doubting(result: Bounded, of: Sequence[Bounded], said: Callable[[], Mask]) -> Bounded:
-    """`result`, in doubt where that is said, and where something that it is made `of` is."""
+    """`result`, marked as in doubt where `said` says so, and where one of the values that it is made `of` is."""
     if np.isfinite(result.value.sum()) and np.isfinite(result.bound.sum()):  # of infinity and NaN comes none of these
         return result
     doubt: Mask = np.logical_or.reduce(np.broadcast_arrays(said(), *(part.doubtful for part in of)))

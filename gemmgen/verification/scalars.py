@@ -1,4 +1,4 @@
-"""alpha and beta of situations: simple ones, ones of full mantissa, and what lies at the ends of their type."""
+"""alpha and beta of situations: simple values, full mantissas, and values at the ends of their type."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ ENDS: tuple[tuple[int | None, int | None], ...] = (
 
 
 def full_mantissa(number: int, dtype: DType) -> float:
-    """A number for each `number` but 0, whose is 1, that no narrower type holds: its last bit is set.
+    """A number that no narrower type holds, as its last bit is set, for each `number` but 0, which gives 1.
 
-    From 1 to 2, or from -2 to -1, and some of them nearly 1 or -1, for which a kernel may take them; of integers any.
+    Floats are from 1 to 2, or from -2 to -1; some are nearly 1 or -1, so that a kernel may mistake them for these.
+    Integers may be any.
     """
     if number == 0:
         return 1.0
@@ -67,9 +68,10 @@ def full_mantissa(number: int, dtype: DType) -> float:
 
 
 def extreme_scalars(types: Types, exact: bool, turn: int, alpha: float, beta: float) -> Scalars:
-    """Those of this `turn`: of `exact` data Inf, NaN and -0, else tiny and huge ones, of the mantissas given.
+    """The extreme scalars of this `turn`: Inf, NaN and -0 for `exact` data, else tiny and huge ones with these
+    mantissas.
 
-    Sums may be stored in a type that has no NaN: then they end in a half, or are finite but too large.
+    If C's type has no NaN, the scalars instead end in a half, or are finite but too large.
     """
     if types.scalar.is_integer:
         return INTEGER_ENDS[turn % len(INTEGER_ENDS)]

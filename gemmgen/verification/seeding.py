@@ -58,9 +58,10 @@ class _Stop(BaseException):
 
 @contextmanager
 def _no_found_constants() -> Iterator[None]:
-    """Newer versions of hypothesis mix into draws the constants of whatever modules the process has imported.
+    """Keep newer versions of hypothesis from mixing constants of imported modules into draws.
 
-    Another command, another script around gemmgen.verify, an installed package or a checkout: each would draw others.
+    Otherwise another command, another script around gemmgen.verify, an installed package or a checkout would draw
+    different situations.
     """
     providers = sys.modules.get("hypothesis.internal.conjecture.providers")
     if providers is None or not hasattr(providers, "_get_local_constants"):

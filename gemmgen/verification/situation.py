@@ -189,12 +189,12 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
 
 
 def _with_room(source: KernelSource, cases: Iterable[Case]) -> list[Case]:
-    """Each of `cases` once, without those whose partial sums take more than VAST_PARTIALS."""
+    """Each of `cases` once, without those whose partial sums exceed VAST_PARTIALS."""
     return [case for case in dict.fromkeys(cases) if source.launch.workspace(case).partials <= VAST_PARTIALS]
 
 
 def _without_depth(problem: Problem) -> list[Situation]:
-    """K = 0 and alpha = NaN."""
+    """Situations with K = 0 and alpha = NaN."""
     if problem.k is not None or problem.types.scalar.is_integer:
         return []
     if problem.epilogue.sums and not problem.types.c.has_nan:  # zero points times a NaN alpha are NaN, even with K = 0

@@ -201,7 +201,8 @@ def _scalars(data: DataKind, types: Types) -> st.SearchStrategy[tuple[float, flo
 
 @functools.cache
 def _wide_scalars(data: DataKind, types: Types) -> tuple[st.SearchStrategy[float], st.SearchStrategy[float]]:
-    """As `_scalars`, plus huge ones and full mantissas if the data allows them, and beta = NaN if C's type has NaN."""
+    """Scalars as in `_scalars`, plus huge ones and full mantissas if the data allows them, and beta = NaN if C's type
+    has NaN."""
     scalars = _known_scalars(data, types)
     if data not in EXACT_KINDS and data != "huge" and not types.accumulator.is_integer:
         scalars = (*scalars, HUGE_SCALARS[types.scalar])

@@ -1,23 +1,23 @@
-"""What sums of tensor cores may be off by beyond `reference`'s bound of f32, element by element.
+"""The error of tensor cores' sums beyond `reference`'s bound of f32, element by element.
 
-f32's bound, LAMBDA sqrt(K) u S, is one of roundings to nearest. A tensor core cuts each step's sum towards zero, by
-less than 2^-23 of it: of numbers of one sign that adds up, to less than steps * 2^-22 |sum| with what it cuts off the
-terms. Of numbers of both signs partial sums are about T, the root of the sum of squares of the products, or as large as
-the sum. With n steps, each of which is off by 2^-b of a partial sum, that makes
+f32's bound, LAMBDA sqrt(K) u S, is one of roundings to nearest. A tensor core truncates each step's sum towards zero,
+by less than 2^-23 of it. With numbers of one sign that adds up to less than steps * 2^-22 |sum|, including what it
+truncates from the terms. With both signs partial sums are about T, the root of the sum of squares of the products, or
+as large as the sum. With n steps, each with an error of 2^-b of a partial sum, the bound is
 
-    2 n 2^-b (|sum| + LAMBDA T)                   cut to b bits of fraction
+    2 n 2^-b (|sum| + LAMBDA T)                   truncated to b bits of fraction
     LAMBDA sqrt(n) 2^-11 (|sum| + 3 T) + n 2^-25  rounded to f16, whose least step is 2^-24
 
-Pieces of f32 (`gemmgen.problem.pieces`) are summed as exactly as f32's bound says: what is left out is 2^-24 of a
-product at most, and sums are cut while they are small, but at the few steps of an interval's last pair. The last piece
-counts to a multiple of 2^-133, so that a product of numbers of at most 1 is off by as much besides: it shows in no data
-with larger ones.
+Pieces of f32 (`gemmgen.problem.pieces`) are summed as exactly as f32's bound says: the products left out are at most
+2^-24 of a product, and sums are truncated while they are small, except in the few steps of an interval's last pair. The
+last piece is a multiple of 2^-133, so a product of numbers of at most 1 has that further error, which is negligible in
+data with larger numbers.
 
-Products are aligned by their factors' exponents, and a denormal's is that of the smallest normal number: where a factor
-is denormal, a step also cuts 2^-b of the largest product that such exponents allow, its `field`.
+Products are aligned by their factors' exponents, and a denormal's is that of the smallest normal number. So with a
+denormal factor a step also truncates 2^-b of the largest product that such exponents allow, its `field`.
 
-T is at most sqrt(largest product * S), and S. That factors of tf32 are rounded to 11 bits changes a product by 2^-10 of
-it, and a sum by LAMBDA 2^-10 T, with errors that behave as independent.
+T is at most sqrt(largest product * S), and S. Rounding factors of tf32 to 11 bits changes a product by 2^-10 of it, and
+a sum by LAMBDA 2^-10 T, as the errors behave as independent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FAST_MARGIN = 2  # where 14 bits have to do for all of K: such sums of numbers o
 
 
 def needs_largest(types: Types) -> bool:
-    """Whether the bound asks for the largest product of each sum."""
+    """Whether the bound needs the largest product of each sum."""
     return types.accumulator == DType.F64 or types.compute not in (Compute.FMA, Compute.BF16X6)
 
 
@@ -51,9 +51,9 @@ class Allowance:
 
         (n or its root) * (of_sum |sum| + of_spread T) + n * least + min(rounding S, LAMBDA rounding T)
 
-    products  of a step
-    most      k at most that are summed in the type of few bits; 0: all
-    root      errors of steps are independent
+    products  products per step
+    most      largest number of k summed in the type of few bits; 0: all
+    root      whether errors of steps are independent
     """
 
     products: int
@@ -65,12 +65,13 @@ class Allowance:
     rounding: float = 0.0
 
     def steps(self, k: int, terms: int) -> int:
-        """Of a sum of `k` products, of which `terms` are not zero."""
+        """Steps of a sum of `k` products, of which `terms` are not zero."""
         return min(terms, -(-(min(k, self.most) if self.most else k) // self.products))
 
 
 def allowance(types: Types) -> Allowance | None:
-    """None where tensor cores compute as exactly as CUDA cores do: f64, integers; and where f32 does without them."""
+    """The allowance; None if CUDA cores compute (f32 without tensor cores), or tensor cores are as exact (f64,
+    integers)."""
     if types.accumulator != DType.F32 or (types.compute is Compute.FMA and not _has_mma(types)):
         return None
     if types.compute is Compute.BF16X6:
@@ -85,7 +86,7 @@ def allowance(types: Types) -> Allowance | None:
 
 
 def _of_fp8(compute: Compute) -> Allowance:
-    """Sums of 14 bits: those of PROMOTION products, or of all."""
+    """The allowance of sums of 14 bits, over PROMOTION products or all."""
     sums = MMAS["mma_m16n8k32_e4m3"].sums[89]
     assert sums is not None
     promoted = compute is Compute.PROMOTED
@@ -95,7 +96,7 @@ def _of_fp8(compute: Compute) -> Allowance:
 
 @dataclass(frozen=True)
 class Beyond:
-    """The same with the steps of one K multiplied in:
+    """The bound with the steps of one K multiplied in:
 
     of_sum |sum| + of_spread T + least + min(of_size S, of_size_spread T)
     """
@@ -108,7 +109,7 @@ class Beyond:
 
 
 def beyond(types: Types, k: int, terms: int, field: float = 0.0) -> Beyond:
-    """Of a sum of `k` products, of which `terms` are not zero; `field` is of those with a denormal factor, or 0."""
+    """The bound of a sum of `k` products, of which `terms` are not zero; `field` covers denormal factors, or is 0."""
     allowed = allowance(types)
     if allowed is None:
         return Beyond()
@@ -126,9 +127,9 @@ def beyond(types: Types, k: int, terms: int, field: float = 0.0) -> Beyond:
 def tensor_bound(
     types: Types, k: int, terms: int, total: Doubles, size: Doubles, largest: Doubles, field: float = 0.0
 ) -> Doubles | float:
-    """What a sum of `k` products, of which `terms` are not zero, may be off by besides; `field` as in `beyond`.
+    """The further error of a sum of `k` products, of which `terms` are not zero; `field` as in `beyond`.
 
-    total, size, largest  the sum, that of the products' magnitudes, and the largest of these or more
+    total, size, largest  the sum, the sum of the products' magnitudes, and an upper bound of the largest of them
     """
     if allowance(types) is None:
         return 0.0
@@ -151,7 +152,7 @@ def _has_mma(types: Types) -> bool:
 
 
 def _products(types: Types) -> int:
-    """Of a step, on the architecture that takes the fewest."""
+    """Products per step, on the architecture that takes the fewest."""
     kinds = {multiplied(types.a), multiplied(types.b)}
     same = (one for one in MMAS.values() if {multiplied(one.a), multiplied(one.b)} == kinds)
     return min(sums.products for one in same for sums in one.sums.values() if sums is not None)

@@ -1,6 +1,6 @@
 """The arithmetic of tensor cores in numpy, to the bit: see `gemmgen.problem.mma.Sums`.
 
-It shares no line with the emulator's (gemmgen/run/emulator/native/tile_sums.hpp).
+It shares no code with the emulator's (gemmgen/run/emulator/native/tile_sums.hpp).
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NOTHING = -(2**20)  # the exponent of a zero, which counts for nothing
 
 
 def dot(mma: Mma | Wgmma, arch: Arch, a: Codes, b: Codes, c: Codes) -> Codes:
-    """c + the products of a and b along their last axis, which is as long as any number of the instruction's k.
+    """Return c + the products of a and b along their last axis, whose length is a multiple of the instruction's k.
 
     a, b, c  bit patterns of `mma.a`, `mma.b` and `mma.accumulator`; a and b are (..., K), c is (...)
 
-    Returns those of D, in c's shape: what `arch` makes of it by one instruction for each k of them, the first k first.
-    Raises InvalidInput where `arch` has not got the instruction, or K is not a multiple of k.
+    Returns the bit patterns of D, in c's shape, as `arch` computes them with one instruction per k products, in order.
+    Raises InvalidInput if `arch` lacks the instruction, or if K is not a multiple of k.
     """
     reason = mma.why_not(arch)
     require(reason is None, reason or "")
@@ -69,7 +69,7 @@ def _doubles(a: Codes, b: Codes, c: Codes) -> Codes:
 
 
 def fused(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
-    """a * b + c with one rounding, by way of Python's fractions: numpy has no such function."""
+    """a * b + c with one rounding, by Python's fractions, as numpy has no such function."""
     from fractions import Fraction
 
     def one(x: float, y: float, z: float) -> float:
@@ -89,7 +89,7 @@ def fused(a: Doubles, b: Doubles, c: Doubles) -> Doubles:
 
 @dataclass(frozen=True)
 class _Terms:
-    """Numbers significand * 2^(exponent - fraction); `special` holds those that are Inf or NaN, and 0 elsewhere."""
+    """Numbers significand * 2^(exponent - fraction); `special` holds Inf and NaN, and 0 elsewhere."""
 
     significand: Integers
     exponent: Integers
@@ -98,12 +98,12 @@ class _Terms:
 
     @property
     def counted(self) -> Integers:
-        """The exponents; of a zero, NOTHING."""
+        """The exponents; NOTHING for a zero."""
         return np.where(self.significand == 0, NOTHING, self.exponent)
 
 
 def _terms(codes: Codes, dtype: DType, cut: int = 0) -> _Terms:
-    """The numbers of `dtype` with these bits, of which the lowest `cut` do not count."""
+    """The numbers of `dtype` with these bits, ignoring the lowest `cut` bits."""
     fraction = dtype.precision - 1 - cut
     bits = codes.astype(np.int64) >> cut
     exponents = dtype.storage_bits - dtype.precision
@@ -119,7 +119,8 @@ def _terms(codes: Codes, dtype: DType, cut: int = 0) -> _Terms:
 
 @dataclass(frozen=True)
 class _Products:
-    """Of two operands, by k: magnitudes in units of 2^-fraction, times 2^exponent; `special` as that of _Terms."""
+    """The products of two operands, by k: magnitudes in units of 2^-fraction, times 2^exponent; `special` as in
+    _Terms."""
 
     magnitude: Integers
     sign: Integers
@@ -173,13 +174,13 @@ def _step(dtype: DType, sums: Sums, products: _Products, c: Codes) -> Codes:
 
 
 def _cut(significand: Integers, shift: Integers) -> Integers:
-    """significand * 2^shift, towards zero."""
+    """significand * 2^shift, truncated towards zero."""
     magnitude, left, right = np.abs(significand), np.maximum(shift, 0), np.minimum(np.maximum(-shift, 0), 63)
     return np.asarray(np.sign(significand) * (magnitude << left >> right))
 
 
 def _rounded(values: Doubles, dtype: DType, kept: int) -> Codes:
-    """To f16 to nearest even, to `kept` bits of an f32 towards zero."""
+    """Round to f16 to nearest even, or to `kept` bits of an f32 towards zero."""
     if dtype is DType.F16:
         return dtype.encode(values).view(np.uint16)
     unit = np.maximum(np.frexp(values)[1] - 1, dtype.min_exponent) - kept
@@ -188,7 +189,7 @@ def _rounded(values: Doubles, dtype: DType, kept: int) -> Codes:
 
 
 def _special(products: Doubles, c: Doubles, dtype: DType) -> tuple[npt.NDArray[np.bool_], Codes]:
-    """Where a term is Inf or NaN, and the sum's bits there: what IEEE 754 says, with one NaN for all."""
+    """A mask of the sums with an Inf or NaN term, and their bits: what IEEE 754 says, with one NaN for all."""
     with np.errstate(invalid="ignore"):
         total = products.sum(axis=-1) + c
     infinite = dtype.encode(np.where(np.isnan(total), 0.0, total)).view(dtype.bits)

@@ -1,4 +1,4 @@
-"""What tensor cores computed, recorded on a card, to the bit: files that model and emulator are held against."""
+"""Recorded results of tensor cores, to the bit: files with which model and emulator are compared."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ TRIED: tuple[Mma | Wgmma, ...] = (
 
 @dataclass(frozen=True)
 class Agreement:
-    """How an instruction's recorded elements compare with others of the same vectors.
+    """The comparison of an instruction's recorded elements with others from the same vectors.
 
     steps      instructions on the same accumulators
-    kinds      of numbers that differ, and how many elements of each
-    first      of those that differ: (product, row, column), what is recorded and the other
+    kinds      the kinds of numbers that differ, and the number of elements of each
+    first      the first element that differs: (product, row, column), the recorded value and the other
     """
 
     instruction: str
@@ -58,11 +58,11 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Recording:
-    """D of the vectors of `arch`'s instructions.
+    """The results D for the vectors of `arch`'s instructions.
 
-    provenance  where it comes from: card, driver, compiler, command, date
-    failures    why kernels of some gave nothing
-    left_out    why there are none of others
+    provenance  its origin: card, driver, compiler, command, date
+    failures    the reasons why kernels of some instructions gave no result
+    left_out    the reasons why other instructions have no vectors
     """
 
     arch: str
@@ -73,21 +73,21 @@ class Recording:
 
     @property
     def source(self) -> str:
-        """Where it comes from, in words."""
+        """Its origin, in words."""
         return ", ".join(self.provenance[name] for name in ("device", "compiler", "date") if name in self.provenance)
 
     def against_model(self) -> Iterator[Agreement]:
-        """What the model says of the same."""
+        """Compare the recording with the model."""
         for vectors, codes in self.results:
             yield compare(vectors, codes, vectors.expected(self.arch))
 
     def against(self, executor: Executor) -> Iterator[Agreement]:
-        """What another executor makes of it."""
+        """Compare the recording with the results of another executor."""
         for vectors, codes in self.results:
             yield compare(vectors, codes, vectors.run(executor, self.arch))
 
     def save(self, path: Path) -> None:
-        """Raises GemmgenError where it cannot be written."""
+        """Write the recording. Raises GemmgenError if it cannot be written."""
         said = {**self.provenance, "arch": self.arch, "seed": str(SEED)}
         said["inputs"] = json.dumps({_key(vectors): vectors.digest for vectors, _ in self.results})
         file = io.BytesIO()
@@ -97,7 +97,7 @@ class Recording:
 
     @classmethod
     def load(cls, path: Path) -> Recording:
-        """Raises GemmgenError where its vectors are not those of this version."""
+        """Read a recording. Raises GemmgenError if its vectors are not those of this version."""
         with np.load(path, allow_pickle=False) as file:
             said = json.loads(str(file[PROVENANCE]))
             inputs, arch = json.loads(said.pop("inputs")), said.pop("arch")
@@ -112,9 +112,10 @@ class Recording:
 
 
 def is_recorded(instruction: Mma | Wgmma, arch: Arch) -> bool:
-    """Whether files that come with gemmgen have its results on a card of `arch`: the model agrees with all of these.
+    """Whether files in gemmgen hold the instruction's results on a card of `arch`; the model agrees with all of
+    them.
 
-    A wgmma counts as recorded where one of the same types is.
+    A wgmma counts as recorded if one of the same types is.
     """
     if isinstance(instruction, Wgmma):
         instruction = Wgmma(COLUMNS, instruction.a, instruction.b, instruction.accumulator)
@@ -129,9 +130,10 @@ def _entries(path: Path) -> tuple[str, ...]:
 
 
 def record(executor: Executor, arch: str, provenance: Mapping[str, str], only: str = "") -> Recording:
-    """What `executor` computes; `only` instructions with it in their name. A kernel that fails costs its vectors alone.
+    """Record the results of `executor`, for instructions with `only` in their name. A failing kernel loses only its own
+    vectors.
 
-    Raises InvalidInput where no instruction of `arch` has such a name.
+    Raises InvalidInput if no instruction of `arch` has such a name.
     """
     found = [(vectors, _run(vectors, executor, arch)) for vectors in vectors_of(arch, only)]
     require(bool(found), f"{arch} has no instruction with {only!r} in its name")
@@ -148,7 +150,7 @@ def _run(vectors: Vectors, executor: Executor, arch: str) -> Codes | Failure:
 
 
 def recording_provenance(executor: Executor, command: str) -> dict[str, str]:
-    """Where what `executor` computes comes from."""
+    """The origin of the results that `executor` computes."""
     compiler = {} if executor.name == "emulator" else {"compiler": compiler_version()}
     return {
         "executor": executor.name,
@@ -161,14 +163,14 @@ def recording_provenance(executor: Executor, command: str) -> dict[str, str]:
 
 
 def vectors_of(arch: str, only: str = "") -> Iterator[Vectors]:
-    """Of each instruction that is native on `arch` and whose operands kernels can have."""
+    """Yield vectors for each instruction that is native on `arch` and whose operands kernels can have."""
     for one in TRIED:
         if only in one.function and one.why_not(parse_arch(arch)) is None:
             yield from drawn(one, SEED)
 
 
 def left_out(arch: str, only: str = "") -> dict[str, str]:
-    """Why there are no vectors of others, by the instruction's name."""
+    """The reasons why other instructions have no vectors, by the instruction's name."""
     reasons = {one.function: one.why_not(parse_arch(arch)) for one in TRIED if only in one.function}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
@@ -178,7 +180,7 @@ def _key(vectors: Vectors) -> str:
 
 
 def compare(vectors: Vectors, recorded: Codes, other: Codes) -> Agreement:
-    """`recorded` beside what else became of `vectors`."""
+    """Compare the `recorded` results of `vectors` with others."""
     differing = np.argwhere(recorded != other)
     kinds = Counter(vectors.kinds[product] for product, _, _ in differing)
     steps = vectors.a.shape[-1] // vectors.mma.k

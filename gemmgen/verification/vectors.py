@@ -1,4 +1,4 @@
-"""Vectors for tensor-core instructions: what goes in, by seed, and kernels whose C is what comes out."""
+"""Vectors for tensor-core instructions: inputs by seed, and kernels whose C is the result."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Vectors:
     """Products of `mma`, each of m x n elements.
 
     a, b, c  bit patterns of A (products, m, K), B (products, n, K) and C (products, m, n)
-    kinds    what each product's numbers are like
+    kinds    the kind of each product's numbers
     """
 
     mma: Mma | Wgmma
@@ -42,18 +42,18 @@ class Vectors:
 
     @property
     def digest(self) -> str:
-        """Of what goes in."""
+        """A digest of the inputs."""
         return hashlib.sha256(b"".join(codes.tobytes() for codes in (self.a, self.b, self.c))).hexdigest()[:16]
 
     @property
     def problem(self) -> Problem:
-        """Of the kernel: the products are a batch."""
+        """The problem of the kernel: the products are a batch."""
         products, _, k = self.a.shape
         types = Types(self.mma.a, self.mma.b, self.mma.accumulator)
         return Problem(self.mma.m, self.mma.n, k, types=types, layout="rc", batch=products)
 
     def source(self, arch: str) -> KernelSource:
-        """The kernel that adds A * B to C, a product a block."""
+        """The kernel that adds A * B to C, with one product per block."""
         mma, problem = self.mma, self.problem
         name, grid = f"{mma.function}_vectors", (("batch", 1),)
         if isinstance(mma, Wgmma):
@@ -75,7 +75,7 @@ class Vectors:
         return dot(self.mma, parse_arch(arch), self.a[:, :, None, :], self.b[:, None, :, :], self.c)
 
     def run(self, executor: Executor, arch: str) -> Codes:
-        """D as `executor` computes it. Raises CandidateFailed where it cannot."""
+        """Compute D on `executor`. Raises CandidateFailed if it cannot."""
         kernel = executor.load(self.source(arch))
         try:
             case = self.problem.case(beta=1.0)
@@ -88,9 +88,10 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Span:
-    """Exponents from `low` to `high`; with `of_top` counted from the type's largest, with `of_bottom` its smallest.
+    """Exponents from `low` to `high`, counted from the type's largest with `of_top`, from its smallest with
+    `of_bottom`.
 
-    One below the smallest stands for denormal numbers.
+    The exponent below the smallest stands for denormal numbers.
     """
 
     low: int
@@ -124,12 +125,12 @@ class Draw:
         return np.asarray((words * np.uint64(end) >> np.uint64(32)).reshape(shape))
 
     def bits(self, dtype: DType, *shape: int) -> Codes:
-        """Any bit patterns: as many of each exponent, Inf and NaN among them."""
+        """Random bit patterns, including Inf and NaN: every exponent is equally likely."""
         words = np.asarray(self._words(math.prod(shape)), np.uint64) >> np.uint64(64 - dtype.storage_bits)
         return np.asarray(words.astype(dtype.bits).reshape(shape))
 
     def floats(self, dtype: DType, span: Span, *shape: int) -> Codes:
-        """Numbers of any fraction and sign, and of exponents in `span`."""
+        """Numbers of random fraction and sign, with exponents in `span`."""
         low, high = span.limits(dtype)
         field = (self.below(high - low + 1, *shape).astype(np.int64) + low - dtype.min_exponent + 1).astype(np.uint64)
         kept = np.uint64(2 ** (dtype.precision - 1) - 1 | 1 << (dtype.storage_bits - 1))
@@ -161,7 +162,7 @@ def _spans(a: Span, b: Span, c: Span, draw: Draw, mma: Mma | Wgmma, size: tuple[
 
 
 def _cancelling(draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]) -> Operand:
-    """The second half of K takes away what the first one gives, but for the last bits of some."""
+    """Numbers whose second half of K cancels the first, except for the last bits of some."""
     a, b, c = _spans(UNIT, UNIT, Span(-30, -10), draw, mma, size)
     half = size[1] // 2
     sign = 1 << (mma.a.storage_bits - 1)
@@ -171,7 +172,7 @@ def _cancelling(draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]) -> Operand:
 
 
 def _zeros(draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]) -> Operand:
-    """Zeros of both signs, mostly."""
+    """Mostly zeros of both signs."""
     values = _spans(UNIT, UNIT, UNIT, draw, mma, size)
     types = (mma.a, mma.b, mma.accumulator)
     a, b, c = (
@@ -224,7 +225,7 @@ FLOATS: Kinds = {
 
 
 def drawn(mma: Mma | Wgmma, seed: int) -> Iterator[Vectors]:
-    """What an instruction is tried with: one of it a product, then STEPS."""
+    """Yield the vectors with which an instruction is tried: one instruction per product, then STEPS."""
     kinds = INTEGERS if mma.accumulator.is_integer else FLOATS
     few = FEW if mma.accumulator is DType.F64 or isinstance(mma, Wgmma) else 1
     draw = Draw(seed)
@@ -239,5 +240,5 @@ def _joined(mma: Mma | Wgmma, parts: list[tuple[str, Operand]]) -> Vectors:
 
 
 def random_vectors(mma: Mma | Wgmma, k: int, products: int, seed: int) -> Vectors:
-    """Any bit patterns."""
+    """Vectors of random bit patterns."""
     return _joined(mma, [("any bits", _any(Draw(seed), mma, (products, k)))])

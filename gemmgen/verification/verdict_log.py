@@ -1,4 +1,4 @@
-"""Verdicts in a file that grows as they come, a line of JSON each: whoever is interrupted goes on from there."""
+"""A journal of verdicts: a file with one JSON line per verdict, from which an interrupted run continues."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class VerifyJob:
-    """A kernel to verify with `examples` situations at most, and the tools of compute-sanitizer to watch it on a GPU.
+    """A kernel to verify with at most `examples` situations, and tools of compute-sanitizer to watch it on a GPU.
 
-    Without `shrink` the first situation that fails stands; for `bits` and `runs` see `verify`. `what` names it in a
-    journal.
+    Without `shrink` the first failing situation is reported; for `bits` and `runs` see `verify`. `what` names the job
+    in a journal.
     """
 
     source: KernelSource
@@ -46,7 +46,7 @@ class VerifyJob:
     runs: int = RUNS
 
     def verdict(self, executor: Executor, shrink_seconds: float = SHRINK_SECONDS) -> Verdict:
-        """What `executor` finds, the tools apart."""
+        """The verdict of `executor`, without the tools."""
         return verify(
             executor,
             self.source,
@@ -59,7 +59,7 @@ class VerifyJob:
         )
 
     def run(self, executor: Executor) -> Verdict:
-        """A lane's part: what `executor` finds, and on a GPU the tools."""
+        """Run the job in a lane: the verdict of `executor`, with the tools on a GPU."""
         if not isinstance(executor, GpuExecutor):
             return self.verdict(executor)
         verdict = self.verdict(executor, GPU_SHRINK_SECONDS)
@@ -67,11 +67,11 @@ class VerifyJob:
 
 
 class Journal:
-    """The verdicts of `executor` on jobs, in the file at `path`; None keeps nothing.
+    """The verdicts of `executor` on jobs, in the file at `path`; with None it keeps nothing.
 
-    A verdict counts for the same job, executor and version of gemmgen, to the byte; other lines of the file stay as
-    they are. Verdicts come back without domain, errors and coverage, and those of jobs with tools do not.
-    Raises InvalidInput for a file that is no journal, GemmgenError where it cannot be read or written.
+    A verdict counts only for exactly the same job, executor and version of gemmgen; other lines of the file stay.
+    Recorded verdicts lack domain, errors and coverage; verdicts of jobs with tools are not recorded. Raises
+    InvalidInput for a file that is not a journal, GemmgenError if it cannot be read or written.
     """
 
     def __init__(self, path: Path | None = None, executor: str = "emulator") -> None:
@@ -79,14 +79,14 @@ class Journal:
         self._known: dict[str, Document] = {} if path is None else _read(path)
 
     def verdict(self, job: VerifyJob) -> Verdict | None:
-        """What stands there of `job`."""
+        """The recorded verdict of `job`, or None."""
         if not self._known or job.tools:
             return None
         line = self._known.get(self._key(job))
         return None if line is None else _verdict_from(line["verdict"], job.source.problem)
 
     def note(self, job: VerifyJob, verdict: Verdict) -> None:
-        """Write a line, whole before the next one begins."""
+        """Write a line, complete before the next one begins."""
         if self._path is None or job.tools:
             return
         name, failure = full_name_of(job.source), verdict.failure
@@ -111,7 +111,7 @@ class Journal:
 
 
 def _read(path: Path) -> dict[str, Document]:
-    """By key; an end that was cut off in the middle of a line is no line, and is removed."""
+    """The lines by key; a last line that was cut off is removed from the file."""
     try:
         text = path.read_text() if path.exists() else ""
         whole = text[: text.rfind("\n") + 1]

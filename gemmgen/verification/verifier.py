@@ -63,7 +63,7 @@ SHRINK_SECONDS = 60.0  # if each run crashes, a full reduction would take hours
 @brief
 @dataclass(frozen=True)
 class Verdict:
-    """What verification found.
+    """The result of a verification.
 
     executor     "gpu" or "emulator"
     examples     situations that were run

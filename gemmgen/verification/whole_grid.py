@@ -259,7 +259,7 @@ def _first_that(wrong: Callable[[Numbers], bool], tiles: Numbers) -> Numbers:
 
 
 def _writers(written: Callable[[Numbers], Mask], place: Place, tiles: Numbers) -> Numbers:
-    """Each of `tiles` whose blocks write the element at `place`."""
+    """The `tiles` whose blocks write the element at `place`."""
     if not written(tiles)[place]:
         return tiles[:0]
     if len(tiles) == 1:

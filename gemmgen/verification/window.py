@@ -1,4 +1,4 @@
-"""A part of C that is looked at by itself."""
+"""A rectangle of C that is examined by itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from gemmgen.problem.case import Case
 
 @dataclass(frozen=True)
 class Window:
-    """A rectangle of C: rows and columns from (inclusive) and to (exclusive). In a batch of matrices first to last."""
+    """A rectangle of C: rows and columns from (inclusive) and to (exclusive); in a batch also matrices first to
+    last."""
 
     top: int
     left: int
@@ -24,12 +25,12 @@ class Window:
 
     @property
     def matrices(self) -> tuple[slice, ...]:
-        """The index of its matrices, which a GEMM without a batch has none of."""
+        """The index of its matrices; empty without a batch."""
         return () if self.last is None else (slice(self.first, self.last),)
 
     @property
     def index(self) -> tuple[slice, ...]:
-        """Of C's view; `a_index` and `b_index` are those of what makes it."""
+        """The index in C's view; `a_index` and `b_index` are those of its factors in A and B."""
         return (*self.matrices, self.rows, self.cols)
 
     @property
@@ -41,7 +42,7 @@ class Window:
         return (*self.matrices, slice(None), self.cols)
 
     def right_by(self, columns: int) -> Window:
-        """As large, so many columns further on."""
+        """A window of the same size, `columns` columns to the right."""
         return replace(self, left=self.left + columns, right=self.right + columns)
 
     @property
@@ -50,7 +51,7 @@ class Window:
         return (self.bottom - self.top) * (self.right - self.left) * matrices
 
     def parts(self, most: int) -> list[Window]:
-        """Windows that together are this one, in order: of whole rows, or matrices, as many as have `most` elements."""
+        """Divide this window, in order, into windows of whole rows or matrices with at most `most` elements."""
         width = self.right - self.left
         area = max(1, (self.bottom - self.top) * width)
         if self.last is not None and self.first + 1 < self.last:
@@ -64,7 +65,7 @@ class Window:
         ]
 
     def within(self, outer: Window) -> tuple[slice, ...]:
-        """Its index in an array of what is inside `outer`."""
+        """Its index in an array that covers `outer`."""
         first = outer.first
         matrices = () if self.last is None else (slice(self.first - first, self.last - first),)
         rows = slice(self.top - outer.top, self.bottom - outer.top)

@@ -1,4 +1,4 @@
-"""The CUDA compiler as a part of verification: what a launch may have, by the machine code of a kernel's text."""
+"""The CUDA compiler as a part of verification: checks a launch against the machine code of the kernel's text."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gemmgen.verification.verifier import Verdict
 @brief
 @dataclass(frozen=True)
 class CudaCheck:
-    """Whether the CUDA compiler takes a kernel's text for `arch`, and the launch what it makes of it.
+    """Whether the CUDA compiler accepts a kernel's text for `arch`, and the launch fits the machine code.
 
-    compiler      "NVRTC 13.4"; None where nothing was compiled,
-    missing       for this reason
-    registers     a thread; None, as shared_bytes, where the text does not compile
-    shared_bytes  static and dynamic shared memory a block
-    failure       compile, with the compiler's message, or launch; None where there is none
+    compiler      "NVRTC 13.4"; None if nothing was compiled
+    missing       the reason why nothing was compiled
+    registers     registers per thread; None, like shared_bytes, if the text does not compile
+    shared_bytes  static and dynamic shared memory per block, in bytes
+    failure       compile, with the compiler's message, or launch; None if there is none
     """
 
     arch: str
@@ -36,13 +36,13 @@ class CudaCheck:
     failure: Failure | None = None
 
     def verdict(self, executor: str, seed: int) -> Verdict:
-        """That of a kernel that fails here, before anything runs."""
+        """The verdict of a kernel that fails here, before anything runs."""
         assert self.failure is not None
         return Verdict(executor, 0, seed, np.inf, self.failure)
 
 
 def check_cuda(source: KernelSource, arch: str, store: Store) -> CudaCheck:
-    """Compile `source` for `arch` with NVRTC, where it is installed and knows it, and hold it against its launch."""
+    """Compile `source` for `arch` with NVRTC, if it is installed and knows `arch`, and check it against its launch."""
     arch = arch_for(source, arch)
     try:
         compiler, unknown = compiler_version(), why_unknown(arch)

@@ -1,4 +1,4 @@
-"""compute-sanitizer as a part of verification: which situations it sees, and what its findings make of a Verdict."""
+"""compute-sanitizer as a part of verification: which situations it sees, and how its findings change a Verdict."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LARGEST = 160  # of run-time sizes: several tiles each way, and a pipeline that 
 
 
 def require_sanitizer() -> None:
-    """Raise CandidateFailed (unavailable) where there is no GPU or no compute-sanitizer."""
+    """Raise CandidateFailed (unavailable) without a GPU or compute-sanitizer."""
     missing = why_no_sanitizer()
     if missing is not None:
         raise CandidateFailed(Failure("unavailable", missing, NAME))
@@ -39,10 +39,10 @@ def sanitize(
     timeout: float = TIMEOUT,
     on_tool: Callable[[], None] = lambda: None,
 ) -> Verdict:
-    """`verdict` with what `tools` find: its failure, if it has none of its own, is their first.
+    """Return `verdict` with the findings of `tools`; their first failure becomes its own, if it has none.
 
-    They see a few situations drawn from the verdict's seed, the one that fails before all others. A kernel that
-    does not compile or load has nothing to watch. Raises CandidateFailed (unavailable).
+    They watch a few situations drawn from the verdict's seed, a failing one first. A kernel that does not compile or
+    load is not watched. Raises CandidateFailed (unavailable).
     """
     if verdict.failure is not None and verdict.situation is None:
         return verdict
@@ -63,7 +63,7 @@ def sanitize(
 def run_tool(
     gpu: GpuExecutor, source: KernelSource, situations: Sequence[Situation], tool: Tool, timeout: float = TIMEOUT
 ) -> SanitizerResult:
-    """`source` in `situations` under one of compute-sanitizer's tools, in a process of its own.
+    """Run `source` in `situations` under one of compute-sanitizer's tools, in a process of its own.
 
     Raises CandidateFailed: compile, or unavailable (no compute-sanitizer).
     """
@@ -73,7 +73,7 @@ def run_tool(
 
 
 def draw(problem: Problem, seed: int) -> list[Situation]:
-    """The situations that the tools see: as verification draws them, but few and small."""
+    """Draw the situations that the tools watch: as verification draws them, but few and small."""
     drawn: list[Situation] = []
     open_sizes = {name.lower(): LARGEST for name, size in problem.sizes.items() if size is None}
     count = LARGE_SITUATIONS if effort(problem.case(**open_sizes)) > LARGE_EFFORT else SITUATIONS

@@ -1,1 +1,1 @@
-"""NVIDIA's compute-sanitizer: one tool on one kernel, the process that it watches, and what a verdict makes of it."""
+"""NVIDIA's compute-sanitizer: one tool on one kernel, and the process that it watches."""

@@ -1,12 +1,12 @@
-"""NVIDIA's compute-sanitizer on one kernel: started once a tool, its report read into findings.
+"""Runs NVIDIA's compute-sanitizer on one kernel, once per tool, and parses its reports into findings.
 
 memcheck    accesses outside of A, B, C, a workspace and the kernel's arrays, and misaligned ones
 racecheck   hazards on shared memory
-initcheck   reads of global memory that nobody wrote: C where beta = 0, the padding of lines, partials
+initcheck   reads of uninitialised global memory: C if beta = 0, the padding of lines, partials
 synccheck   barriers that not all threads of a block reach
 
-The tool watches watched.py, which launches the kernel in a few situations. Its text is read and not its XML: the
-form of the text is documented and old, and the XML says no more.
+The tool watches watched.py, which launches the kernel in a few situations. Its text is parsed instead of its XML: the
+text's form is documented and old, and the XML says no more.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ TOOL_OPTIONS: dict[Tool, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a tool reports, wherever it happens.
+    """One finding that a tool reports, wherever it happens.
 
-    what       in the tool's words, with lines of the `.cu` in place of addresses
-    lines      of the `.cu`, where the tool knows them: of a race those of all accesses
+    what       the finding in the tool's words, with lines of the `.cu` in place of addresses
+    lines      lines of the `.cu`, if the tool knows them; for a race those of all accesses
     thread     (x, y, z) of the first thread seen, and its `block`
-    where      in or beside which operand; None for shared memory
-    situation  in which it happened, where the address tells
-    count      reports of it, as far as the tool printed them
+    where      the operand in or beside which it happened; None for shared memory
+    situation  the situation in which it happened, if the address tells
+    count      the number of reports of it that the tool printed
     """
 
     what: str
@@ -92,13 +92,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class SanitizerResult:
-    """What one tool made of a kernel.
+    """The result of one tool on a kernel.
 
     version     of compute-sanitizer, as "2025.3.1.0"
-    situations  that ran to their end
-    sampled     only the first blocks ran: launches are larger than WATCHED_FLOPS
-    stopped     LAUNCH_SECONDS were over before every situation had its turn
-    failure     None where the tool found nothing and every situation ran
+    situations  number of situations that ran to their end
+    sampled     whether only the first blocks ran, as launches exceed WATCHED_FLOPS
+    stopped     whether LAUNCH_SECONDS were over before every situation ran
+    failure     None if the tool found nothing and every situation ran
     """
 
     tool: Tool
@@ -113,7 +113,7 @@ class SanitizerResult:
 
 @dataclass(frozen=True)
 class WatchJob:
-    """What watched.py is to do. `fill` is the cubin of fill.cu."""
+    """The task of watched.py. `fill` is the cubin of fill.cu."""
 
     source: KernelSource
     cubin: bytes
@@ -125,7 +125,7 @@ class WatchJob:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Where an operand of the situation of that index lies, or a part of its workspace."""
+    """The place of an operand, or of a part of the workspace, of the situation with that index."""
 
     situation: int
     operand: str
@@ -135,9 +135,10 @@ class Allocation:
 
 @dataclass(frozen=True)
 class WatchOutcome:
-    """What watched.py did.
+    """The result of watched.py.
 
-    situations  that ran to their end; less than asked for where LAUNCH_SECONDS were over, or CUDA returned `error`
+    situations  number that ran to their end; fewer than asked for if LAUNCH_SECONDS were over, or if CUDA returned
+                `error`
     """
 
     situations: int
@@ -146,7 +147,7 @@ class WatchOutcome:
 
 
 def why_no_sanitizer() -> str | None:
-    """What is missing to run compute-sanitizer here, and how to get it; None where nothing is."""
+    """The reason why compute-sanitizer cannot run here, and the remedy; None if it can."""
     no_gpu = why_no_gpu()
     if no_gpu is not None:
         return f"{NAME} watches kernels on a GPU: {no_gpu}"
@@ -154,7 +155,7 @@ def why_no_sanitizer() -> str | None:
 
 
 def find_sanitizer() -> str | None:
-    """The program: in PATH, or of a toolkit."""
+    """The program's path: in PATH, or in a toolkit."""
     return shutil.which(NAME) or shutil.which(NAME, path=TOOLKIT)
 
 
@@ -170,8 +171,8 @@ def sanitize(
 ) -> SanitizerResult:
     """Run `source`, compiled with line numbers to `cubin`, in `situations` under `tool`. `fill` is fill.cu's cubin.
 
-    A kernel that hangs is a failure of kind "timeout", after `timeout` seconds. Raises CandidateFailed (unavailable)
-    where the tool is missing or does not work here.
+    A kernel that hangs is a failure of kind "timeout", after `timeout` seconds. Raises CandidateFailed (unavailable) if
+    the tool is missing or does not work here.
     """
     program = find_sanitizer()
     if program is None:
@@ -203,18 +204,18 @@ def sanitize(
 
 
 def lead_bytes(situation: Situation) -> int:
-    """How far an operand starts behind its allocation's: by odd seeds aligned as promised and no more.
+    """The offset of an operand in its allocation: with odd seeds it has the promised alignment and no more.
 
-    By even seeds it starts there, so that the first byte before it is seen.
+    With even seeds the offset is 0, so that an access to the byte before it is seen.
     """
     largest = max(dtype.size for dtype in situation.case.problem.types.operands)
     return max(situation.case.problem.pointer_align, largest) if situation.seed % 2 else 0
 
 
 def blocks_to_run(source: KernelSource, case: Case, tool: Tool) -> int:
-    """All blocks of a small launch, of a large one those of the first tiles.
+    """The number of blocks that run: all of a small launch, those of the first tiles of a large one.
 
-    Of a persistent kernel all: fewer would do the work of the others, one after another.
+    A persistent kernel runs all blocks: fewer would do the work of the others, one after another.
     """
     launch = source.launch
     blocks, tiles = launch.blocks(case), launch.tiles(case)
@@ -226,16 +227,16 @@ def blocks_to_run(source: KernelSource, case: Case, tool: Tool) -> int:
 
 @cache
 def version(program: str) -> str:
-    """ "2025.3.1.0"; "unknown" where the program does not say."""
+    """The version, "2025.3.1.0"; "unknown" if the program does not print it."""
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=60).stdout
     number = re.search(r"Version (\S+)", said)
     return "unknown" if number is None else number[1]
 
 
 def _run(command: Sequence[str], timeout: float) -> tuple[int | None, str]:
-    """(exit code, what the processes said); None for the code where the time was up.
+    """Return (exit code, output of the processes); the code is None if the time was up.
 
-    compute-sanitizer has children of its own, which outlive it: all of its process group ends together.
+    compute-sanitizer has child processes that outlive it, so its whole process group is ended.
     """
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
@@ -263,7 +264,8 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _unavailable(tool: Tool, report: str, code: int, said: str) -> CandidateFailed:
-    """The tool itself did not work: its complaint, how it ended, and the last words of the process that it watched."""
+    """The failure of the tool itself: its complaint, how it ended, and the last words of the process that it
+    watched."""
     troubles = [head for head, _ in _records(report) if TROUBLE.match(head)]
     words = "\n".join(said.splitlines()[-LAST_WORDS:]) or "it wrote nothing"
     ended = "; ".join([*troubles[:1], f"exit status {code}"])
@@ -299,7 +301,7 @@ ADDRESS = re.compile(r"Address 0x([0-9a-fA-F]+)( is misaligned)?")
 def parse(
     report: str, allocations: Sequence[Allocation] = (), situations: Sequence[Situation] = ()
 ) -> tuple[Finding, ...]:
-    """The findings in a tool's report, each once: in the order of the first report of each."""
+    """Parse the findings in a tool's report, each once, in the order of the first report of each."""
     found: dict[tuple[str, tuple[int, ...]], Finding] = {}
     for head, body in _records(report):
         if SUMMARY.match(head) or TROUBLE.match(head):
@@ -358,7 +360,7 @@ def _line_in_words(at: re.Match[str]) -> str:
 
 
 def _lines(head: str, body: Sequence[str]) -> tuple[int, ...]:
-    """Where the access is; where that is in code without lines, who called it."""
+    """The lines of the access; if that is in code without lines, those of its callers."""
     own = [text for text in (head, *body) if "Frame" not in text]
     for texts in (own, body):
         numbers = [int(number) for text in texts for number in SOURCE_LINE.findall(text)]
@@ -368,7 +370,7 @@ def _lines(head: str, body: Sequence[str]) -> tuple[int, ...]:
 
 
 def _locate(address: int, allocations: Sequence[Allocation]) -> tuple[str | None, int | None]:
-    """(for a person, index of the situation): in an operand, or how far from the nearest one."""
+    """Return (place for a person: in an operand, or the distance from the nearest one; index of the situation)."""
     distances: list[tuple[int, str, int]] = []
     for one in allocations:
         offset = address - one.address
@@ -391,5 +393,5 @@ def _again(known: Finding) -> Finding:
 
 
 def _triple(numbers: tuple[int, int, int]) -> str:
-    """ "3", or "(3, 1, 0)" where it is not one-dimensional."""
+    """ "3", or "(3, 1, 0)" if it is not one-dimensional."""
     return str(numbers[0]) if numbers[1:] == (0, 0) else str(numbers)

@@ -1,9 +1,9 @@
-"""What compute-sanitizer watches: a process that launches one kernel in a few situations, and nothing else.
+"""The process that compute-sanitizer watches: it launches one kernel in a few situations, and nothing else.
 
 Run by tool.py as `python -m gemmgen.verification.sanitizers.watched JOB OUTCOME`. Each operand, and each part of a
-workspace, has an allocation of its own that ends with it, so that the tool sees the first byte too many. Memory stays
-allocated to the end: each address that the tool names then belongs to one of them, of one situation. In a batch of
-pointers each matrix has one, as far as there are not too many, and so has each array.
+workspace, has its own allocation that ends where it ends, so that the tool sees an access to the next byte. Memory
+stays allocated to the end, so that each address that the tool names belongs to one allocation of one situation. In a
+batch of pointers each matrix has its own allocation, unless there are too many, and so has each array.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Addresses = npt.NDArray[np.uint64]
 
 
 def main() -> None:
-    """Run the job in the file that the first argument names; what became of it goes to the second."""
+    """Run the job in the file that the first argument names; write its outcome to the second."""
     job: WatchJob = pickle.loads(Path(sys.argv[1]).read_bytes())
     cuda.init()
     context = cuda.Device(job.device).retain_primary_context()
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 class Runner:
-    """Launches the job's situations one by one, and remembers where their operands lie."""
+    """Launches the job's situations one by one, and records where their operands lie."""
 
     def __init__(self, job: WatchJob) -> None:
         self._job = job
@@ -72,7 +72,8 @@ class Runner:
         self._allocations: list[Allocation] = []
 
     def run(self) -> WatchOutcome:
-        """Stops where CUDA reports an error: a context that is broken runs nothing more. And after LAUNCH_SECONDS."""
+        """Run the situations. It stops at LAUNCH_SECONDS and at an error of CUDA, as a broken context runs nothing
+        more."""
         done, spent = 0, 0.0
         try:
             functions = load_program(self._job.source, self._job.cubin)
@@ -93,7 +94,7 @@ class Runner:
         return WatchOutcome(done, None, tuple(self._allocations))
 
     def _place(self, index: int, situation: Situation) -> dict[str, int]:
-        """Allocate and fill the operands, and a workspace where the kernel has one; their addresses."""
+        """Allocate and fill the operands, and a workspace if the kernel needs one; return their addresses."""
         operands = make_operands(situation)
         pointers: dict[str, int] = {}
         for place, (name, matrix) in enumerate(situation.case.tensors.items()):
@@ -114,7 +115,7 @@ class Runner:
         return pointers
 
     def _allocate_matrices(self, index: int, situation: Situation, place: int) -> Addresses:
-        """Addresses of an operand's matrices, as far as they are different."""
+        """Allocate an operand's different matrices; return their addresses."""
         name, case = "ABC"[place], situation.case
         matrix = case.matrices[place]
         count, size = matrix.stored.batch or 1, matrix.dtype.size
@@ -126,7 +127,7 @@ class Runner:
         return np.asarray(base + (size * slots.offsets[:count]).astype(np.uint64))
 
     def _place_pointers(self, index: int, situation: Situation, name: str, starts: Addresses) -> int:
-        """Allocate and fill the array of pointers to an operand's matrices; its address."""
+        """Allocate and fill the array of pointers to an operand's matrices; return its address."""
         array = np.resize(starts, situation.case.batch)
         lead = POINTER_BYTES * (situation.seed % 2)  # as operands by odd seeds: aligned to that and no more
         address = self._allocate(index, situation, f"the pointers to {name}", array.nbytes, lead)
@@ -145,8 +146,8 @@ class Runner:
     def _write(self, starts: Addresses, matrix: Matrix, values: Floats) -> None:
         """Copy the elements of each different matrix to its start.
 
-        Padding stays uninitialised, so that initcheck sees a read of it. By a kernel: the tools slow down each copy
-        from the host, and batches have up to a million lines.
+        Padding stays uninitialised, so that initcheck sees a read of it. A kernel copies, because the tools slow down
+        each copy from the host, and batches have up to a million lines.
         """
         if not matrix.elements:
             return
