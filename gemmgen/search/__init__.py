@@ -1,1 +1,1 @@
-"""Which kernel is the fastest: the space, the order of trials, the pick, and the tuner that joins them."""
+"""The search for the fastest kernel: the space, the order of trials, the pick, and the tuner that joins them."""

@@ -53,5 +53,5 @@ class Bars:
 
 
 def columns() -> tuple[ProgressColumn, ...]:
-    """What a bar shows: its description, how many steps of how many are done, and for how long it has run."""
+    """The columns of a bar: its description, the steps done out of all steps, and the time that it has run."""
     return TextColumn("{task.description:>22}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()

@@ -1,4 +1,4 @@
-"""Times of a search's candidates: quick ones of all, then a comparison of the fastest; all are cached by content."""
+"""Times of a search's candidates: quick times of all, then a comparison of the fastest; all are cached by content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FINALISTS = 8  # the fastest: re-timed together, on a card that is as warm as it
 
 @dataclass(frozen=True)
 class Measurements:
-    """Of candidates for `problem` on `target`. Without a GPU nothing is timed, and predictions stand."""
+    """Measures candidates for `problem` on `target`. Without a GPU nothing is timed, and predictions stand."""
 
     problem: Problem
     target: Target
@@ -33,7 +33,7 @@ class Measurements:
     progress: Progress
 
     def measure(self, trials: list[Trial]) -> list[Trial]:
-        """Time what compiled, quickly, but for what a time is kept of."""
+        """Time quickly the candidates that compiled and have no cached time."""
         if self.target.gpu is None:
             return trials
         self.progress.stage("measure", sum(trial.failure is None for trial in trials))
@@ -42,19 +42,19 @@ class Measurements:
         return [trial if trial.failure else self._measured(trial, fresh.get(trial.source.name)) for trial in trials]
 
     def unknown(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Those that `measure` would time: no time of theirs is kept."""
+        """The candidates that `measure` would time, as they have no cached time."""
         return [trial for trial in trials if trial.failure is None and self._known(trial) is None]
 
     def together(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Time what compiled, and did not fail before, in one run, whatever is known of it: for a file of times."""
+        """Time all candidates that compiled and have not failed in one run, cached or not, for a file of times."""
         alive = [trial for trial in trials if trial.failure is None]
         together = dict(zip(map(id, alive), self._run(alive, QUICK), strict=True))
         return [trial.timed(together.get(id(trial))) for trial in trials]
 
     def rank(self, rounds: Sequence[Sequence[Trial]]) -> list[Trial]:
-        """All trials, the fastest first: those of each round timed again, in one run, and behind them the others.
+        """All trials, the fastest first: the best of each round are timed again in one run, and the others follow.
 
-        A card under load for longer is slower, by a tenth: times of one round say little beside another's.
+        A card slows down by a tenth under longer load, so times from different rounds are hardly comparable.
         """
         alive = [by_time(trial for trial in one if trial.failure is None) for one in rounds]
         best = [trial for one in alive for trial in one[:FINALISTS]]
@@ -66,9 +66,9 @@ class Measurements:
         return by_time(best) + by_time(others)
 
     def compare(self, trials: list[Trial]) -> list[Trial]:
-        """Time the FINALISTS first of `trials` again, interleaved and for longer, so that their ratios are paired.
+        """Time the first FINALISTS of `trials` again, interleaved and for longer, so that their ratios are paired.
 
-        They come first again, in their new order. Without a GPU nothing changes.
+        They stay in front, in their new order. Without a GPU nothing changes.
         """
         alive = [trial for trial in trials if trial.failure is None][:FINALISTS]
         if self.target.gpu is None or not alive:
@@ -81,9 +81,10 @@ class Measurements:
         return [*finalists, *(trial for trial in trials if id(trial) not in chosen)]
 
     def by_energy(self, trials: list[Trial]) -> list[Trial]:
-        """`trials` with what the card says while each finalist runs alone; the one with the least energy first.
+        """Return `trials` with readings of the card while each finalist runs alone; the one with the least energy comes
+        first.
 
-        Raises GemmgenError where the card does not tell its energy.
+        Raises GemmgenError if the card does not report its energy.
         """
         finalists = [trial for trial in trials if trial.failure is None and trial.is_finalist]
         self.progress.stage("energy", len(finalists))
@@ -107,7 +108,7 @@ class Measurements:
         return replace(trial, energy=energy)
 
     def _measured(self, trial: Trial, fresh: Timing | Failure | None) -> Trial:
-        """`trial` with its timing: a fresh one, which is kept, or the one that is known."""
+        """`trial` with its timing: a fresh one, which is cached, or the cached one."""
         if isinstance(fresh, Timing):
             self.store.put("timing", self._key(trial), json.dumps(asdict(fresh)).encode())
         trial = trial.timed(fresh or self._known(trial))
@@ -137,7 +138,7 @@ class Measurements:
         return tuple(kept[code] for code in codes)
 
     def _read(self, kind: str, key: str, parse: Callable[[Any], Kept]) -> Kept | None:
-        """What the store has; None if it has nothing, or what another version wrote."""
+        """The value in the store; None if there is none, or if another version wrote it."""
         payload = self.store.get(kind, key)
         try:
             return None if payload is None else parse(json.loads(payload))

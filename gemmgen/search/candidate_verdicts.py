@@ -1,4 +1,4 @@
-"""Verdicts on a search's candidates: as few as show that the winner is right; kept by content."""
+"""Verdicts on a search's candidates: as few as suffice to show that the winner is right; cached by content."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOO_SLOW = Failure("rejected", "a faster one is right", "tuner")
 
 @dataclass(frozen=True)
 class Verifications:
-    """Of candidates for `problem` on `target`, by situations that `seed` draws."""
+    """Verifies candidates for `problem` on `target`, in situations that `seed` draws."""
 
     problem: Problem
     target: Target
@@ -33,9 +33,10 @@ class Verifications:
     progress: Progress
 
     def fastest(self, trials: list[Trial], data: Future[None] | None = None) -> list[Trial]:
-        """Property-test from the first on, until one is right: no slower one can win. `data` are being drawn for that.
+        """Property-test from the first trial on, until one is right: no slower one can win. `data` makes the operands
+        meanwhile.
 
-        Finalists stay in, untested, and without a GPU all others; where times were measured the slower ones are out.
+        Finalists stay in untested, and so do all others without a GPU; if times were measured, the slower ones are out.
         """
         self.progress.stage("verify", 1)
         if data is not None:
@@ -91,5 +92,5 @@ class Verifications:
 
 
 def examples_for(problem: Problem) -> int:
-    """How many situations a kernel of `problem` must pass to be a finalist."""
+    """The number of situations that a kernel of `problem` must pass to be a finalist."""
     return LARGE_EXAMPLES if effort(representative(problem)) > LARGE_EFFORT else EXAMPLES

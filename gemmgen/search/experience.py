@@ -1,7 +1,7 @@
-"""What won searches on this card: configs to start the next search with, for a problem like theirs.
+"""Winners of earlier searches on this card: configs with which to start the next search for a similar problem.
 
-Kept in the store, a list for each card, set of types and layout. A config that won nearby often wins again, stages and
-rasters included, which the model hardly tells apart.
+The store keeps one list per card, set of types and layout. A config that won a similar problem often wins again,
+including its stages and raster, which the model hardly tells apart.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FAR = 6.0  # octaves in all, of M, N, K and batch together, beyond which a winne
 
 @dataclass(frozen=True)
 class Winner:
-    """A config that was the fastest for `problem`, by its name, of M, N, K and batch."""
+    """A config that was the fastest for a problem, given by its name and by M, N, K and batch."""
 
     problem: str
     sizes: tuple[int, int, int, int]
@@ -37,7 +37,7 @@ class Winner:
 def nearest(store: Store, card: str, problem: Problem, families: Sequence[Family]) -> list[tuple[Family, Config]]:
     """The configs of `families` that won the problems nearest to `problem` on `card`, the nearest first.
 
-    What won `problem` itself is none of them: the same search finds it again, with what is known of all that it tries.
+    The winner of `problem` itself is left out: the same search finds it again from cached results.
     """
     sizes = _sizes(problem)
     others = [one for one in reversed(_read(store, _key(card, problem))) if not _is_of(one, problem)]
@@ -48,12 +48,12 @@ def nearest(store: Store, card: str, problem: Problem, families: Sequence[Family
 
 
 def was_searched(store: Store, card: str, problem: Problem) -> bool:
-    """Whether a search for `problem` on `card` is on record: most of what another one needs is in the store."""
+    """Whether a search for `problem` on `card` is on record, so that the store has most of what another one needs."""
     return any(_is_of(one, problem) for one in _read(store, _key(card, problem)))
 
 
 def remember(store: Store, card: str, problem: Problem, family: str, config: Config) -> None:
-    """`config` won the search for `problem` on `card`."""
+    """Record that `config` won the search for `problem` on `card`."""
     winner, key = Winner(problem_name(problem), _sizes(problem), family, config.values), _key(card, problem)
     with store.alone(KIND, key):
         others = [one for one in _read(store, key) if not _is_of(one, problem)]
@@ -88,7 +88,7 @@ def _octaves(one: Sequence[int], other: Sequence[int]) -> float:
 
 
 def _config(winner: Winner) -> tuple[Family, Config] | None:
-    """None where this version has no such family or axes."""
+    """The family and config of a winner; None if this version has no such family or axes."""
     family = FAMILIES.get(winner.family)
     if family is None or {item.name for item in family.config_type.axes()} != winner.config.keys():
         return None

@@ -15,10 +15,11 @@ PROCESS = "gemmgen.search.explorer:Explorer"
 
 
 def search_of(problem: Problem, families: Sequence[Family], device: DeviceSpec) -> tuple[Search, list[Space]]:
-    """A search through the spaces of `families`, and all spaces that were explored, those with no config included.
+    """Search the spaces of `families`; return the search, and all spaces that were explored, even those without a
+    config.
 
-    Families that are hopeless beside another are left out. If no searched family has a config (two products on a card
-    without wgmma, say), `naive` stands in.
+    Families that are hopeless compared with another are left out. If no searched family has a config (two products on a
+    card without wgmma, say), `naive` stands in.
     """
     search, explored = Search((), device), []
     for family in reversed(families):  # those of tensor cores stand last
@@ -45,7 +46,7 @@ def unsuited(problem: Problem, arch: str, explored: Sequence[Space]) -> str:
 
 
 class Explorer:
-    """Answers for several problems what to try first, and what to try next once some configs have times.
+    """Proposes configs for several problems: first without times, then from the times of some configs.
 
     The factory of a child process (gemmgen.support.child): exploring takes about two seconds per problem.
     """
@@ -54,7 +55,8 @@ class Explorer:
         self._searches: dict[Problem, Search] = {}
 
     def __call__(self, message: tuple[Problem, DeviceSpec, int, Sequence[tuple[Named, float]]]) -> list[Named]:
-        """Up to `count` configs to try for `problem`. `timed` are those with times, in microseconds; none at first."""
+        """Return up to `count` configs to try for `problem`. `timed` are those with times, in microseconds; none at
+        first."""
         problem, device, count, timed = message
         search = self._searches.get(problem)
         if search is None:
@@ -64,7 +66,8 @@ class Explorer:
 
 
 def further(search: Search, count: int, timed: Sequence[tuple[Named, float]]) -> list[Ranked]:
-    """Up to `count` untried configs around the fastest of `timed`: half of them other details, half other tiles."""
+    """Return up to `count` untried configs around the fastest of `timed`: half with other details, half with other
+    tiles."""
     search.given([(FAMILIES[name], config) for (name, config), _ in timed])
     times = search.known([(config, us) for (_, config), us in timed])
     if not times:

@@ -19,13 +19,13 @@ HOPELESS_LOG = 20.0  # log of a time ratio where no kernel of a set serves a siz
 
 @dataclass(frozen=True)
 class KernelSet:
-    """Some kernels, and how much longer the best of them takes than the fastest of all candidates.
+    """Some kernels, and how much longer the best of them takes than the fastest candidate.
 
-    kernels   their columns of the times, ascending
+    kernels   their columns in the times, ascending
     slowdown  geometric mean over the sizes: 0.01 is 1%
-    p95       at the 95th percentile
-    close     share of the sizes at which it is at most CLOSE
-    worst     at the worst size
+    p95       slowdown at the 95th percentile
+    close     share of the sizes at which the slowdown is at most CLOSE
+    worst     slowdown at the worst size
     """
 
     kernels: tuple[int, ...]
@@ -47,14 +47,14 @@ def smallest_set(
 ) -> tuple[KernelSet, ...]:
     """The best set found of one kernel, of two, and so on, until a set suffices or has `most` kernels.
 
-    The last one is the result; the others show what fewer kernels cost.
+    The last set is the result; the others show the cost of fewer kernels.
 
-    weights  of the sizes; None: they count alike
-    far      a set suffices only if its best kernel takes less than so much longer at every size
+    weights  weights of the sizes; None: all sizes count alike
+    far      a set suffices only if its slowdown is below this at every size
 
-    Each set is the one before and the kernel that gains most; then kernels are exchanged as long as that gains. Once a
-    set suffices but for `far`, kernels join that gain most at its worst size. A set that gains nothing over a smaller
-    one is left out.
+    Each set adds the kernel that gains most to the set before; then kernels are exchanged as long as that gains. Once a
+    set suffices except for `far`, the kernels that gain most at its worst size join. A set that gains nothing over a
+    smaller one is left out.
     """
     values = np.array(times, np.float64)
     served = np.isfinite(values.min(axis=1))  # a size that no kernel serves tells nothing
@@ -85,7 +85,8 @@ def weights_of(sizes: Sequence[int]) -> Times:
 
 
 def near_best(times: Times, within: float, most: int) -> tuple[int, ...]:
-    """Kernels that take at most `within` longer than the fastest at some size: at most `most`, those of most use."""
+    """The most useful kernels, at most `most`, of those that at some size take at most `within` longer than the
+    fastest."""
     costs = _costs(times[np.isfinite(times.min(axis=1))])
     close = costs <= math.log1p(within)
     counts = (close / np.maximum(1, close.sum(axis=1, keepdims=True))).sum(axis=0)  # a size's rivals share it
@@ -95,20 +96,20 @@ def near_best(times: Times, within: float, most: int) -> tuple[int, ...]:
 
 
 def _costs(times: Times) -> Times:
-    """log(time / fastest) of each size and kernel."""
+    """log(time / fastest) for each size and kernel."""
     costs: Times = np.minimum(np.log(times / times.min(axis=1, keepdims=True)), HOPELESS_LOG)
     return costs
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Costs of each size and kernel, and the share of calls that each size stands for."""
+    """Costs for each size and kernel, and the share of calls that each size stands for."""
 
     costs: Times
     shares: Times
 
     def held(self, kernels: Sequence[int]) -> Times:
-        """What the best of `kernels` costs at each size."""
+        """The cost of the best of `kernels` at each size."""
         if not kernels:
             return np.full(len(self.costs), math.inf)
         held: Times = self.costs[:, list(kernels)].min(axis=1)
@@ -121,7 +122,7 @@ class _Table:
         return int((self.shares @ np.minimum(self.costs, self.held(kernels)[:, None])).argmin())
 
     def best_at_worst(self, kernels: Sequence[int]) -> int:
-        """The fastest kernel of the size that costs `kernels` most."""
+        """The fastest kernel at the size where `kernels` cost most."""
         return int(self.costs[self.held(kernels).argmax()].argmin())
 
     def exchanged(self, kernels: tuple[int, ...]) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
-"""One search for all sizes of a product that come at run time: each kernel is compiled once and timed at many of them.
+"""One search for all run-time sizes of a product: each kernel is compiled once and timed at many sizes.
 
-The text of such a kernel does not depend on the sizes that it is tuned for, so a candidate of one serves all others.
+The text of such a kernel does not depend on the sizes that it is tuned for, so a candidate for one size serves all
+others.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ MOST_FINALISTS = 26
 
 @dataclass(frozen=True)
 class Finalists:
-    """Kernels of one text for many sizes, compiled.
+    """Compiled kernels for many sizes.
 
     problems   the problem with each of the typical sizes
-    trials     the kernels, of which each is the fastest at some size, or close to it
-    tried      candidates that were compiled
-    times_us   of these kernels at each of the problems, as the search took them; predicted where there is no GPU
+    trials     the kernels; each is the fastest at some size, or close to it
+    tried      number of candidates that were compiled
+    times_us   times of these kernels for each problem, as the search measured them; predicted without a GPU
     """
 
     problems: tuple[Problem, ...]
@@ -69,16 +70,16 @@ def tune_many(
     suits: Callable[[Trial], bool] = lambda trial: True,
     progress: Progress | None = None,
 ) -> Finalists:
-    """Find kernels for `problems`, which differ in their typical sizes alone, by one search.
+    """Find kernels for `problems`, which differ only in their typical sizes, in one search.
 
-    most   kernels of the smallest set, at most; on a GPU others within NEAR of the fastest join it, up to
-           MOST_FINALISTS in all
+    most   most kernels in the smallest set; on a GPU others within NEAR of the fastest join it, up to MOST_FINALISTS in
+           all
     each   candidates per size in the first round (None: EACH, without a GPU PREDICTED_EACH)
-    suits  leaves out candidates, before they are compiled
+    suits  a predicate that rejects candidates before they are compiled
 
-    On a GPU all candidates are timed at all sizes for which the model gives them hope. Without one the model's
-    times decide, and only the smallest set that serves all sizes is compiled.
-    Raises GemmgenError where no candidate survives.
+    On a GPU all candidates are timed at all sizes for which the model does not rule them out. Without one the model's
+    times decide, and only the smallest set that serves all sizes is compiled. Raises GemmgenError if no candidate
+    survives.
     """
     with ExitStack() as stack:
         count = max(1, min(cores(), len(problems)))
@@ -110,7 +111,7 @@ class _ManySizes:
 
     @cached_property
     def _weights(self) -> Times | None:
-        """Of the problems, if one size alone varies among them."""
+        """The weights of the problems, if only one size varies among them."""
         cases = [representative(problem) for problem in self.problems]
         axes = [[getattr(case, axis) for case in cases] for axis in ("m", "n", "k")]
         varying = [sizes for sizes in axes if len(set(sizes)) > 1]
@@ -134,7 +135,8 @@ class _ManySizes:
         return self._finalists(times, sorted([*wanted, *more]))
 
     def _wanting(self, times: Times) -> list[int]:
-        """Where to try more: for each kernel of the best set a size that it serves, and where cuBLASLt is ahead."""
+        """The problems for which to try more: one for each kernel of the best set, and those where cuBLASLt is
+        faster."""
         best = times.min(axis=1)
         behind = [place for place in np.argsort(self._library / best) if self._library[place] < best[place]]
         chosen = _stands_for(times, smallest_set(times, self.most, self._weights, FAR)[-1].kernels)
@@ -167,7 +169,7 @@ class _ManySizes:
         return GemmgenError(f"no kernel for {problems}: {failed}")
 
     def _explored(self, places: Sequence[int], count: int, times: Times) -> Iterator[tuple[Problem, Named]]:
-        """What the explorers say to try for the problems at these `places`, by the times so far; each config once."""
+        """The explorers' proposals for the problems at these `places`, given the times so far; each config once."""
         self.progress.stage("explore", len(places))
         # A problem goes to the same explorer in each round: that one has its space.
         turns = [
@@ -195,7 +197,7 @@ class _ManySizes:
                     yield self.problems[place], named
 
     def _rendered(self, asked: Iterator[tuple[Problem, Named]]) -> list[Trial]:
-        """A trial of each text that is new."""
+        """A trial for each new text."""
         fresh = []
         for problem, (family, config) in asked:
             entry = Ranked.of(problem, FAMILIES[family], config, self.target.spec)
@@ -206,7 +208,7 @@ class _ManySizes:
         return fresh
 
     def _compiled(self, trials: Sequence[Trial]) -> list[Trial]:
-        """Those that compile, and spill no registers: they join the others."""
+        """The trials that compile without spilling registers; they join the others."""
         self.progress.stage("compile", len(trials))
         self.tried += len(trials)
         results = compile_many(
@@ -226,7 +228,7 @@ class _ManySizes:
         return alive
 
     def _timed(self, timer: BesideLibrary, times: Times, fresh: Sequence[Trial]) -> Times:
-        """`times` with a column for each fresh kernel; infinite at sizes for which the model gives it no hope."""
+        """`times` with a column for each fresh kernel; infinite at sizes for which the model rules it out."""
         self.progress.stage("measure", len(self.problems))
         kernels: dict[str, GpuKernel] = {}
         rows = np.full((len(self.problems), len(fresh)), math.inf)
@@ -259,7 +261,7 @@ class _ManySizes:
 
 
 def _stands_for(times: Times, kernels: Sequence[int]) -> list[int]:
-    """For each of `kernels` a size in the middle of those at which it is the fastest of them."""
+    """For each of `kernels` that is the fastest somewhere, a size in the middle of those sizes."""
     best = times[:, list(kernels)].argmin(axis=1)
     served = (np.flatnonzero(best == place).tolist() for place in range(len(kernels)))
     return [places[len(places) // 2] for places in served if places]
@@ -268,9 +270,9 @@ def _stands_for(times: Times, kernels: Sequence[int]) -> list[int]:
 def _times(
     timer: BesideLibrary, trials: Sequence[Trial], problem: Problem, kernels: dict[str, GpuKernel]
 ) -> list[float]:
-    """Microseconds of each, and last of cuBLASLt's first heuristic, interleaved; infinite of one that fails.
+    """Microseconds of each trial, and last of cuBLASLt's first heuristic, interleaved; infinite for one that fails.
 
-    `kernels` are those that are loaded.
+    `kernels` holds the loaded kernels.
     """
     loaded: list[GpuKernel | None] = []
     for trial in trials:

@@ -9,10 +9,10 @@ from gemmgen.support.html import render_html
 
 
 class NotebookBars:
-    """Bars that IPython's display shows and renews; they need no widgets."""
+    """Bars that IPython's display shows and updates; they need no widgets."""
 
     def __init__(self, display: Any) -> None:
-        """`display` as IPython.display.display."""
+        """Take `display`, which is IPython.display.display."""
         self._display = display
         self._handle: Any = None
         self._stages: dict[Stage, list[int]] = {}  # steps done, and of how many

@@ -1,6 +1,5 @@
-"""In which order to try configs: the model's best of each kind first, then the neighbours of what measured best, and at
-last the same kernels with other details, which no model foresees.
-"""
+"""The order in which configs are tried: the model's best of each kind first, then neighbours of the fastest, and at
+last the same kernels with other details, which no model predicts."""
 
 from __future__ import annotations
 
@@ -46,13 +45,14 @@ class Ranked:
 
 @lru_cache(maxsize=MOST_CONFIGS)
 def _plan(family: Family, problem: Problem, config: Config) -> Plan:
-    """For problems that differ in their typical sizes alone: their kernels have one text."""
+    """The plan of a config, shared by problems that differ only in their typical sizes, as their kernels have one
+    text."""
     return family.plan(problem, config)
 
 
 @dataclass
 class Search:
-    """Hands out configs of one or more spaces to try, batch by batch; learns from times in between."""
+    """Proposes configs of one or more spaces to try, batch by batch, and learns from times in between."""
 
     spaces: Sequence[Space]
     device: DeviceSpec
@@ -66,7 +66,7 @@ class Search:
             self._rank(space)
 
     def add(self, space: Space) -> None:
-        """The configs of one family more."""
+        """Add the configs of one more family."""
         self.spaces = (*self.spaces, space)
         self._rank(space)
 
@@ -77,9 +77,10 @@ class Search:
         self._untried = dict(self._known)
 
     def hopeless(self, family: Family, problem: Problem) -> bool:
-        """Whether the products alone would take HOPELESS times as long as what is known, whatever the config.
+        """Whether the products alone would take HOPELESS times as long as the best known config, whatever the
+        config.
 
-        At the rate of the default config: no use going through the family's space.
+        It assumes the rate of the default config; if true, the family's space need not be explored.
         """
         config = family.default(problem)
         if not self.ranked or first_rejection(family, problem, config, self.device.arch.limits) is not None:
@@ -87,9 +88,9 @@ class Search:
         return least_us(family.plan(problem, config), self.device) > HOPELESS * self.ranked[0].prediction.time_us
 
     def first(self, count: int) -> list[Ranked]:
-        """The `count` best predicted configs, of more than one tile shape and family: see `_varied`.
+        """The `count` configs with the best predictions, over several tile shapes and families: see `_varied`.
 
-        A family whose best takes HOPELESS times as long as another's has none.
+        Drop a family if its best candidate is HOPELESS times slower than another family's.
         """
         entries = [self._untried_of(space.family) for space in self.spaces]
         least = min((family[0].prediction.time_us for family in entries if family), default=0.0)
@@ -97,7 +98,7 @@ class Search:
         return self._note(_varied(chain.from_iterable(hopeful))[:count])
 
     def details(self, timed: Sequence[tuple[Config, float]]) -> tuple[str, ...]:
-        """The axes that the model hardly prices, of the families of the fastest of `timed`."""
+        """The axes that the model hardly prices, for the families of the fastest of `timed`."""
         families = [self._known[config].family for config in _fastest(timed)]
         return tuple(dict.fromkeys(axis for family in families for axis in family.details))
 
@@ -109,22 +110,22 @@ class Search:
         return self._note(list(_interleave([self._neighbours(config) for config in _fastest(timed)]))[:count])
 
     def moved(self, axis: str, count: int | None, timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
-        """Up to `count` untried configs (None: all) that differ from the fastest of `timed` in `axis` alone, one of
-        `details`; or in a stage, too, which makes room for it."""
+        """Up to `count` untried configs (None: all) that differ from the fastest of `timed` only in `axis`, one of
+        `details`, or also in a stage, which makes room for it."""
         fastest = [self._known[config] for config in _fastest(timed)]
         others = ((entry.family, config) for entry in fastest for config in _others(entry.config, axis))
         return self._note(islice(self._sound(self._roomy(others)), count))
 
     def given(self, configs: Sequence[tuple[Family, Config]]) -> list[Ranked]:
-        """Those of `configs` that hold here, whether or not the search would come to them."""
+        """The entries of `configs` that are valid here, whether or not the search would reach them."""
         return self._note(self._sound(configs))
 
     def known(self, timed: Sequence[tuple[Config, float]]) -> list[tuple[Config, float]]:
-        """Those of `timed` whose configs hold here."""
+        """The entries of `timed` whose configs are valid here."""
         return [(config, us) for config, us in timed if config in self._known]
 
     def _roomy(self, configs: Iterable[tuple[Family, Config]]) -> Iterator[tuple[Family, Config]]:
-        """They, with a stage fewer where shared memory has no room for them as they are."""
+        """The same configs with one stage fewer if shared memory would overflow."""
         problem, limits = self.spaces[0].problem, self.device.arch.limits
         for family, config in configs:
             rejection = first_rejection(family, problem, config, limits)
@@ -133,7 +134,7 @@ class Search:
             yield family, config.with_values(STAGES=stages) if full and stages else config
 
     def _sound(self, configs: Iterable[tuple[Family, Config]]) -> Iterator[Ranked]:
-        """Those that hold and were not tried yet, whatever the space leaves out."""
+        """The configs that are valid and untried, even if the space leaves them out."""
         problem, limits = self.spaces[0].problem, self.device.arch.limits
         for family, config in configs:
             tried = config in self._known and config not in self._untried
@@ -141,7 +142,7 @@ class Search:
                 yield Ranked.of(problem, family, config, self.device)
 
     def _note(self, entries: Iterable[Ranked]) -> list[Ranked]:
-        """They are tried now."""
+        """Mark `entries` as tried."""
         taken = list(entries)
         for entry in taken:
             self._known[entry.config] = entry
@@ -162,11 +163,11 @@ def rounds(
     given: Sequence[Ranked],
     tried: Callable[[], Sequence[tuple[Config, float | None]]],
 ) -> Iterator[list[Ranked]]:
-    """The configs of a search that tries `budget` of them: `given`, and up to half of them spread over the space; then
-    around what was fastest, and that with other details.
+    """The configs of a search that tries `budget` of them: `given` and up to half of the budget spread over the space;
+    then neighbours of the fastest, and the fastest with other details.
 
-    All of the latter are one round, for each round takes a compilation's time, unless there are many: then neighbours
-    and each detail follow each other. `tried` gives those so far with their times, None where there is none.
+    Neighbours and details are one round, because each round costs a compilation; with a large budget they are separate
+    rounds. `tried` gives the configs so far with their times, None for those without a time.
     """
     yield [*given, *search.first(max(0, budget - budget // 2 - len(given)))]
     details = search.details(_timed(tried()))
@@ -187,14 +188,14 @@ def _timed(tried: Sequence[tuple[Config, float | None]]) -> list[tuple[Config, f
 
 
 def _fastest(timed: Sequence[tuple[Config, float]]) -> list[Config]:
-    """The BEST_KEPT fastest."""
+    """The BEST_KEPT fastest configs."""
     return [config for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
 
 
 def _varied(entries: Iterable[Ranked]) -> list[Ranked]:
-    """The best predicted first, each taken for slower the more of its tile shape, and of its kind, come before it.
+    """The best predicted first, with a penalty for each earlier config of the same tile shape or kind.
 
-    The model may err for all kernels of a shape, or of a kind, alike.
+    The model may err alike for all kernels of one shape, or of one kind.
     """
     before: Counter[object] = Counter()
     handicapped = []
@@ -214,14 +215,14 @@ def _shape(entry: Ranked) -> tuple[tuple[str, int], ...]:
 
 
 def _others(config: Config, name: str) -> Iterator[Config]:
-    """`config` with the other values of one axis; none where its family has no such axis."""
+    """`config` with the other values of one axis; none if its family has no such axis."""
     for axis in config.axes():
         if axis.name == name:
             yield from (config.with_values(**{name: value}) for value in axis.values if value != config.values[name])
 
 
 def _distance(one: Config, other: Config) -> int:
-    """Axes in which the two differ."""
+    """The number of axes in which the two differ."""
     ours, theirs = one.values, other.values
     return sum(ours[name] != theirs[name] for name in ours)
 

@@ -1,4 +1,4 @@
-"""Which kernel wins: a pure function of what was measured or predicted."""
+"""The choice of the winner: a pure function of measured or predicted times."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ TIE = 0.01  # relative difference below which two measured kernels count as equa
 
 @dataclass(frozen=True)
 class Pick:
-    """Indices into the contestants.
+    """Indices of the winner and its ties among the contestants.
 
-    ties    as fast as the winner: within TIE of it, round by round; where times are predicted, within MODEL_ERROR
+    ties    contestants as fast as the winner: within TIE of it, round by round; within MODEL_ERROR if times are
+            predicted
     """
 
     winner: int
@@ -42,5 +43,5 @@ def pick_predicted(times_us: Sequence[float]) -> Pick:
 
 
 def _split(winner: int, more_by: list[float], tie: float) -> Pick:
-    """`more_by`: how much more than the winner each contestant takes, relative (0.01: 1%)."""
+    """Split off the ties; `more_by`: how much more than the winner each contestant takes, relative (0.01: 1%)."""
     return Pick(winner, tuple(index for index, by in enumerate(more_by) if index != winner and by <= tie))

@@ -1,4 +1,4 @@
-"""What a search found: its candidates in order, the finalists and the winner."""
+"""The result of a search: its candidates in order, the finalists and the winner."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from gemmgen.support.short_repr import brief
 @brief
 @dataclass(frozen=True)
 class TuneResult:
-    """What a search found.
+    """The result of a search.
 
-    spaces      of the families that were searched
-    trials      all candidates: the fastest first, then those that are out
-    finalists   of which the winner was chosen; without a GPU all but the winner are predicted alone, not verified
+    spaces      the spaces of the families that were searched
+    trials      all candidates: the fastest first, then those that failed
+    finalists   the candidates among which the winner was chosen; without a GPU all but the winner are only predicted,
+                not verified
     pick        indices into `finalists`
-    seconds     that each phase of the search took
+    seconds     seconds that each phase of the search took
     experience  configs among the first tried because they won similar problems on this card
     """
 
@@ -47,7 +48,7 @@ class TuneResult:
         return self.finalists[self.pick.winner]
 
     def renamed(self, name: str) -> TuneResult:
-        """With the winner under a name that a user gives. Raises InvalidInput."""
+        """Return the result with the winner under a user's name. Raises InvalidInput."""
         winner = replace(self.winner, source=self.winner.source.renamed(name))
 
         def named(trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
@@ -69,7 +70,7 @@ class TuneResult:
         seconds: Mapping[str, float],
         experience: Sequence[Config],
     ) -> TuneResult:
-        """With a winner of `trials`. Raises GemmgenError where none of them survived."""
+        """The result with the winner among `trials`. Raises GemmgenError if none of them survived."""
         alive = by_time(trial for trial in trials if trial.failure is None)
         out = [trial for trial in trials if trial.failure is not None]
         if not alive:

@@ -1,4 +1,4 @@
-"""Where a person sees how far a call is: below a notebook's cell, in a terminal, or nowhere."""
+"""Where a call shows its progress: below a notebook's cell, in a terminal, or nowhere."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from gemmgen.search.trial import Progress, Silent
 
 @contextmanager
 def shown(progress: Progress | None) -> Iterator[Progress]:
-    """`progress`, or if it is None bars, during a call.
+    """Yield `progress` or, if it is None, bars for the duration of a call.
 
-    A notebook keeps its bars; those in a terminal vanish at the end. If standard error is no terminal there are none.
+    A notebook keeps its bars; those in a terminal vanish at the end. If standard error is not a terminal there are
+    none.
     """
     display = _notebook()
     if progress is not None:
@@ -35,7 +36,7 @@ def shown(progress: Progress | None) -> Iterator[Progress]:
 
 
 def _notebook() -> Any:
-    """IPython's display in a notebook, else None. IPython is asked only where the process has it loaded already."""
+    """IPython's display in a notebook, else None. IPython is used only if the process has already loaded it."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     has_kernel = shell is not None and hasattr(shell, "kernel")  # a terminal's IPython has none

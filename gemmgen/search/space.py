@@ -1,4 +1,4 @@
-"""All configs of a family for one problem: which are accepted, which are rejected and why."""
+"""All configs of a family for one problem: the accepted ones, and why the others are rejected."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MOST_CONFIGS = 1 << 14  # of which is kept what many problems share that differ 
 @brief
 @dataclass(frozen=True)
 class Space:
-    """The axes' product, split by the constraints.
+    """The product of the axes, split by the constraints.
 
-    total     configs of the product
-    accepted  those that hold every constraint and pruning rule, in the axes' order
+    total     number of configs in the product
+    accepted  configs that satisfy every constraint and pruning rule, in the axes' order
     rejected  (constraint, how many configs it is the first to break), most first
-    decisive  of these the last that was checked: where none is accepted, what those broke that held all before
+    decisive  the last of these to be checked; if no config is accepted, it rejected the last ones left
     """
 
     family: Family
@@ -43,7 +43,7 @@ class Space:
 def explore(family: Family, problem: Problem, device: DeviceSpec) -> Space:
     """Go through the axes' product. A rule is checked as soon as the names it reads are known, which cuts branches.
 
-    Pruning rules may read SMS, the card's.
+    Pruning rules may read SMS, the card's number of SMs.
     """
     axes = family.config_type.axes()
     names = {**device.arch.limits.names, "SMS": device.sms, **family.facts(problem)}
@@ -75,7 +75,7 @@ def explore(family: Family, problem: Problem, device: DeviceSpec) -> Space:
 
 @lru_cache(maxsize=64)
 def of_any_size(problem: Problem) -> Problem:
-    """The problem without its typical sizes, on which neither constants of a kernel nor its plan depend."""
+    """The problem without its typical sizes; neither a kernel's constants nor its plan depend on them."""
     return replace(problem, typical=())
 
 
@@ -91,7 +91,8 @@ def _sifted(
     rejected: dict[Constraint, int],
     configs: int,
 ) -> npt.NDArray[np.bool_]:
-    """Which rows of `table` hold all `rules`; each other counts as so many `configs` of the first that it breaks."""
+    """A mask of the rows of `table` that satisfy all `rules`; each other row counts as `configs` for the first rule
+    that it breaks."""
     columns = {**{name: np.float64(value) for name, value in names.items()}, **table}
     kept = np.ones(len(next(iter(table.values()))), np.bool_)
     for rule in rules:
@@ -104,7 +105,7 @@ def _sifted(
 def _earliest(
     rules: Sequence[Constraint], axes: Sequence[Axis], given: Iterable[str]
 ) -> tuple[list[list[Constraint]], list[Constraint]]:
-    """(for each axis the rules that can be checked from there on, the rules that read derived constants)."""
+    """Return (for each axis the rules that can be checked from there on, the rules that read derived constants)."""
     known, pending = set(given), list(rules)
     early: list[list[Constraint]] = []
     for item in axes:

@@ -1,4 +1,4 @@
-"""A candidate of a search and all that became of it, and who hears of it while the search goes on."""
+"""A candidate of a search with all its results, and the interface for progress."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ Objective = Literal["time", "energy"]  # of a launch: what the winner has the le
 
 
 class Progress(Protocol):
-    """Hears what `tune` does. `total` may grow while the search goes on; `about` says what the next stages are for."""
+    """Receives the progress of `tune`. `total` may grow during the search; `about` says what the next stages are
+    for."""
 
     def about(self, what: str) -> None: ...
 
@@ -36,7 +37,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """A Progress that nobody sees."""
+    """A Progress that shows nothing."""
 
     def about(self, what: str) -> None:
         pass
@@ -52,12 +53,12 @@ class Silent:
 @brief
 @dataclass(frozen=True)
 class Trial:
-    """One candidate and all that became of it.
+    """One candidate with all its results.
 
-    prediction  from the compiled kernel's registers once it is compiled
-    failure     why it is out; None while it is in
-    timing      None where nothing was measured
-    energy      what the card said while it ran alone; None where nobody asked
+    prediction  the model's prediction, from the compiled kernel's registers once it is compiled
+    failure     the reason why it is out; None while it is in
+    timing      the measured time; None if it was not measured
+    energy      readings of the card while it ran alone; None if not asked for
     """
 
     source: KernelSource
@@ -75,7 +76,7 @@ class Trial:
 
     @property
     def time_us(self) -> float:
-        """Microseconds a launch: measured where it was, else predicted; `time_kind` says which."""
+        """Microseconds per launch: measured if it was, else predicted; `time_kind` says which."""
         return self.timing.median_us if self.timing is not None else self.prediction.time_us
 
     @property
@@ -84,7 +85,7 @@ class Trial:
 
     @property
     def energy_j(self) -> float | None:
-        """Of a launch."""
+        """Energy per launch, in joules."""
         return None if self.energy is None else self.energy.energy_j
 
     @property
@@ -99,12 +100,12 @@ class Trial:
         return content_key(self.source.digest, sha256(self.compiled.cubin))
 
     def timed(self, timing: Timing | Failure | None) -> Trial:
-        """With `timing`, or the reason why there is none; None changes nothing."""
+        """The trial with `timing`, or with the reason why there is none; None changes nothing."""
         if isinstance(timing, Failure):
             return replace(self, failure=timing)
         return self if timing is None else replace(self, timing=timing)
 
 
 def by_time(trials: Iterable[Trial]) -> list[Trial]:
-    """The fastest first."""
+    """The trials sorted by time, the fastest first."""
     return sorted(trials, key=lambda trial: trial.time_us)

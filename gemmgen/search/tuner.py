@@ -1,7 +1,7 @@
-"""The path, a line a stage: problem -> space -> order -> render -> compile -> time -> verify -> pick.
+"""The stages of a search, one line each: problem -> space -> order -> render -> compile -> time -> verify -> pick.
 
-`tune` needs no GPU: there the emulator verifies and the model ranks, and every figure says "predicted".
-Compiled kernels, verdicts and timings are kept by content, so that an interrupted search resumes.
+`tune` needs no GPU: without one the emulator verifies and the model ranks, and every figure says "predicted". Compiled
+kernels, verdicts and timings are cached by content, so that an interrupted search resumes.
 """
 
 from __future__ import annotations
@@ -55,12 +55,11 @@ def tune(
 ) -> TuneResult:
     """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
 
-    Where nobody says how many: `default_budget`. Families that accept no config for the problem are left out; the
-    others share the budget. What was best before may be a `start`: it comes first. A caller that shows itself that
-    the winner is right needs none that `verifies`. With the `objective` "energy" the winner is the finalist of which a
-    launch takes the least; that needs a GPU.
+    The default of `budget` is `default_budget`. Families that accept no config for the problem are left out; the others
+    share the budget. Configs in `start` are tried first. A caller that verifies the winner itself may turn `verifies`
+    off. With the `objective` "energy" the winner is the finalist with the least energy per launch; that needs a GPU.
 
-    Raises GemmgenError where no config is accepted or none survives.
+    Raises GemmgenError if no config is accepted or none survives.
     """
     require(objective == "time" or target.gpu is not None, "energy is measured, and the emulator measures nothing")
     # Simultaneous searches of one problem take turns and share times; else noise would give each its own winner.
@@ -78,12 +77,12 @@ def tune(
 
 @dataclass
 class Tuner:
-    """The stages of one search, sharing what they all need.
+    """The stages of one search, and what they share.
 
-    compilers   processes that compile, from search to search
-    helpers     threads for what nobody waits for yet
-    seconds     that each phase took so far
-    experience  what it starts with because that won similar problems on this card
+    compilers   processes that compile; they stay between searches
+    helpers     threads for work that nothing waits for yet
+    seconds     seconds that each phase took so far
+    experience  configs that it starts with because they won similar problems on this card
     """
 
     problem: Problem
@@ -136,7 +135,7 @@ class Tuner:
         return self._result(search.spaces)
 
     def explore(self) -> Search:
-        """The spaces of the families, but of those that have no hope beside another."""
+        """The spaces of the families, except for families that are hopeless compared with another."""
         self.progress.stage("explore", 1)
         search, explored = search_of(self.problem, self.families, self.target.spec)
         if not search.spaces:
@@ -147,7 +146,7 @@ class Tuner:
         return search
 
     def learned(self, result: TuneResult) -> TuneResult:
-        """`result`, whose winner the next searches on this card start with."""
+        """Return `result`, after recording its winner for the next searches on this card."""
         winner = result.winner
         remember(self.store, self.target.executor.description, self.problem, winner.source.family, winner.config)
         return result
@@ -159,19 +158,20 @@ class Tuner:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
     def _start_helpers(self, budget: int) -> None:
-        """What is needed soon starts beside the search through the space. Without a GPU its cores have enough to do."""
+        """Start work that is needed soon, in parallel with the search of the space. Without a GPU the cores are busy
+        already."""
         if self.target.gpu is not None and self.helpers is not None:
             self.helpers.submit(self.target.gpu.prepare)
             for compiler in self.compilers[:budget]:
                 compiler.start()
 
     def _make_data(self) -> None:
-        """Those of the situations that verification will draw, while kernels are compiled and timed."""
+        """Make the operands of verification's situations while kernels are compiled and timed."""
         if self.helpers is not None and self._data is None:
             self._data = self.helpers.submit(make_data, self.problem, examples_for(self.problem), self.seed)
 
     def _batches(self, search: Search, budget: int) -> Iterator[list[Ranked]]:
-        """What to start with, then `rounds`, where times are measured; else those that are predicted to be fastest."""
+        """The first batch, then `rounds` if times are measured; else the configs with the best predictions."""
         given = search.given(self.start)
         if self.target.gpu is None:
             yield given + search.first(max(0, budget - len(given)))
@@ -184,14 +184,15 @@ class Tuner:
         return [(trial.config, None if trial.timing is None else trial.time_us) for trial in self.trials]
 
     def render(self, batch: Sequence[Ranked]) -> list[Trial]:
-        """Those of `batch` that are no kernel which another config gave before: not every detail tells everywhere."""
+        """Render the configs of `batch`, without kernels that another config gave before, as not every axis changes
+        every kernel."""
         trials = [Trial(render_plan(entry.plan, self.target.arch), entry.plan, entry.prediction) for entry in batch]
         fresh = {trial.source.body: trial for trial in reversed(trials) if trial.source.body not in self.bodies}
         self.bodies |= fresh.keys()
         return list(reversed(fresh.values()))
 
     def compile(self, trials: list[Trial]) -> list[Trial]:
-        """Compile all; what spills registers to memory is out."""
+        """Compile all trials; those that spill registers to memory are out."""
         self.progress.stage("compile", len(trials))
         results = compile_many(
             [trial.source for trial in trials],
@@ -203,7 +204,7 @@ class Tuner:
         return [self._compiled(trial, result) for trial, result in zip(trials, results, strict=True)]
 
     def measure(self, trials: list[Trial]) -> list[Trial]:
-        """Time all that compiled; what is to be verified then is drawn meanwhile."""
+        """Time all trials that compiled; the data for verification is made meanwhile."""
         if self.target.gpu is not None and self.measurements.unknown(trials):
             self._make_data()
         return self.measurements.measure(trials)
@@ -224,7 +225,7 @@ class Tuner:
 
 
 def default_budget(search: Search, target: Target) -> int:
-    """Candidates to try where nobody says how many."""
+    """The default number of candidates to try."""
     if target.gpu is not None and search.ranked[0].family in TILED:
         return TILED_BUDGET
     return DEFAULT_BUDGET[target.executor.name]
