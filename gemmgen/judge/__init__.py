@@ -1,1 +1,1 @@
-"""One kernel beside cuBLASLt or another kernel: bench, explain, diff."""
+"""Comparison of a kernel with cuBLASLt or another kernel: bench, explain, diff."""

@@ -1,4 +1,4 @@
-"""How far a kernel's results, and cuBLASLt's of the same operands in the same run, are from the right ones."""
+"""The errors of a kernel's results, and of cuBLASLt's for the same operands in the same run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNIT = DType.F32.unit_roundoff  # 2^-24
 class Accuracy:
     """The largest error of an element over the sum of its products' magnitudes, in units of 2^-24.
 
-    A * B of numbers uniform in [-1, 1], of which the first ROWS rows count. The reference is summed in float64.
+    The product A * B has numbers uniform in [-1, 1]; its first ROWS rows count. The reference is summed in float64.
     """
 
     ours: float
@@ -31,7 +31,7 @@ class Accuracy:
 
 
 def measured(gpu: GpuExecutor, kernel: GpuKernel, case: Case) -> Accuracy:
-    """That of one launch each, of cuBLASLt by its first heuristic. Raises CandidateFailed."""
+    """Measure the accuracy in one launch each, with cuBLASLt's first heuristic. Raises CandidateFailed."""
     situation = Situation(unscaled(case), "random", seed=0)
     operands = make_operands(situation)
     window = Window.whole(situation.case).parts(ROWS * case.n)[0]

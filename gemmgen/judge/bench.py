@@ -1,4 +1,4 @@
-"""Ours against cuBLASLt's best, interleaved in one run, and both against the card's own measured limits."""
+"""Our kernel against cuBLASLt's best, interleaved in one run, and both against the card's own measured limits."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ from gemmgen.verification.verifier import Verdict, verify
 @brief
 @dataclass(frozen=True)
 class BenchRow:
-    """One kernel beside cuBLASLt on one card.
+    """One kernel compared with cuBLASLt on one card.
 
-    baseline  cuBLASLt's best heuristic, timed round by round with ours; None where it has no kernel for the problem
+    baseline  cuBLASLt's best heuristic, timed round by round with ours; None if it has no kernel for the problem
     limits    FMA rates and bandwidths that this card reaches when it does nothing else
-    moving    the operands' bytes alone, timed behind both: what a kernel would take that computes nothing
-    accuracy  of both, where ours multiplies pieces of its operands; else None
-    normal    both once more, on normally distributed operands: how much power a product takes depends on its data
-    energy    what the card says while each of both runs alone; None where nobody asked
+    moving    time to move the operands' bytes alone, timed after both: that of a kernel that computes nothing
+    accuracy  the accuracy of both, if ours multiplies pieces of its operands; else None
+    normal    times of both on normally distributed operands, as a product's power depends on its data
+    energy    readings of the card while each runs alone; None if not asked for
     """
 
     kernel: KernelFile
@@ -72,21 +72,21 @@ class BenchRow:
 
     @property
     def speedup(self) -> float | None:
-        """Median over the rounds of cuBLASLt's time over ours: above 1 ours is faster."""
+        """The median over the rounds of cuBLASLt's time over ours: above 1 ours is faster."""
         return None if self.baseline is None else speedup(self.timing, self.baseline.timing)
 
     @property
     def normal_speedup(self) -> float | None:
-        """The same on normal data."""
+        """The speedup on normally distributed data."""
         return None if self.normal is None else speedup(*self.normal)
 
     @property
     def roof(self) -> Roof:
-        """The most that the card's measured limits allow, and which of them it is."""
+        """The highest rate that the card's measured limits allow, and the limit that sets it."""
         return self.limits.roof(self.case)
 
     def document(self) -> Document:
-        """As JSON-ready data; also the entry "bench" of NAME.json."""
+        """The row as JSON-ready data; it is also the entry "bench" of NAME.json."""
         return {
             "name": self.kernel.source.name,
             "card": self.card,
@@ -128,18 +128,18 @@ class BenchRow:
 
 
 def require_gpu() -> None:
-    """Raise GemmgenError where nothing can be measured."""
+    """Raise GemmgenError if nothing can be measured."""
     missing = why_no_gpu()
     if missing is not None:
         raise GemmgenError(f"bench measures, and needs a GPU: {missing}")
 
 
 def measure(kernel: KernelFile, target: Target, store: Store, *, energy: bool = False) -> BenchRow:
-    """Verify `kernel` if its record does not say that it was, then time it beside cuBLASLt; updates NAME.json.
+    """Verify `kernel` unless its record says that it was, then time it beside cuBLASLt, and update NAME.json.
 
-    With `energy` both run alone for ENERGY_SECONDS, too, while the card says what they take.
-    A record of another card's stays as it is, and shows nothing of this one.
-    Raises CandidateFailed where it is wrong, does not run, or there is no cuBLASLt.
+    With `energy` both also run alone for ENERGY_SECONDS, while the card reports their energy. A record of another card
+    stays as it is and is not used. Raises CandidateFailed if the kernel is wrong or does not run, or if there is no
+    cuBLASLt.
     """
     gpu = target.gpu
     assert gpu is not None
@@ -156,9 +156,9 @@ def measure(kernel: KernelFile, target: Target, store: Store, *, energy: bool = 
 
 
 def observed(row: BenchRow, gpu: GpuExecutor, store: Store) -> BenchRow:
-    """With what the card says while its kernel, and cuBLASLt's best, run alone for ENERGY_SECONDS.
+    """Add readings of the card to `row` while its kernel, and cuBLASLt's best, run alone for ENERGY_SECONDS.
 
-    Raises CandidateFailed, unavailable where there is no NVML.
+    Raises CandidateFailed: unavailable, without NVML.
     """
     loaded = _loaded(row.kernel, gpu, store)
     if isinstance(loaded, Failure):
@@ -179,7 +179,7 @@ def measure_all(
     *,
     energy: bool = False,
 ) -> tuple[BenchRow, ...]:
-    """`measure` each kernel, and for a problem the one that is `tuned`."""
+    """`measure` each kernel and, for each problem, the kernel that is `tuned`."""
     kernels = [
         one if isinstance(one, KernelFile) else tuned(one, target, store, out, command, progress) for one in wanted
     ]
@@ -194,8 +194,8 @@ def measure_all(
 def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> list[BenchRow | Failure]:
     """Time `kernels`, of one problem, and cuBLASLt's best in one run, round by round; writes nothing.
 
-    The fastest meets it on normally distributed operands, too. A kernel that does not compile or run is a Failure.
-    Raises CandidateFailed where there is no cuBLASLt; where it has no kernel for the problem, rows have no baseline.
+    The fastest is also compared with it on normally distributed operands. A kernel that does not compile or run is a
+    Failure. Raises CandidateFailed without cuBLASLt; if cuBLASLt has no kernel for the problem, rows have no baseline.
     """
     case = representative(kernels[0].source.problem)
     loaded = [_loaded(kernel, gpu, store) for kernel in kernels]
@@ -226,7 +226,7 @@ def compare(kernels: Sequence[KernelFile], gpu: GpuExecutor, store: Store) -> li
 def _on_normal_data(
     gpu: GpuExecutor, kernels: Sequence[GpuKernel], comparison: InterleavedTimings, case: Case
 ) -> dict[str, tuple[Timing, Timing]]:
-    """By its name: the time of the fastest kernel, and the baseline's, on normally distributed operands."""
+    """The times of the fastest kernel and of the baseline on normally distributed operands, by the kernel's name."""
     pairs = zip(kernels, comparison.timings, strict=True)
     ran = [(outcome.median_us, kernel) for kernel, outcome in pairs if isinstance(outcome, Timing)]
     if not ran or comparison.baseline is None:
@@ -242,7 +242,7 @@ def _on_normal_data(
 def _errors(
     gpu: GpuExecutor, kernels: Sequence[GpuKernel], comparison: InterleavedTimings, case: Case
 ) -> dict[str, Accuracy]:
-    """By the names of kernels that multiply pieces of their operands, and that ran."""
+    """The accuracy of each kernel that multiplies pieces of its operands and ran, by name."""
     problem = case.problem
     if problem.types.compute.pieces is None or not problem.epilogue.is_linear or comparison.baseline is None:
         return {}
@@ -251,7 +251,7 @@ def _errors(
 
 
 def tuned(problem: Problem, target: Target, store: Store, out: Path, command: str, progress: Progress) -> KernelFile:
-    """The winner for `problem` that is on file, else one that is tuned now and written to `out`.
+    """The winner for `problem` that is on file, or else one that is tuned now and written to `out`.
 
     The search starts with what other cards of the architecture have on file.
     """
@@ -264,9 +264,10 @@ def tuned(problem: Problem, target: Target, store: Store, out: Path, command: st
 
 
 def winner_on_file(problem: Problem, arch: str, card: DeviceSpec, out: Path) -> KernelFile | None:
-    """The fastest kernel for `problem` in `out` or the card's folder of generated/, measured on `card`, of `arch`.
+    """The fastest kernel for `problem` in `out` or in the card's folder of generated/, measured on `card`, for
+    `arch`.
 
-    One that was edited since is none.
+    Kernels that were edited since do not count.
     """
     timed = [
         (float(time["us"]), kernel)
@@ -278,7 +279,7 @@ def winner_on_file(problem: Problem, arch: str, card: DeviceSpec, out: Path) -> 
 
 
 def _time_on(kernel: KernelFile, arch: str, card: DeviceSpec) -> Mapping[str, Any] | None:
-    """The time in its record, if that was measured on `card`, of `arch`, and not edited since."""
+    """The time in its record, if that was measured on `card` for `arch`, and the kernel was not edited since."""
     here = kernel.arch == arch and not kernel.edited and not of_another_card(kernel, card)
     return kernel.measured_time if here else None
 
@@ -292,7 +293,7 @@ def _start(problem: Problem, target: Target) -> list[tuple[Family, Config]]:
 
 
 def config_today(source: KernelSource, limits: Limits) -> tuple[Family, Config] | None:
-    """Family and config of a kernel; None where this version does not know them, or refuses them within `limits`."""
+    """The family and config of a kernel; None if this version does not know them, or refuses them within `limits`."""
     try:
         family, config = config_of(source)
         check(family, source.problem, config, limits)
@@ -302,20 +303,20 @@ def config_today(source: KernelSource, limits: Limits) -> tuple[Family, Config] 
 
 
 def of_another_card(kernel: KernelFile, card: DeviceSpec) -> bool:
-    """Whether what the record says of verdict and time is of a card by another name than `card` at hand."""
+    """Whether verdict and time in the record come from a card with a name other than that of `card`."""
     ran = kernel.measured_time is not None or verified_on_gpu(kernel)
     return ran and short_name(str((kernel.record or {}).get("device"))) != card.name
 
 
 def benched(record: Mapping[str, Any], row: BenchRow) -> Document:
-    """`record`, NAME.json's, with what `row` measured."""
+    """`record`, the contents of NAME.json, with the results of `row`."""
     document = row.document()
     entries = {**record, "time": document["ours"], "bench": document, "device": row.limits.card}
     return cast(Document, json.loads(json.dumps(entries)))
 
 
 def verified_on_gpu(kernel: KernelFile) -> bool:
-    """Whether the record says that this very text passed on a GPU."""
+    """Whether the record says that exactly this text passed on a GPU."""
     verification = kernel.record.get("verification") if kernel.record else None
     return bool(verification and verification["passed"] and verification["executor"] == "gpu" and not kernel.edited)
 
@@ -335,7 +336,7 @@ def _verified(kernel: KernelFile, gpu: GpuExecutor) -> Verdict:
 
 
 def _keep(row: BenchRow, verdict: Verdict | None) -> None:
-    """Put the result into NAME.json, if the kernel has one and it is of this text."""
+    """Write the result to NAME.json, if the kernel has one that belongs to this text."""
     kernel = row.kernel
     if kernel.path is None or kernel.record is None or kernel.edited:
         return
@@ -344,6 +345,6 @@ def _keep(row: BenchRow, verdict: Verdict | None) -> None:
 
 
 def is_winner(kernel: KernelFile) -> bool:
-    """Whether the kernel stands for its problem, rather than for a rung of a ladder alone."""
+    """Whether the kernel stands for its problem, and not only for a rung of a ladder."""
     record = kernel.record or {}
     return "rung" not in record or "bench" in record

@@ -1,4 +1,4 @@
-"""What sets two kernels apart: problem and config, what the compiler and the model make of both, and their texts."""
+"""The difference of two kernels: problem and config, the compiler's and the model's figures, and their texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTEXT = 3  # lines about a change
 
 @dataclass(frozen=True)
 class Change:
-    """What is one thing in A and another in B."""
+    """A property that differs between A and B."""
 
     name: str
     a: str
@@ -28,13 +28,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """B against A.
+    """The differences of B from A.
 
-    chosen        of problem, family and config: what differs alone
-    figures       what the compiler, the model and measurements say of both, the same or not
+    chosen        the differences in problem, family and config
+    figures       figures of both by the compiler, the model and measurements, equal or not
     opcodes       instructions of the main loop: (opcode, in A, in B)
-    text          a unified diff of the texts, their headers and names left out
-    same_code     whether the machine code is the same; None where one did not compile
+    text          a unified diff of the texts, without headers and names
+    same_code     whether the machine code is the same; None if one did not compile
     """
 
     a: Explanation
@@ -47,7 +47,7 @@ class Difference:
 
 
 def difference(a: Explanation, b: Explanation, context: int = CONTEXT) -> Difference:
-    """What sets `b` apart from `a`, with `context` lines about each change of the text."""
+    """Return the differences of `b` from `a`, with `context` lines around each change of the text."""
     return Difference(
         a=a,
         b=b,
@@ -60,7 +60,7 @@ def difference(a: Explanation, b: Explanation, context: int = CONTEXT) -> Differ
 
 
 def body(source: KernelSource) -> list[str]:
-    """The lines of a kernel's text behind its header comment, its name as NAME."""
+    """The lines of a kernel's text behind its header comment, with NAME for its name."""
     lines = source.text.replace(source.name, NAME).splitlines()
     first = next((i for i, line in enumerate(lines) if line and not line.startswith("//")), len(lines))
     return lines[first:]
@@ -108,7 +108,7 @@ def _changes(a: Mapping[str, str], b: Mapping[str, str]) -> Iterator[Change]:
 
 
 def _opcodes(a: Explanation, b: Explanation) -> Iterator[tuple[str, int, int]]:
-    """The most frequent ones of either first."""
+    """(opcode, count in A, count in B), the most frequent first."""
     if a.main_loop is None or b.main_loop is None:
         return
     ours, theirs = a.main_loop.counts, b.main_loop.counts

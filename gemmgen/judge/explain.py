@@ -1,4 +1,4 @@
-"""Why a kernel is as it is: tiles, traffic, roofline, resources, occupancy, and its main loop's machine code."""
+"""The explanation of a kernel: tiles, traffic, roofline, resources, occupancy, and its main loop's machine code."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class TileLevel:
 
 @dataclass(frozen=True)
 class Roofline:
-    """What the card allows the whole problem, by its data sheet.
+    """The bounds of the card for the whole problem, by its data sheet.
 
-    intensity   FLOP for each byte that must move between chip and device memory
-    ridge       intensity from which on the units that multiply and not the memory bound the time
-    tflops      the most that either allows
+    intensity   FLOP per byte that must move between chip and device memory
+    ridge       intensity above which the arithmetic units, not the memory, bound the time
+    tflops      the highest rate that both allow
     """
 
     intensity: float
@@ -76,7 +76,7 @@ class Roofline:
 
 @dataclass(frozen=True)
 class Wavefronts:
-    """Cycles of shared memory for each FMA of a warp: to read values, and to write tiles."""
+    """Shared-memory cycles per FMA of a warp, to read values and to write tiles."""
 
     reads: float
     writes: float
@@ -84,13 +84,13 @@ class Wavefronts:
 
 @dataclass(frozen=True)
 class LoopUse:
-    """What the main loop asks of an SM's units, by its machine code, and what the family says it should.
+    """The load of the main loop on an SM's units, by its machine code and by the family's model.
 
-    fma                what the FMA pipe is left with
-    wavefronts         by the machine code, which shows no bank conflicts
-    model_fma_share    FMAs among the FMAs, reads and copies that the source has
-    model_wavefronts   what the model counts, conflicts of writes included
-    model_fma_use      the predicted share of the card's FMA rate: that of the whole launch
+    fma                the possible utilisation of the FMA pipe
+    wavefronts         counts by the machine code, which shows no bank conflicts
+    model_fma_share    share of FMAs among the FMAs, reads and copies in the source
+    model_wavefronts   counts by the model, including conflicts of writes
+    model_fma_use      the predicted share of the card's FMA rate, for the whole launch
     """
 
     fma: FmaUse
@@ -102,10 +102,10 @@ class LoopUse:
 
 @dataclass(frozen=True)
 class Edited:
-    """What edits by hand did to the main loop, and so to the time.
+    """The effect of edits by hand on the main loop, and so on the time.
 
-    cycles   that an FMA takes, or waits for, over those of the kernel as gemmgen renders it with the text's constants
-    time_us  predicted from that, where FMAs or issue bound the time; else that kernel's time
+    cycles   cycles per FMA, relative to those of the kernel that gemmgen renders with the text's constants
+    time_us  predicted from that, if FMAs or issue bound the time; else that kernel's time
     """
 
     cycles: float
@@ -116,18 +116,18 @@ class Edited:
 @brief
 @dataclass(frozen=True)
 class Explanation:
-    """All that `gemmgen explain` says of a kernel on one card.
+    """All that `gemmgen explain` reports about a kernel on one card.
 
-    axes         that an edit by hand gave other values: the figures are for these
-    case         the launch that the figures are for: see model.representative
-    parts        of K, each a block's; by `stream` the last tiles of C have others
-    steps        that a block takes along its part of K
-    used         share of the tiles' elements that are C's: the others lie past its edges, or are computed twice
-    prediction   from the compiled registers where it compiled
-    compiled     None where `compile_failure` says why
-    main_loop    None where `sass_failure` says why
-    loop_use     None there too, and where the main loop has no FMA
-    edited       None where the text is as it was rendered, or either main loop is not known
+    axes         axes to which an edit by hand gave other values: the figures are for these
+    case         the launch to which the figures belong: see model.representative
+    parts        parts of K, one per block; with `stream` the last tiles of C have others
+    steps        steps of a block along its part of K
+    used         share of the tiles' elements that belong to C: the others lie past its edges, or are computed twice
+    prediction   from the compiled registers, if it compiled
+    compiled     None if it did not compile: `compile_failure` says why
+    main_loop    None if it is not known: `sass_failure` says why
+    loop_use     None in that case, too, and if the main loop has no FMA
+    edited       None if the text was not edited, or if either main loop is not known
     """
 
     kernel: KernelFile
@@ -151,32 +151,33 @@ class Explanation:
 
     @cached_property
     def plan(self) -> Plan:
-        """The config, as the text's constants say it, lowered."""
+        """The plan of the config that the text's constants give."""
         return plan_of(with_axes(self.kernel.source, dict(self.axes)))
 
     @property
     def recorded(self) -> Mapping[str, Any] | None:
-        """What the kernel's JSON says of the compiled kernel; None where that is not of the text at hand."""
+        """The record of the compiled kernel in its JSON; None if that does not belong to this text."""
         return _recorded(self.kernel)
 
     @property
     def expected_us(self) -> float:
-        """The predicted time: of an edited text where its main loop is known, else as gemmgen would render it."""
+        """The predicted time: that of the edited text if its main loop is known, else as gemmgen would render it."""
         return self.prediction.time_us if self.edited is None else self.edited.time_us
 
     @property
     def last_wave(self) -> float:
-        """How full the last wave of blocks is, 0 to 1."""
+        """The fill of the last wave of blocks, 0 to 1."""
         waves = self.prediction.waves
         return waves - math.ceil(waves) + 1 if math.isfinite(waves) else 0.0
 
 
 def explain(kernel: KernelFile, arch: str, device: DeviceSpec, store: Store | None) -> Explanation:
-    """Explain `kernel` on `device`. A compiler or disassembler that is missing leaves its part out, with the reason.
+    """Explain `kernel` on `device`. If a compiler or disassembler is missing, that part is left out, with the
+    reason.
 
-    Without `store` nothing is compiled: registers are those of its JSON, or estimated.
+    Without `store` nothing is compiled: registers come from its JSON, or are estimated.
 
-    Raises InvalidInput where its family or an axis is not known, or its config breaks a constraint that figures need.
+    Raises InvalidInput if its family or an axis is not known, or if its config breaks a constraint that figures need.
     """
     with config_to_blame(kernel.source):
         return _explained(kernel, arch, device, store)
@@ -224,25 +225,25 @@ def peak(plan: Plan, device: DeviceSpec) -> float:
 
 
 def cuda_cores(case: Case, device: DeviceSpec) -> float:
-    """TFLOPS, or TOPS, of `case` on CUDA cores, all of them busy."""
+    """The rate in TFLOPS, or TOPS, of `case` with all CUDA cores busy."""
     types = case.problem.types
     return device.tflops(types.accumulator) * types.products_at_once
 
 
 def bound_in_words(plan: Plan, bound: Bound) -> str:
-    """What it means that `bound` takes longest of what a block of `plan` does."""
+    """The meaning, in words, of `bound` taking longest in a block of `plan`."""
     return BOUNDS[bound] if plan.mma is None else TENSOR_BOUNDS.get(bound, BOUNDS[bound])
 
 
 def roofline(case: Case, device: DeviceSpec, peak: float) -> Roofline:
-    """The roofline of `case` on `device`, which computes with `peak` TFLOPS at most."""
+    """The roofline of `case` on `device`, whose peak is `peak` TFLOPS."""
     intensity = case.flops / case.bytes_moved
     memory_tflops = intensity * device.bandwidth / 1000
     return Roofline(intensity, peak * 1000 / device.bandwidth, min(peak, memory_tflops))
 
 
 def _tiles(case: Case, plan: Plan) -> Iterator[TileLevel]:
-    """From the grid down to a thread."""
+    """The levels of tiling, from the grid down to a thread."""
     launch = plan.launch
     first = "tile" if launch.adds_up else "cluster" if launch.cluster > 1 else "block"
     levels = [Tile(first, *_grid_tile(plan), launch.tiles(case))]
@@ -254,7 +255,7 @@ def _tiles(case: Case, plan: Plan) -> Iterator[TileLevel]:
 
 
 def _grid_tile(plan: Plan) -> tuple[int, int]:
-    """Rows and columns of C that the grid counts as one: each of a cluster's blocks has a part of them."""
+    """Rows and columns of C that the grid counts as one tile; each block of a cluster has a part of them."""
     whole, (rows, cols) = dict(plan.launch.grid), plan.tile
     return (whole["M"], whole["N"]) if plan.launch.cluster > 1 else (rows, cols)
 
@@ -313,7 +314,7 @@ def _fma_use(sass: Sass, plan: Plan, device: DeviceSpec) -> FmaUse:
 def _loop_use(
     sass: Sass, plan: Plan, moved: Traffic, prediction: Prediction, case: Case, device: DeviceSpec
 ) -> LoopUse:
-    """The main loop's machine code beside the family's counts; it has FMAs."""
+    """Compare the main loop's machine code, which has FMAs, with the family's counts."""
     work, loop, often = plan.work, sass.loop, skips(plan.work)
     per_word = WORD * work.wavefronts / work.read_bytes if work.read_bytes else 1.0  # lanes may share words
     fmas, step = sass.main_loop.fmas, work.fmas * work.depth

@@ -1,4 +1,4 @@
-"""An explanation as words: rows and facts that the terminal and the page of a report show alike."""
+"""An explanation in words: rows and facts that the terminal and the page of a report both show."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PURPOSES = {
 
 
 def tile_rows(it: Explanation) -> Iterator[tuple[str, str, str, str]]:
-    """(level, rows of C, columns of C, how many), from the grid down to a thread."""
+    """(level, rows of C, columns of C, count), from the grid down to a thread."""
     along = f"each of {it.parts} parts of " if it.parts > 1 else ""
     yield "grid", str(it.case.m), str(it.case.n), f"{plural(it.steps, 'step')} along {along}K = {it.case.k}"
     for tile in it.tiles:
@@ -45,7 +45,7 @@ def tile_rows(it: Explanation) -> Iterator[tuple[str, str, str, str]]:
 
 
 def facts_of(it: Explanation) -> dict[str, Facts]:
-    """What there is to say of traffic, roofline, resources and time."""
+    """The facts about traffic, roofline, resources and time."""
     return {
         "traffic": tuple(_traffic(it)),
         "roofline": tuple(_roofline(it)),
@@ -144,12 +144,12 @@ def _time(it: Explanation) -> Iterator[tuple[str, str]]:
 
 
 def instruction_columns(mix: InstructionMix) -> tuple[str, ...]:
-    """Of `instruction_rows`."""
+    """The column titles of `instruction_rows`."""
     return "<instruction", "count", "share", f"per {mix.fma}", "<<what for"
 
 
 def instruction_rows(mix: InstructionMix) -> Iterator[tuple[str, ...]]:
-    """The most frequent instructions of a main loop, then the rest of them."""
+    """The most frequent instructions of a main loop, then the rest of them together."""
     shown = list(mix.counts.items())[:OPCODES_SHOWN]
     for opcode, count in shown:
         yield opcode, str(count), percent(mix.share(opcode)), figure(mix.per_fma(opcode)), PURPOSES.get(opcode, "")
@@ -159,7 +159,7 @@ def instruction_rows(mix: InstructionMix) -> Iterator[tuple[str, ...]]:
 
 
 def loop_rows(use: LoopUse, fma: str, units: str) -> Iterator[tuple[str, ...]]:
-    """The average iteration of the loop, in which `fma` keeps `units` busy: copies are in some iterations only."""
+    """The average iteration of the loop, in which `fma` keeps `units` busy; only some iterations copy."""
     share = percent(use.model_fma_share)
     yield f"{fma} among instructions", percent(use.fma.share), share, f"{fma}, reads and copies only"
     for name, ours, theirs, note in (
