@@ -1,1 +1,1 @@
-"""What gemmgen writes and reads back: kernel files and their records, exported folders, certificates."""
+"""Files that gemmgen writes and reads back: kernel files and their records, exported folders, certificates."""

@@ -1,4 +1,4 @@
-"""What an exported launcher takes, and what its arguments must hold: records that templates read."""
+"""The arguments of an exported launcher and the conditions on them, as records that templates read."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LeadingDimension:
-    """A leading dimension that the launcher takes, and the line that it must hold: a size's name or number, "2 * N".
+    """A leading dimension that the launcher takes, and the least line length: a size's name or number, "2 * N".
 
-    unit   elements that divide it
-    least  what it may not be below where the line has no element
+    unit   the number of elements that divides it
+    least  its lower bound if the line has no element
     """
 
     name: str
@@ -20,18 +20,19 @@ class LeadingDimension:
     least: int
 
     def line_of(self, shape: str) -> str:
-        """The line where sizes are members of `shape`."""
+        """The line's length if sizes are members of `shape`."""
         return _of_shape(self.line, shape)
 
 
 @dataclass(frozen=True)
 class Stride:
-    """A stride that the launcher takes, of `batch` matrices with `lines` of `line` elements, `ld` apart.
+    """A stride that the launcher takes, for `batch` matrices with `lines` of `line` elements, `ld` apart.
 
     Each is a name or a number.
 
-    unit         elements that divide it
-    may_be_zero  the matrix is read alone: all products may share it, and lines of several may interleave or overlap
+    unit         the number of elements that divides it
+    may_be_zero  whether the matrix is only read: all products may share it, and lines of several may interleave or
+                 overlap
     """
 
     name: str
@@ -43,9 +44,9 @@ class Stride:
     batch: str
 
     def least(self, shape: str = "") -> str:
-        """The least one in C++, where sizes are members of `shape`: of what is written lines must not overlap.
+        """The least stride in C++, if sizes are members of `shape`: lines of a written matrix must not overlap.
 
-        It reaches over a matrix, unless the lines of all products lie between two of one.
+        It spans a matrix, unless the lines of all products lie between two lines of one.
         """
         if self.may_be_zero:
             return "0"
@@ -56,11 +57,11 @@ class Stride:
         return f"{between} ? {line} : ({lines} - 1LL) * {ld} + {line}"
 
     def lines_of(self, shape: str) -> str:
-        """The lines where sizes are members of `shape`."""
+        """The number of lines if sizes are members of `shape`."""
         return _of_shape(self.lines, shape)
 
     def line_of(self, shape: str) -> str:
-        """Likewise of a line's length."""
+        """The length of a line if sizes are members of `shape`."""
         return _of_shape(self.line, shape)
 
 
@@ -70,7 +71,7 @@ def _of_shape(text: str, shape: str) -> str:
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of the launcher: its type in C and C++, its name, and what the kernel gets for it."""
+    """An argument of the launcher: its type in C and C++, its name, and the expression that the kernel gets for it."""
 
     ctype: str
     text: str
@@ -78,7 +79,7 @@ class Argument:
 
     @property
     def is_workspace(self) -> bool:
-        """Whether it is the workspace, or its bytes."""
+        """Whether it is the workspace, or the workspace's size in bytes."""
         return self in WORKSPACE
 
 
@@ -88,9 +89,9 @@ WORKSPACE = (Argument("void*", "workspace", "workspace"), Argument("size_t", "wo
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the workspace: the kernel's argument that says where it is, and how many bytes it has.
+    """A part of the workspace: the kernel's argument that points to it, and its size in bytes.
 
-    bytes  in C++, of the sizes and of functions tiles_of_c and copy_ld
+    bytes  a C++ expression of the sizes and of functions tiles_of_c and copy_ld
     """
 
     ctype: str
@@ -100,7 +101,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Alignment:
-    """Bytes that divide the addresses that these arguments are."""
+    """The alignment in bytes of the addresses in these arguments."""
 
     bytes: int
     names: tuple[str, ...]

@@ -14,8 +14,8 @@ from gemmgen.support.errors import GemmgenError
 def write_together(files: Mapping[str, bytes], to: Path) -> list[Path]:
     """Write `files` (name: content) into the folder `to`, which keeps what else it holds; returns their paths.
 
-    They are written to a hidden folder first: beside `to` if that does not exist yet, so that one rename
-    completes it, else inside it, which is sure to be the same file system. Files of the same names are replaced.
+    They are written to a hidden folder first: beside `to` if that does not exist yet, so that one rename completes it,
+    else inside `to`, which is certain to be on the same file system. Files of the same names are replaced.
 
     Raises GemmgenError with the path and the system's reason; `to` is then as it was before.
     """
@@ -40,7 +40,7 @@ def write_together(files: Mapping[str, bytes], to: Path) -> list[Path]:
 
 
 def _move_into(names: Iterable[str], staging: Path, to: Path) -> None:
-    """Rename each file from `staging` to `to`. A failure puts back what it found there."""
+    """Rename each file from `staging` to `to`. A failure restores the files that were there."""
     replaced = staging / "replaced"
     replaced.mkdir()
     done: list[str] = []

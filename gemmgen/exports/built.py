@@ -21,8 +21,8 @@ OLDEST = min(int(name.removeprefix("sm_")) for name in ARCHS)  # NN of the oldes
 class Architectures:
     """Architectures, as conditions that templates write into source files.
 
-    least  NN of the first sm_NN of which all newer ones belong to them, too; None where there is none
-    exact  those that need code of their own, which no other runs: NN, and what compilers define for sm_NNa alone
+    least  NN of the first sm_NN from which on all belong to them; None if there is none
+    exact  architectures that need code that no other runs: NN, and the macro that compilers define only for sm_NNa
     """
 
     least: int | None
@@ -30,12 +30,12 @@ class Architectures:
 
     @property
     def all_known(self) -> bool:
-        """Whether every architecture that gemmgen knows is one of them."""
+        """Whether all architectures that gemmgen knows are included."""
         return self.least is not None and self.least <= OLDEST and not self.exact
 
     @property
     def compiled(self) -> str:
-        """The preprocessor's condition: the compiler's current pass is for one of them."""
+        """The preprocessor's condition that the compiler's current pass is for one of them."""
         exact = [f"defined({feature})" for _, feature in self.exact]
         if self.least is None:
             return " || ".join(exact)
@@ -46,13 +46,13 @@ class Architectures:
 
     @property
     def may_be(self) -> str:
-        """A condition in C++ on a number of __CUDA_ARCH_LIST__, which has 900 for sm_90 as for sm_90a."""
+        """A C++ condition on a number of __CUDA_ARCH_LIST__, which has 900 for both sm_90 and sm_90a."""
         exact = [f"BUILT == {number}0" for number, _ in self.exact]
         return " || ".join([*([] if self.least is None else [f"BUILT >= {self.least}0"]), *exact])
 
     @property
     def text(self) -> str:
-        """ "sm_80 or newer, sm_90 as sm_90a"."""
+        """The architectures in words: "sm_80 or newer, sm_90 as sm_90a"."""
         exact = [f"sm_{number}a" if self.least is None else f"sm_{number} as sm_{number}a" for number, _ in self.exact]
         return ", ".join([*([] if self.least is None else [f"sm_{self.least} or newer"]), *exact])
 
@@ -61,7 +61,7 @@ class Architectures:
 class Built:
     """`source`, built for `arch` ("sm_90").
 
-    Raises InvalidInput for a name that is no C identifier (it becomes file names) and an arch that is none.
+    Raises InvalidInput for a name that is not a C identifier (it becomes file names), and for an invalid arch.
     """
 
     source: KernelSource
@@ -87,18 +87,18 @@ class Built:
 
     @property
     def nvcc_arch(self) -> str:
-        """What tells nvcc to compile for it; of sm_90a nvcc's -arch makes code for others, too."""
+        """The nvcc options that compile for it; for sm_90a nvcc's -arch would also make code for others."""
         number = self.cmake_arch
         return f"-gencode arch=compute_{number},code={self.arch}" if self.feature else f"-arch={self.arch}"
 
     @property
     def capability(self) -> tuple[int, int]:
-        """Of the architecture: (9, 0) of sm_90."""
+        """The compute capability of the architecture: (9, 0) for sm_90."""
         return divmod(int(self.cmake_arch.rstrip("af")), 10)
 
     @property
     def feature(self) -> str | None:
-        """The macro that compilers define where they compile for this architecture alone; None: others run it, too."""
+        """The macro that compilers define only for this architecture; None if other architectures can run the code."""
         return f"__CUDA_ARCH_FEAT_SM{self.cmake_arch.removesuffix('a')}_ALL" if self.arch.endswith("a") else None
 
     @property
@@ -111,7 +111,7 @@ class Built:
 
     @cached_property
     def least_arch(self) -> int:
-        """NN of the first sm_NN whose limits the kernel holds; of one without a family what it was made for."""
+        """NN of the first sm_NN whose limits the kernel satisfies; without a family, the one that it was made for."""
         made_for = int(self.cmake_arch.rstrip("af"))
         try:
             family, config = config_of(self.source)
@@ -133,5 +133,5 @@ class Built:
 
     @property
     def needs_arch(self) -> str:
-        """The same as CMake writes architectures: 90a of a kernel that no other runs."""
+        """The architectures that run the kernel as CMake writes them: 90a for a kernel that no other runs."""
         return self.cmake_arch if self.feature else str(self.least_arch)

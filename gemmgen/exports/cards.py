@@ -1,6 +1,6 @@
-"""generated/ by card: what the folder of one is called, whose a folder is, and which share an architecture.
+"""The folders of generated/ per card: their names, the card of a folder, and the folders of one architecture.
 
-Cards of one architecture run the same kernels, in other times: records of an H100 and of an H200 stay apart.
+Cards of one architecture run the same kernels at different speeds, so records of an H100 and of an H200 are separate.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ FOLDER = re.compile(r"(?P<arch>sm_(?P<number>[0-9]+)[af]?)(?:_(?P<card>[a-z0-9_]
 
 
 def card_folder(arch: str, card: DeviceSpec) -> str:
-    """What the folder of `card`'s records is called, where kernels are compiled for its `arch`: "sm_90", "sm_90_h100".
+    """The name of the folder for `card`'s records, with kernels for its `arch`: "sm_90", "sm_90_h100".
 
-    The card that stands for an architecture has the folder without a card, so that it needs no other name where only
-    the architecture is named. A card that is not known goes by its whole name: no two have a folder in common.
+    The card that stands for an architecture has the folder without a card's name, as users may name only the
+    architecture. An unknown card has its whole name in the folder's, so that no two cards share one.
     """
     known, own = known_card(card), _slug(card.name)
     if known == device_for(card.arch):
@@ -29,7 +29,8 @@ def card_folder(arch: str, card: DeviceSpec) -> str:
 
 
 def card_folders(root: Path, arch: str | None = None) -> list[Path]:
-    """The folders of cards in `root`, of all architectures or of `arch`; by architecture, its own folder first."""
+    """The folders of cards in `root`, for all architectures or for `arch`, sorted by architecture, its own folder
+    first."""
     found = [
         (int(match["number"]), folder.name, folder)
         for folder in (root.iterdir() if root.is_dir() else ())
@@ -39,28 +40,28 @@ def card_folders(root: Path, arch: str | None = None) -> list[Path]:
 
 
 def arch_of(folder: Path) -> str:
-    """The architecture of a card's folder; the name of one that is none."""
+    """The architecture of a card's folder; the folder's name if it is not a card's."""
     match = FOLDER.fullmatch(folder.name)
     return match["arch"] if match else folder.name
 
 
 def card_of(folder: Path) -> DeviceSpec | None:
-    """The known card whose folder it is; None where it is another's."""
+    """The known card to which the folder belongs; None for others."""
     return next((spec for spec in DEVICES.values() if _is_of(folder, spec)), None)
 
 
 def is_of_another(folder: Path, card: DeviceSpec) -> bool:
-    """Whether `folder` holds the records of a card, which is not `card`."""
+    """Whether `folder` holds the records of a card other than `card`."""
     return FOLDER.fullmatch(folder.name) is not None and not _is_of(folder, card)
 
 
 def recorded_card(arch: str, device: str) -> DeviceSpec:
-    """The known card that a record calls `device`, else the one that stands for its `arch`. Raises InvalidInput."""
+    """The known card that a record calls `device`, or else the one that stands for its `arch`. Raises InvalidInput."""
     return next((spec for spec in DEVICES.values() if spec.is_card(device)), None) or device_for(parse_arch(arch))
 
 
 def belongs(device: str, folder: Path) -> bool:
-    """Whether `folder` is that of the card that the driver, or a record, calls `device`."""
+    """Whether `folder` belongs to the card that the driver, or a record, calls `device`."""
     known, match = card_of(folder), FOLDER.fullmatch(folder.name)
     if known is not None or match is None:
         return known is not None and known.is_card(device)

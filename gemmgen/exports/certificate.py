@@ -1,15 +1,15 @@
 """The certificate of an exported kernel: what was shown of it, under which conditions, and what was not shown.
 
-It is JSON, and holds what NAME.json does (`records.provenance`), which was known of the kernel before, less what is not
-of use beside it: single times, limits of the card that measured, what earlier verifications tell, the command of a run
-of the performance suite, which is of many kernels, and what readers assume or derive. Beside that:
+It is JSON. It holds the entries of NAME.json (`json_records.provenance`), which was known of the kernel before, without
+single times, the limits of the card that measured, most results of earlier verifications, the command of a run of the
+performance suite, and what readers assume or derive. It also holds:
 
-certified     command, date, examples and seed of the verification that export made
-verification  what that found; null where none was asked for
-executor      what ran it, with its flags; equal `environment` and generator `digest` make equal results
-earlier       of the verification in NAME.json: what ran, on what and when
-not_shown     what a reader might take for shown and is not, in words
-sha256        of the kernel's text, which is `kernel_bytes` bytes of `kernel_file` behind the first `kernel_start`
+certified     command, date, examples and seed of export's verification
+verification  its result; null if none was asked for
+executor      the executor with its flags; equal `environment` and generator `digest` give equal results
+earlier       the verification in NAME.json: what ran, on what and when
+not_shown     sentences about what a reader might believe to be shown but is not
+sha256        SHA-256 of the kernel's text, which is `kernel_bytes` bytes of `kernel_file` from byte `kernel_start` on
 files         SHA-256 of each exported file
 
 `recheck.py` compares the files with it and verifies the kernel again.
@@ -66,7 +66,7 @@ NO_EXECUTOR: Document = {
 
 @dataclass(frozen=True)
 class Shown:
-    """What export did with a kernel before it wrote it; nothing of what is None.
+    """The results of export's checks of a kernel before it is written; None for a check that did not run.
 
     executor  an `executor_document`
     """
@@ -81,7 +81,7 @@ def certificate_name(kernel: str) -> str:
 
 
 def certificate_of(source: KernelSource, record: Mapping[str, Any], files: Mapping[str, bytes]) -> Document:
-    """`record`, which `certified_record` made, with what `source` is and the hashes of it and of `files`."""
+    """Complete `record`, made by `certified_record`, with the description of `source` and with all hashes."""
     file, text = f"{source.name}.cu", source.text.encode()
     names = {
         **_kernel(source),
@@ -94,7 +94,7 @@ def certificate_of(source: KernelSource, record: Mapping[str, Any], files: Mappi
 
 
 def examples_to_certify(problem: Problem) -> int:
-    """Situations that a certificate is made of unless the user says how many."""
+    """The default number of situations for a certificate."""
     usual = {name.lower(): RUNTIME_SIZES[-1] for name in "MNK" if name in problem.runtime_names}
     if problem.batch is None:
         usual["batch"] = 1  # a batch that is drawn stays small where one product is large
@@ -102,7 +102,7 @@ def examples_to_certify(problem: Problem) -> int:
 
 
 def known_record(kernel: KernelFile) -> Document | None:
-    """NAME.json, where it is of this very text and says for which architecture."""
+    """NAME.json, if it belongs to exactly this text and names its architecture."""
     usable = kernel.record is not None and "arch" in kernel.record and not kernel.edited
     return dict(kernel.record or {}) if usable else None
 
@@ -110,7 +110,7 @@ def known_record(kernel: KernelFile) -> Document | None:
 def certified_record(
     kernel: KernelFile, arch: str, spec: DeviceSpec, shown: Shown, *, command: str, examples: int, seed: int
 ) -> Document:
-    """A certificate without the hashes, which follow from the files. `examples` and `seed` are what was asked."""
+    """A certificate without its hashes, which follow from the files. `examples` and `seed` are the requested ones."""
     source = kernel.source
     known = known_record(kernel)
     if known is None:
@@ -133,7 +133,7 @@ def certified_record(
 
 
 def _kernel(source: KernelSource) -> Document:
-    """What it is and how to launch it, without what readers assume, or know by these."""
+    """The kernel and its launch, without entries that readers assume or can derive."""
     document = kernel_document(source)
     for entry, assumed in ASSUMED.items():
         said = document[entry].items()
@@ -144,7 +144,7 @@ def _kernel(source: KernelSource) -> Document:
 
 
 def _earlier(known: Mapping[str, Any]) -> Document | None:
-    """What is known of the verification before; None where there was none."""
+    """The earlier verification in the record; None if there was none."""
     found = known.get("verification")
     if not found:
         return None
@@ -152,7 +152,7 @@ def _earlier(known: Mapping[str, Any]) -> Document | None:
 
 
 def _brief(known: Mapping[str, Any], problem: Problem) -> Document:
-    """The record of a kernel of `problem` without what a certificate leaves out."""
+    """The record of a kernel of `problem`, without entries that a certificate leaves out."""
     brief = {name: value for name, value in known.items() if name not in LEFT_OUT}
     if "suite" in known:
         brief.pop("command", None)
@@ -173,14 +173,14 @@ def _only(entries: Mapping[str, Any], names: Sequence[str]) -> Document:
 
 
 def _rounded(value: Any) -> Any:
-    """What was measured to MEASURED_DIGITS; anything else as it is."""
+    """`value`, rounded to MEASURED_DIGITS if it is a float."""
     return float(f"{value:.{MEASURED_DIGITS}g}") if isinstance(value, float) else value
 
 
 def executor_document(executor: Executor) -> Document:
     """The executor as a document: card and driver, or NVRTC; its flags; a key for all that its results depend on.
 
-    And what did not keep the kernel's text from the machine: see `Executor.unconfined`.
+    It also lists missing guards between the kernel's text and the machine: see `Executor.unconfined`.
     """
     return {
         "name": executor.name,
@@ -192,7 +192,7 @@ def executor_document(executor: Executor) -> Document:
 
 
 def not_shown(record: Mapping[str, Any]) -> Iterator[str]:
-    """What a reader of the certificate might take for shown and is not; each follows from a fact in `record`."""
+    """Sentences about what a reader might believe to be shown but is not; each follows from a fact in `record`."""
     verification = record["verification"]
     if verification is None:
         yield "that it is right: nothing was run for this certificate"

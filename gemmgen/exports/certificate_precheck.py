@@ -1,6 +1,6 @@
-"""What speaks against a certificate before anything runs: claims that certify nothing, and files that were edited.
+"""Checks of a certificate before anything runs: claims that certify nothing, and edited files.
 
-A certificate is JSON beside the files, and who changes one can change the other: equal hashes show that they go
+A certificate is JSON beside the files, and whoever changes one can change the other: equal hashes show that they belong
 together, not that either is true.
 """
 
@@ -18,7 +18,7 @@ from gemmgen.verification.determinism import RUNS
 
 @dataclass(frozen=True)
 class Unmet:
-    """A claim of a certificate that is not what one of a right kernel has to say."""
+    """A claim of a certificate that differs from what the certificate of a right kernel must claim."""
 
     claim: str
     certified: Any
@@ -27,9 +27,10 @@ class Unmet:
 
 @dataclass(frozen=True)
 class Edit:
-    """Where a file is not as this version of gemmgen renders it: the first line that differs, None where one ends.
+    """The first line in which a file differs from what this version of gemmgen renders; None for a text that has
+    ended.
 
-    line  from 1; 0 where the text is the same, or none is rendered
+    line  line number from 1; 0 if the text is the same, or none is rendered
     """
 
     file: str
@@ -39,9 +40,9 @@ class Edit:
 
 
 def unmet_claims(verification: Mapping[str, Any], executor: str, examples: int, seed: int) -> Iterator[Unmet]:
-    """Of what a certificate says that `verify` found on `executor`, what cannot be of a kernel that passed.
+    """Yield the claims about `verify` on `executor` that cannot hold for a kernel that passed.
 
-    examples, seed  what the certificate says was asked
+    examples, seed  the numbers that the certificate says were requested
     """
     determinism = verification.get("determinism")
     bits = determinism if isinstance(determinism, Mapping) else {}
@@ -65,7 +66,7 @@ def unmet_claims(verification: Mapping[str, Any], executor: str, examples: int, 
 
 
 def edits(found: Mapping[str, bytes | None], rendered: Mapping[str, str]) -> Iterator[Edit]:
-    """The files of `rendered` that stand otherwise in `found`."""
+    """Yield the files of `rendered` that differ in `found`."""
     for file, text in rendered.items():
         data = found.get(file)
         if data != text.encode():
@@ -73,7 +74,7 @@ def edits(found: Mapping[str, bytes | None], rendered: Mapping[str, str]) -> Ite
 
 
 def first_edit(file: str, stands: str | None, rendered: str, first: int = 1) -> Edit:
-    """Where a text, which begins in line `first` of the file, first differs from another."""
+    """The first difference between a text, which begins in line `first` of the file, and another."""
     pairs = itertools.zip_longest((stands or "").splitlines(), rendered.splitlines())
     for line, (one, other) in enumerate(pairs, first):
         if one != other:
@@ -82,7 +83,8 @@ def first_edit(file: str, stands: str | None, rendered: str, first: int = 1) -> 
 
 
 def macros_of_launcher(file: str, text: str, rendered: str, launcher: str, first: int) -> Iterator[Edit]:
-    """Lines of a kernel's text that are not in `rendered` and define what words of the `launcher` behind it mean.
+    """Yield lines of a kernel's text that are not in `rendered` and define macros for words of the `launcher` behind
+    it.
 
     first  the text's first line in the file
     """

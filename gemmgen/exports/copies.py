@@ -1,4 +1,4 @@
-"""What an exported launcher says of the launches that prepare operands. Values only, no code."""
+"""The launches that prepare operands, as an exported launcher needs them. Values only, no code."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from gemmgen.problem.gemm import Problem
 
 @dataclass(frozen=True)
 class Prepared:
-    """A part of the workspace that a launch before the kernel's writes; sizes as `Interface.sizes` has them.
+    """A part of the workspace that an earlier launch writes; sizes are as in `Interface.sizes`.
 
     entry    the launch's function
-    passed   what it gets, in order
+    passed   its arguments, in order
     """
 
     prepare: Step
@@ -37,7 +37,7 @@ class Prepared:
 
     @property
     def grid(self) -> tuple[tuple[str, int], ...]:
-        """As `Interface.grid`."""
+        """(size, tile) pairs of its grid, as in `Interface.grid`."""
         return tuple((self.sizes[size], tile) for size, tile in self.prepare.grid(self.problem))
 
 
@@ -49,12 +49,12 @@ class Sums(Prepared):
 
     @property
     def element(self) -> str:
-        """C++'s type."""
+        """The C++ element type."""
         return ELEMENTS[self.problem.types.accumulator].name
 
     @property
     def bytes(self) -> str:
-        """Of all products' sums."""
+        """The bytes of all products' sums, as an expression."""
         batch = f"{self.sizes['batch']} * " if self.problem.batched else ""
         return f"sizeof({self.element}) * {batch}{self.sizes[self.prepare.lines]}"
 
@@ -72,14 +72,14 @@ class Copy(Prepared):
 
     @property
     def element(self) -> str:
-        """C++'s type. Pieces are the kernels' own: their bits need no header of CUDA's."""
+        """The C++ element type. Pieces have the kernels' own types: their bits need no CUDA header."""
         if self.prepare.pieces(self.problem) > 1:
             return "unsigned short"
         return ELEMENTS[self.prepare.lies(self.problem).dtype].name
 
     @property
     def unit(self) -> int:
-        """Elements that divide the copy's leading dimension."""
+        """The number of elements that divides the copy's leading dimension."""
         return self.prepare.unit(self.problem)
 
     @property
@@ -89,7 +89,7 @@ class Copy(Prepared):
 
     @property
     def length(self) -> str:
-        """Of its lines."""
+        """The length of its lines."""
         copy = self.prepare.lies(self.problem)
         return copy.extent_text(copy.line, self.sizes)
 
@@ -105,19 +105,19 @@ class Copy(Prepared):
 
     @property
     def elements(self) -> str:
-        """Of all copies, with what lies behind their lines' ends."""
+        """Elements of all copies, including the padding of lines."""
         return f"{self.matrices} * {self.stride}" if self.matrices else self.stride
 
     @property
     def matrices(self) -> str:
-        """How many matrices it is, of all products and pieces; empty where it is one alone."""
+        """The number of matrices, over all products and pieces; empty if it is one."""
         pieces = self.prepare.pieces(self.problem)
         batch = [self.sizes["batch"]] if self.problem.batched else []
         return " * ".join([*([str(pieces)] if pieces > 1 else []), *batch])
 
     @property
     def bytes(self) -> str:
-        """Of these."""
+        """The bytes of all copies, as an expression."""
         return f"sizeof({self.element}) * {self.elements}"
 
     @property

@@ -1,4 +1,5 @@
-"""Element types as exported files name them: what users of CUDA in C and C++ have, and how a host converts them."""
+"""Element types as exported files name them: the types of CUDA's users in C and C++, and their conversions on a
+host."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ from gemmgen.problem.dtype import DType
 class Element:
     """An element type in C++.
 
-    name    of the type
-    header  of CUDA that defines it; "" of a type that C++ itself or <cstdint> has
-    decode  the number that an element x is, exactly
-    encode  the element nearest to a number `value`, ties to even; all but f16, bf16, f32 and f64 saturate
+    name    the type's name
+    header  the CUDA header that defines it; "" for a type of C++ itself or <cstdint>
+    decode  an expression for the exact value of an element x
+    encode  an expression for the element nearest to `value`, ties to even; all but f16, bf16, f32 and f64 saturate
     """
 
     name: str
@@ -24,7 +25,7 @@ class Element:
 
     @property
     def guard(self) -> str:
-        """The macro of a header that has declared it for C."""
+        """The macro that marks that a header has declared the type for C."""
         return f"GEMMGEN_{self.name.strip('_').upper()}"
 
 

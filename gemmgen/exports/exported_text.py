@@ -1,4 +1,4 @@
-"""What `export` writes around a kernel's text in NAME.cu, and the way back to the kernel."""
+"""The text that `export` writes around a kernel's text in NAME.cu, and the way back to the kernel."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ GUARD = r"#if defined\(__CUDACC__\) && !defined\(__CUDACC_RTC__\)"
 
 
 def own_name_in(text: str, name: str) -> str | None:
-    """What a library calls the kernel `name` of its file's text; None elsewhere."""
+    """The library's name for the kernel `name` in its file's text; None for other files."""
     found = re.search(rf"^namespace (\w+_{name})_impl \{{$", text, re.MULTILINE)
     return found[1] if found else None
 
 
 def kernel_alone(text: str, name: str) -> str:
-    """The kernel's own text of an exported `.cu`, as it stands there; other texts as they are.
+    """The kernel's own text within an exported `.cu`; other texts are returned whole.
 
-    Raises InvalidInput where an edit left only one end of it to be told.
+    Raises InvalidInput if after an edit only one end of it can be found.
     """
     begin = re.search(rf"^namespace {OF_LIBRARY}{name}_impl \{{\r?\n#endif\r?\n(\r?\n)?", text, re.MULTILINE)
     end = re.search(rf"\r?\n{GUARD}\r?\nnamespace \{{\r?\n\r?\nusing Plan = {OF_LIBRARY}{name}_plan;", text)

@@ -1,4 +1,4 @@
-"""Kernels that are verified, certified and then written as files that stand alone."""
+"""Export: kernels are verified and certified, and then written as files that stand alone."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ UNVERIFIED = "--examples 0 exports the kernel unverified, and its certificate sa
 @brief
 @dataclass(frozen=True)
 class Exported:
-    """What became of an export.
+    """The result of an export of one kernel.
 
-    verdict     of the kernel; None where it was not to be verified
-    files       what was written of it: none where it, or another of the same export, is wrong
-    unconfined  what did not keep the kernel's text from this machine: see `Executor.unconfined`
+    verdict     the kernel's verdict; None if it was not to be verified
+    files       the files written; none if this kernel, or another of the same export, is wrong
+    unconfined  missing guards between the kernel's text and this machine: see `Executor.unconfined`
     """
 
     kernel: KernelFile
@@ -66,7 +66,8 @@ class Wish:
 
 
 def export_verified(kernels: Sequence[KernelFile], to: Path, wish: Wish) -> tuple[Exported, ...]:
-    """Verify `kernels` in turn, and write all of them to the folder `to`; none where one is wrong, which ends it.
+    """Verify `kernels` in turn, and write all to the folder `to`. The first wrong kernel ends it, and nothing is
+    written.
 
     Raises as gemmgen.export does.
     """
@@ -89,9 +90,10 @@ def export_verified(kernels: Sequence[KernelFile], to: Path, wish: Wish) -> tupl
 
 
 def _asked(kernel: KernelFile, wish: Wish) -> tuple[str, DeviceSpec, int]:
-    """What to compile for, the card that stands for it, and in how many situations to verify.
+    """Return the architecture to compile for, the card that stands for it, and the number of situations.
 
-    An arch "auto" is the one that an unedited kernel's JSON names; examples None as many as its size allows.
+    With arch "auto" it is the one that an unedited kernel's JSON names; with examples None the number depends on the
+    size.
     """
     known = known_record(kernel)
     arch, spec = compile_target(known["arch"] if known is not None and wish.arch == "auto" else wish.arch)
@@ -99,7 +101,7 @@ def _asked(kernel: KernelFile, wish: Wish) -> tuple[str, DeviceSpec, int]:
 
 
 def _show(source: KernelSource, arch: str, wish: Wish, examples: int) -> Shown:
-    """Compile and verify."""
+    """Compile and verify one kernel."""
     store = Store()
     require_memory(source.problem)
     compiled = compiled_where_possible(source, arch, store)
@@ -121,7 +123,7 @@ def show_on(
     progress: Progress,
     runs: int = RUNS,
 ) -> Shown:
-    """Verify `source`, which was `compiled`, in `examples` situations on `target`, and one launch in so many `runs`."""
+    """Verify `source`, which was `compiled`, in `examples` situations on `target`, and one launch in `runs` runs."""
     progress.stage("verify", examples)
     advance = partial(progress.step, "verify", None)
     verdict = verify(target.executor, source, examples=examples, seed=seed, runs=runs, on_example=advance)
@@ -129,7 +131,7 @@ def show_on(
 
 
 def compiled_where_possible(source: KernelSource, arch: str, store: Store) -> CompiledKernel | None:
-    """None where there is no NVRTC. Raises CandidateFailed where it refuses the kernel."""
+    """Compile the kernel; None without NVRTC. Raises CandidateFailed if NVRTC refuses the kernel."""
     try:
         return compile_apart(source, arch, store)
     except CandidateFailed as error:

@@ -1,4 +1,4 @@
-"""The form `folder`: kernels with launcher, header, self-test and certificate, which CUDA alone builds."""
+"""The folder format: kernels with launcher, header, self-test and certificate, which CUDA alone can build."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ SHARED = ("CMakeLists.txt", "README.md")  # of all kernels of a folder
 
 
 def own_files(kernel: str) -> tuple[str, ...]:
-    """The names of a kernel's files."""
+    """The names of the files that belong to one kernel."""
     return (f"{kernel}.cu", f"{kernel}.h", f"{kernel}_selftest.cu", operator_name(kernel), certificate_name(kernel))
 
 
 def operator_name(kernel: str) -> str:
-    """Of the file with operators of torch, which a kernel has where they are asked for."""
+    """The name of the file with torch operators, which a kernel has on request."""
     return f"{kernel}_torch.cpp"
 
 
 def files_of(source: KernelSource, written: Iterable[Path]) -> list[Path]:
-    """Of the files of an export, which may be of several kernels, those that `source` has to do with."""
+    """The files of an export, possibly of several kernels, that concern `source`."""
     return [path for path in written if path.name in (*own_files(source.name), *SHARED)]
 
 
 def require_together(sources: Iterable[KernelSource], *, torch: bool = False) -> None:
-    """Raise InvalidInput for kernels of which two write one file, or that `export` has no launcher for.
+    """Raise InvalidInput if two kernels would write the same file, or if `export` has no launcher for one.
 
-    With `torch`, for those that take arrays of pointers, too: there are no operators for them.
+    With `torch` it also refuses kernels that take arrays of pointers, which have no operators.
     """
     taken: set[str] = set()
     for source in sources:
@@ -57,7 +57,7 @@ def require_together(sources: Iterable[KernelSource], *, torch: bool = False) ->
 
 
 def require_exportable(source: KernelSource) -> None:
-    """Raise InvalidInput for a kernel that `export` has no launcher for, or by whose name there can be none."""
+    """Raise InvalidInput for a kernel that `export` has no launcher for, or whose name a launcher cannot have."""
     special = _special(source)
     require(not special, f"export writes no launcher for kernels whose launch takes {', '.join(special)}")
     around = "its launcher has another use for it" if source.name in _declared_around(source) else None
@@ -85,7 +85,7 @@ def exportable(source: KernelSource) -> bool:
 
 
 def _special(source: KernelSource) -> list[str]:
-    """What a kernel's launch takes that launchers do not give."""
+    """The features of a kernel's launch that launchers do not support."""
     launch = source.launch
     special = [name for name in launch.attributes if name != DEPENDENT_LAUNCH]
     if launch.cluster > 1 and "__cluster_dims__" not in source.text:
@@ -95,7 +95,7 @@ def _special(source: KernelSource) -> list[str]:
 
 @dataclass(frozen=True)
 class Vendored:
-    """A kernel in an exported folder, and what its certificate says."""
+    """A kernel in an exported folder, and its certificate."""
 
     out: Interface
     certificate: Mapping[str, Any]
@@ -111,12 +111,12 @@ def export_all(
 ) -> list[Path]:
     """Write kernels into the folder `to`, beside those that it holds; returns the paths of the files.
 
-    NAME.cu has the kernel's text as it stands, edits by hand included. Its record goes into the certificate
-    (`certificate.certified_record`); the record's "arch" ("sm_90") is what is compiled for unless told otherwise.
-    With `torch` operators come along, as they do again where `to` has some of the kernel.
+    NAME.cu has the kernel's text as it is, including edits by hand. Its record goes into the certificate
+    (`certificate.certified_record`); builds compile for the record's "arch" ("sm_90") by default. Operators are written
+    with `torch`, or if `to` already has some for the kernel.
 
-    Raises InvalidInput where two kernels have one name, or `to` holds files of these names that are not an earlier
-    export's, and GemmgenError where `to` cannot be written. `to` is then as it was before.
+    Raises InvalidInput if two kernels have the same name, or if `to` holds files of these names that no earlier export
+    wrote, and GemmgenError if `to` cannot be written. `to` is then as it was before.
     """
     kernels = [*kernels]
     require_together([source for source, _ in kernels], torch=torch)
@@ -146,7 +146,7 @@ def _has_operators(folder: Mapping[str, Vendored], kernel: str) -> bool:
 
 
 def own_texts(source: KernelSource, arch: str, *, torch: bool = False) -> dict[str, str]:
-    """The text of each file of a kernel's own by name, without the certificate."""
+    """The texts of the files that belong to one kernel, by name, without the certificate."""
     out = interface_of(source, arch)
     texts = kernel_texts(source, arch) | {f"{source.name}_selftest.cu": _render(out, "selftest.cu", test=SelfTest(out))}
     if torch:
@@ -155,10 +155,10 @@ def own_texts(source: KernelSource, arch: str, *, torch: bool = False) -> dict[s
 
 
 def kernel_texts(source: KernelSource, arch: str, own_name: str | None = None) -> dict[str, str]:
-    """The kernel with its launcher, and its header.
+    """The texts of the kernel with its launcher, and of its header.
 
-    own_name  in a library what files and symbols are called in place of the kernel's name. The kernel's text stays as
-              it is: macros before it rename its entry points
+    own_name  the name of files and symbols in a library, in place of the kernel's name. The kernel's text stays: macros
+              before it rename its entry points
     """
     own = source if own_name is None else replace(source, name=own_name)
     out = interface_of(own, arch)
@@ -176,14 +176,14 @@ def _render(out: Interface, template: str, **values: object) -> str:
 
 
 def shared_texts(kernels: Iterable[Interface]) -> dict[str, str]:
-    """The text of each file that all kernels of a folder share."""
+    """The texts of the files that all kernels of a folder share, by name."""
     ordered = sorted(kernels, key=lambda one: one.name)
     templates = environment(ordered[0].types)
     return {name: templates.get_template(f"export/{name}").render(kernels=ordered) for name in SHARED}
 
 
 def folder_texts(source: KernelSource, arch: str, folder: Path) -> dict[str, str]:
-    """The text of each file that a kernel has in `folder`, where others may be; without the certificates."""
+    """The texts of a kernel's files in `folder`, which may hold other kernels; without the certificates."""
     kernels = kernels_in(folder)
     out = interface_of(source, arch, torch=_has_operators(kernels, source.name))
     beside = (one.out for name, one in kernels.items() if name != source.name)
@@ -191,12 +191,12 @@ def folder_texts(source: KernelSource, arch: str, folder: Path) -> dict[str, str
 
 
 def interface_of(source: KernelSource, arch: str, *, torch: bool = False) -> Interface:
-    """That of a kernel whose record names `arch`."""
+    """The interface of a kernel whose record names `arch`."""
     return Interface(source, arch_for(source, arch), torch)
 
 
 def kernels_in(folder: Path) -> dict[str, Vendored]:
-    """What exports left in `folder`, by the kernel's name; without what cannot be read, with a warning."""
+    """The kernels that exports left in `folder`, by name; unreadable ones are left out with a warning."""
     found = {}
     for path in sorted(folder.glob(certificate_name("*"))):
         try:
@@ -215,10 +215,10 @@ def kernels_in(folder: Path) -> dict[str, Vendored]:
 
 
 def require_replaceable(files: Mapping[str, bytes], earlier: Collection[tuple[str, str]], folder: Path) -> None:
-    """Raise InvalidInput where writing `files` to `folder` would lose what no export wrote.
+    """Raise InvalidInput if writing `files` to `folder` would overwrite anything that no export wrote.
 
-    A file there may be replaced if it holds the same bytes already, or those that a certificate of an earlier export
-    names: `earlier` has (name, SHA-256). So nobody loses a README.md, or a kernel edited in place.
+    A file may be replaced if it already holds the same bytes, or those named by the certificate of an earlier export:
+    `earlier` has (name, SHA-256). So nobody loses a README.md, or a kernel edited in place.
     """
     for name, data in files.items():
         try:
@@ -234,7 +234,7 @@ def require_replaceable(files: Mapping[str, bytes], earlier: Collection[tuple[st
 
 
 def certified_files(path: Path) -> dict[str, str]:
-    """SHA-256 by file name as the certificate at `path` states it; nothing where there is none that can be read."""
+    """SHA-256 by file name, as stated by the certificate at `path`; empty if there is no readable one."""
     try:
         files = json_value(path.read_bytes())["files"]
     except (OSError, ValueError, KeyError, TypeError):

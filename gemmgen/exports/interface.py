@@ -1,4 +1,4 @@
-"""What the exported files say about a kernel: its signature, ranges, workspace and launch. Values only, no code."""
+"""The interface of an exported kernel: its signature, ranges, workspace and launch. Values only, no code."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gemmgen.problem.sizes import POINTER_BYTES
 class Interface(Signature):
     """The launcher of a kernel as the templates see it.
 
-    torch  whether NAME_torch.cpp comes with it: operators of torch
+    torch  whether NAME_torch.cpp, with operators of torch, comes with it
     """
 
     torch: bool = False
 
     @cached_property
     def prepared(self) -> tuple[Copy | Sums, ...]:
-        """What launches before the kernel's make of operands, in their order."""
+        """The parts of the workspace that launches before the kernel's write, in order."""
         *steps, _ = self.source.program
         return tuple(self._prepared(*one) for one in zip(self.source.launch.prepares, steps, strict=True))
 
@@ -38,17 +38,17 @@ class Interface(Signature):
 
     @property
     def copies(self) -> tuple[Copy, ...]:
-        """Of that the copies,"""
+        """The copies among them."""
         return tuple(one for one in self.prepared if isinstance(one, Copy))
 
     @property
     def copied(self) -> dict[str, Copy]:
-        """which these are by their operands,"""
+        """The copies by their operands."""
         return {copy.operand: copy for copy in self.copies}
 
     @property
     def summed(self) -> tuple[str, ...]:
-        """and the operands whose lines are summed."""
+        """The operands whose lines are summed."""
         return tuple(one.operand for one in self.prepared if isinstance(one, Sums))
 
     @property
@@ -76,18 +76,18 @@ class Interface(Signature):
 
     @property
     def planned(self) -> tuple[str, ...]:
-        """What these are made of, but for the maps that are encoded, and for the blocks."""
+        """The initialisers of a plan's fields, except for the encoded maps and the number of blocks."""
         return ("{}",) * len(self.maps.encoded) + self.plan_fields[len(self.maps.encoded) : -1]
 
     @property
     def plan_fields(self) -> tuple[str, ...]:
-        """Names of what a plan holds."""
+        """The names of a plan's fields."""
         kept = (one.text for one in self.kept)
         return (*(one.parameter for one in self.maps.encoded), *kept, *(one.name for one in self.parts), "blocks")
 
     @property
     def passed(self) -> tuple[str, ...]:
-        """What the kernel gets, in order."""
+        """The kernel's arguments, in order."""
         return tuple(
             f"as_parameter({one.name})" if one.is_map else self._argument(one).passed for one in self.source.parameters
         )
@@ -118,7 +118,7 @@ class Interface(Signature):
         )
 
     def _unit(self, distance: str) -> int:
-        """Elements that divide a leading dimension, or a stride, of run time."""
+        """The number of elements that divides a run-time leading dimension, or stride."""
         return max(self.problem.ld_align, self.maps.unit(distance))
 
     @property
@@ -139,7 +139,7 @@ class Interface(Signature):
 
     @cached_property
     def aligns(self) -> dict[str, int]:
-        """Bytes that divide the addresses that these arguments are, by their names."""
+        """The alignment in bytes of the addresses in these arguments, by the argument's name."""
         behind = dict.fromkeys(OPERANDS, POINTER_BYTES) if self.pointers else {}
         return {
             text: behind.get(name) or max(self.problem.align_of(name), self.maps.align(name))
@@ -148,7 +148,7 @@ class Interface(Signature):
 
     @property
     def alignments(self) -> tuple[Alignment, ...]:
-        """The same by the number of bytes, where that is more than 1."""
+        """The arguments by their alignment in bytes, where that is more than 1."""
         return tuple(
             Alignment(align, tuple(text for text, one in self.aligns.items() if one == align))
             for align in dict.fromkeys(self.aligns.values())
@@ -162,7 +162,7 @@ class Interface(Signature):
 
     @property
     def pointer_align(self) -> int:
-        """Bytes that divide all addresses of operands."""
+        """The alignment in bytes of all operands' addresses."""
         return max(self.problem.pointer_align, *(self.maps.align(name) for name in OPERANDS))
 
     @property
@@ -185,7 +185,7 @@ class Interface(Signature):
 
     @property
     def cluster(self) -> int:
-        """Blocks of a cluster."""
+        """Blocks per cluster."""
         return self.source.launch.cluster
 
     @property
@@ -195,12 +195,12 @@ class Interface(Signature):
 
     @property
     def overlapped(self) -> bool:
-        """And those of the launches before it."""
+        """Whether the starts of the launches before it may overlap with the kernels before them."""
         return self.source.launch.overlapped
 
     @property
     def starts_early(self) -> bool:
-        """Whether any of these may."""
+        """Whether any of its launches may start early."""
         return self.dependent or self.overlapped
 
     @property
@@ -213,51 +213,51 @@ class Interface(Signature):
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The workspace's, in their order: what is made of B, which M does not move, comes first."""
+        """The parts of the workspace, in order; parts made from B come first, as M does not move them."""
         prepared = sorted(self.prepared, key=lambda one: one.operand, reverse=True)
         return (*(Part(f"{one.element}*", one.part, one.bytes) for one in prepared), *self._sums)
 
     @cached_property
     def packed(self) -> tuple[Part, ...]:
-        """Of these the ones that are made of B, which plans may share: they come first. None where B itself is read."""
+        """The parts made from B, which come first and which plans may share; none if the kernel reads B itself."""
         made = {one.part for one in self.prepared if one.operand == "B" and "B" in self.copied}
         return tuple(part for part in self.parts if part.name in made)
 
     @property
     def packed_end(self) -> str:
-        """What begins behind them: another part's name, or all "bytes"."""
+        """The start of what follows these parts: another part's name, or "bytes" for the end."""
         behind = self.parts[len(self.packed) :]
         return behind[0].name if behind else "bytes"
 
     @property
     def packing(self) -> tuple[Argument, ...]:
-        """What says where B is and how it lies, as the launcher's arguments do."""
+        """The arguments that say where B is and how it lies."""
         b = next(matrix for matrix in self.problem.matrices if matrix.name == "B")
         names = ("B", b.rows, b.cols, b.ld, "batch", b.stride)
         return tuple(argument for argument in self.arguments if argument.text in names)
 
     @property
     def packed_sizes(self) -> tuple[str, ...]:
-        """Of `runtime_sizes` those that the parts made of B depend on."""
+        """The sizes among `runtime_sizes` on which the parts made from B depend."""
         used = {name for one in self.prepared if one.operand == "B" for name in one.sized_by}
         return tuple(name for name in self.runtime_sizes if name in used)
 
     @property
     def by_packed(self) -> tuple[Argument, ...]:
-        """The launcher's arguments where `packed` stands for B, and for how B lies."""
+        """The launcher's arguments if `packed` replaces B and its layout."""
         packed = Argument("const void*", "packed", "packed")
         lies = ("ldb", "stride_b")
         return tuple(packed if one.text == "B" else one for one in self.arguments if one.text not in lies)
 
     @property
     def by_packed_passed(self) -> tuple[str, ...]:
-        """What stands for the launcher's arguments there."""
+        """What is passed for the launcher's arguments in that case."""
         other = {"B": "nullptr", "stride_b": "0"}
         return tuple(other.get(argument.text, argument.text) for argument in self.arguments)
 
     @property
     def _sums(self) -> tuple[Part, ...]:
-        """What blocks that share tiles take."""
+        """The parts that blocks which share tiles need."""
         if not self.adds_up:
             return ()
         left, tiles = f"{self.tiles_of_c} * {self.splits}", self.tiles_of_c
@@ -276,22 +276,22 @@ class Interface(Signature):
 
     @property
     def stream(self) -> int:
-        """Blocks that share the last tiles; 0 where each tile has blocks of its own."""
+        """Blocks that share the last tiles; 0 if each tile has its own blocks."""
         return 0 if self.source.launch.stream is None else self.source.launch.stream.blocks
 
     @property
     def partial_elements(self) -> int:
-        """Of a part of a tile that a block leaves."""
+        """Elements of the partial tile that a block leaves."""
         return self.source.launch.partial_elements
 
     @property
     def tiles(self) -> str:
-        """Tiles of C, in terms of a function tiles_of(size, tile)."""
+        """The number of tiles of C, in terms of a function tiles_of(size, tile)."""
         return " * ".join(f"tiles_of({size}, {tile})" for size, tile in self.grid) or "1"
 
     @property
     def tiles_of_c(self) -> str:
-        """The same as a call of the launcher's function."""
+        """The number of tiles of C as a call of the launcher's function."""
         return f"tiles_of_c({', '.join(self.tile_sizes)})"
 
     @property

@@ -1,7 +1,7 @@
-"""The program's records as JSON-ready dictionaries: what `--json` prints and what NAME.json holds.
+"""The program's records as JSON-ready dictionaries, for `--json` and NAME.json.
 
-Every time comes with the word that says what it is: "measured" (and how) or "predicted" (and by which
-model's card). Figures that are not finite become null, so that every document is plain JSON.
+Every time is marked as "measured" (and how) or "predicted" (and for which card of the model). Figures that are not
+finite become null, so that every document is plain JSON.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ VERDICTS = ("verification", "emulator")  # entries of a record that say what ran
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a result comes from: the card (or its data sheet), the executor and the command.
+    """The origin of a result: the card (or its data sheet), the executor and the command.
 
     device    the card whose figures the model uses, or that measured
-    executor  "gpu" or "emulator", and what it says of itself; "none" where nothing ran
+    executor  "gpu" or "emulator", with its description; "none" if nothing ran
     """
 
     arch: str
@@ -63,12 +63,12 @@ class Origin:
 
     @classmethod
     def unrun(cls, arch: str, spec: DeviceSpec, command: str) -> Origin:
-        """For a kernel that was rendered and neither compiled nor run."""
+        """The origin of a kernel that was rendered, but neither compiled nor run."""
         return cls(arch, spec.name, "none", "nothing ran", command)
 
 
 def provenance(trial: Trial, origin: Origin) -> Document:
-    """NAME.json: all that is known about a kernel, beside its `.cu`."""
+    """The contents of NAME.json: all that is known about a kernel, beside its `.cu`."""
     return {
         **kernel_document(trial.source),
         "arch": origin.arch,
@@ -86,7 +86,7 @@ def provenance(trial: Trial, origin: Origin) -> Document:
 
 
 def kernel_document(source: KernelSource) -> Document:
-    """What a kernel is and how to launch it."""
+    """A kernel and how to launch it."""
     return {
         "name": source.name,
         "problem": problem_document(source.problem),
@@ -98,7 +98,7 @@ def kernel_document(source: KernelSource) -> Document:
 
 
 def problem_document(problem: Problem) -> Document:
-    """Sizes as numbers, or "?" where they stay parameters of the kernel."""
+    """The problem: sizes as numbers, or "?" for parameters of the kernel."""
     return {
         "m": _size(problem.m),
         "n": _size(problem.n),
@@ -122,7 +122,7 @@ def problem_document(problem: Problem) -> Document:
 
 
 def compiled_document(compiled: CompiledKernel | None) -> Document | None:
-    """What the assembler reports; without advisories, where it has none."""
+    """The assembler's report; without advisories if there are none."""
     if compiled is None:
         return None
     names = ("arch", "registers", "spill_bytes", "stack_bytes", "shared_bytes", "compiler", "flags", "advisories")
@@ -135,7 +135,7 @@ def prediction_document(prediction: Prediction) -> Document:
 
 
 def time_document(trial: Trial) -> Document:
-    """The kernel's time for the case that stands for its problem, and the word that says what it is."""
+    """The kernel's time for the case that stands for its problem, marked as measured or predicted."""
     case = representative(trial.source.problem)
     if trial.timing is not None:
         return timing_document(trial.timing, case)
@@ -183,12 +183,12 @@ def case_document(case: Case) -> Document:
 
 
 def verdicts_of(record: Mapping[str, Any]) -> list[Document]:
-    """The verdicts that a record holds, of either executor."""
+    """The verdicts in a record, of either executor."""
     return [verdict for name in VERDICTS if (verdict := record.get(name))]
 
 
 def verdict_document(verdict: Verdict | None) -> Document | None:
-    """What verification found; null where there was none."""
+    """The result of verification; null if there was none."""
     if verdict is None:
         return None
     return {
@@ -213,12 +213,12 @@ def verdict_document(verdict: Verdict | None) -> Document | None:
 
 
 def cuda_document(check: CudaCheck | None) -> Document | None:
-    """What the CUDA compiler made of the text; null where the executor is a GPU, which runs just that."""
+    """The CUDA compiler's result for the text; null if the executor is a GPU, which runs exactly that."""
     return None if check is None else {**asdict(check), "failure": failure_document(check.failure)}
 
 
 def sanitizer_document(result: SanitizerResult) -> Document:
-    """What one tool of compute-sanitizer made of a kernel."""
+    """The result of one tool of compute-sanitizer."""
     findings = [{**asdict(finding), "situation": _situation(finding.situation)} for finding in result.findings]
     return {
         "tool": result.tool,
@@ -233,31 +233,31 @@ def sanitizer_document(result: SanitizerResult) -> Document:
 
 
 def errors_document(errors: Errors | None) -> Document | None:
-    """Error over bound of random data, element by element; null where none was compared."""
+    """Error over bound of random data, element by element; null if none was compared."""
     if errors is None:
         return None
     return {**asdict(errors), "quantiles": {str(share): ratio for share, ratio in errors.quantiles}}
 
 
 def determinism_document(determinism: Determinism | None) -> Document | None:
-    """What runs of one launch had in common; null where none were compared."""
+    """The comparison of runs of one launch; null if none were compared."""
     if determinism is None:
         return None
     return {"same_bits": determinism.difference is None, **asdict(determinism)}
 
 
 def coverage_document(coverage: Coverage | None) -> Document | None:
-    """What ran of a kernel's text; null where that was not counted."""
+    """The coverage of a kernel's text; null if it was not counted."""
     return None if coverage is None else {**asdict(coverage), "taken": coverage.taken}
 
 
 def failure_document(failure: Failure | None) -> Document | None:
-    """Why something is out; null where it is not."""
+    """The reason of a failure; null if there is none."""
     return None if failure is None else asdict(failure)
 
 
 def trial_document(trial: Trial) -> Document:
-    """One candidate of a search and all that became of it."""
+    """One candidate of a search with all its results."""
     return {
         "name": trial.source.name,
         "family": trial.source.family,
@@ -273,7 +273,7 @@ def trial_document(trial: Trial) -> Document:
 
 
 def space_document(space: Space) -> Document:
-    """The axes and what the rules leave of their product."""
+    """The axes, and how many configs the rules leave."""
     return {
         "problem": problem_document(space.problem),
         "family": space.family.name,
@@ -318,7 +318,7 @@ def _finite(number: float) -> float | None:
 
 
 def _all_finite(fields: Mapping[str, float | str | None]) -> Document:
-    """`fields`, NaN and infinities as the text that a person would write."""
+    """`fields`, with NaN and infinities as text."""
     return {
         name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in fields.items()

@@ -1,7 +1,7 @@
 """A kernel on disk: NAME.cu and, beside it, NAME.json. Finds it by name or file, and reads it.
 
-A `.cu` is taken as it stands, edits by hand included. How to launch it comes from the JSON beside it; where
-there is none, from its header, which has problem and config.
+A `.cu` is read as it is, including edits by hand. Its launch comes from the JSON beside it or, without JSON, from its
+header, which has problem and config.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ SHOWN = 10  # names that a message lists
 @brief
 @dataclass(frozen=True)
 class KernelFile:
-    """A kernel and where it comes from.
+    """A kernel and its origin.
 
-    record  NAME.json, where there is one
-    path    the `.cu`; None for a kernel that was rendered
+    record  the contents of NAME.json, if there is one
+    path    the path of the `.cu`; None for a kernel that was rendered
     """
 
     source: KernelSource
@@ -55,32 +55,34 @@ class KernelFile:
 
     @property
     def edited(self) -> bool:
-        """True where the text is not the one that the record was made of."""
+        """Whether the text differs from the one for which the record was made."""
         return self.record is not None and self.record.get("sha256") != self.source.digest
 
     @property
     def only_promised(self) -> tuple[str, ...]:
-        """What the JSON alone says of what the kernel takes and how it is launched: see `promises.only_promised`."""
+        """The facts about arguments and launch that only the JSON gives: see `stated_contract.only_promised`."""
         return () if self.record is None else only_promised(self.source)
 
     @property
     def launch_is_wrong(self) -> bool:
-        """Whether the JSON launches otherwise what gemmgen renders: see `promises.launch_is_wrong`."""
+        """Whether the JSON launches a text that gemmgen renders in another way: see
+        `stated_contract.launch_is_wrong`."""
         return self.record is not None and launch_is_wrong(self.source)
 
     @property
     def arch(self) -> str:
-        """What the kernel was made for, as its record says."""
+        """The architecture that the kernel was made for, as its record says."""
         return str((self.record or {}).get("arch", DEFAULT_ARCH))
 
     @property
     def card(self) -> DeviceSpec:
-        """The known card that its record names, else the one that stands for its architecture. Raises InvalidInput."""
+        """The known card that its record names, or else the one that stands for its architecture. Raises
+        InvalidInput."""
         return recorded_card(self.arch, str((self.record or {}).get("device")))
 
     @property
     def device(self) -> str:
-        """The card of its record, by the name that it reports: "H100 80GB HBM3"; else that of `card`."""
+        """The name that the card of its record reports, "H100 80GB HBM3", or else the name of `card`."""
         named = (self.record or {}).get("device")
         return self.card.name if named is None else short_name(str(named))
 
@@ -91,7 +93,7 @@ class KernelFile:
         return self if text == self.source.text else replace(self, source=replace(self.source, text=text))
 
     def renamed(self, name: str) -> KernelFile:
-        """The same kernel by a name that a user gives, and its record with it. Raises InvalidInput."""
+        """Return the same kernel, and its record, under a user's name. Raises InvalidInput."""
         require_identifier(name)
         source = self.source.renamed(name)
         if self.record is None:
@@ -101,22 +103,22 @@ class KernelFile:
 
     @property
     def measured_time(self) -> Mapping[str, Any] | None:
-        """The time in the record if it was measured, else None: see `records.timing_document`."""
+        """The time in the record if it was measured, else None: see `json_records.timing_document`."""
         time = self.record.get("time") if self.record else None
         return time if isinstance(time, dict) and time.get("kind") == "measured" else None
 
     @property
     def reference(self) -> str:
-        """What to write on a command line to mean this kernel."""
+        """The text that names this kernel on a command line."""
         return full_name_of(self.source) if self.path is None else str(self.path)
 
 
 def find_kernel(text: str, out: Path, card: DeviceSpec) -> KernelFile:
-    """The kernel that `text` means: a `.cu` file or its JSON, a name or the beginning of one, or a full name.
+    """Find the kernel that `text` names: a `.cu` file or its JSON, a name or its beginning, or a full name.
 
-    Names are looked up in `out`, in the current folder and in generated/: see `_places`.
-    A full name is rendered for the architecture of `card`, whose limits the kernel must hold.
-    Raises InvalidInput where there is no such kernel, or several.
+    Names are looked up in `out`, in the current folder and in generated/: see `_places`. A full name is rendered for
+    the architecture of `card`, whose limits the kernel must satisfy. Raises InvalidInput if there is no such kernel, or
+    several.
     """
     path = Path(text)
     if path.suffix == ".json":  # a kernel's record stands for the kernel beside it
@@ -135,9 +137,11 @@ def find_kernel(text: str, out: Path, card: DeviceSpec) -> KernelFile:
 
 
 def others_named(text: str, found: KernelFile) -> list[Path]:
-    """The kernels of generated/ that `text`, a name or its beginning, could mean instead of `found`, on other cards.
+    """Other kernels of generated/, for other cards, that `text`, a name or its beginning, could mean instead of
+    `found`.
 
-    Those of the same architecture and another text: the same kernel is on file for every card that it suits.
+    They have the same architecture and another text; a kernel with the same text is on file for every card that it
+    suits.
     """
     if "/" in text or found.path is None or found.path.parent.parent != GALLERY:
         return []
@@ -148,9 +152,10 @@ def others_named(text: str, found: KernelFile) -> list[Path]:
 
 
 def find_rung(title: str, out: Path, card: DeviceSpec) -> KernelFile | None:
-    """The kernel of the rung of a ladder that is called `title`; None: none is. Looks where `find_kernel` does.
+    """The kernel for the rung of a ladder that is called `title`; None if there is none. Looks where `find_kernel`
+    does.
 
-    Raises InvalidInput where there are several, of ladders of several problems.
+    Raises InvalidInput if there are several, in ladders of several problems.
     """
     for folders in _places(out, card):
         paths = [path for folder in folders for path in sorted(folder.glob("*.json")) if _is_rung(path, title)]
@@ -162,10 +167,10 @@ def find_rung(title: str, out: Path, card: DeviceSpec) -> KernelFile | None:
 
 
 def _places(out: Path, card: DeviceSpec) -> tuple[Sequence[Path], ...]:
-    """Folders of kernels, those first that come before others.
+    """Groups of folders with kernels, in the order of their precedence.
 
-    In generated/ that of `card`, then that of the card which stands for its architecture, those of such cards of other
-    architectures, and all others.
+    In generated/ the order is: the folder of `card`, that of the card which stands for its architecture, those of such
+    cards for other architectures, and all others.
     """
     own, its_arch = GALLERY / card_folder(card.arch.name, card), GALLERY / card.arch.name
     first = [folder for folder in card_folders(GALLERY) if folder.name == arch_of(folder)]
@@ -178,7 +183,7 @@ def _is_rung(path: Path, title: str) -> bool:
 
 
 def _named(text: str, folders: Iterable[Path]) -> Path | None:
-    """The `.cu` called `text`, or the only one whose name begins so; None where there is none."""
+    """The `.cu` called `text`, or the only one whose name begins so; None if there is none."""
     if "/" in text or not text:
         return None
     found: dict[str, Path] = {}  # of two folders that have the same name the first one counts
@@ -198,14 +203,14 @@ def _beginning(text: str, folder: Path) -> list[Path]:
 
 
 def render_full_name(name: str, arch: Arch) -> KernelSource:
-    """The kernel of a full name. Raises InvalidInput for what is none, or a config that breaks a constraint."""
+    """Render the kernel of a full name. Raises InvalidInput if it is not one, or if its config breaks a constraint."""
     problem, family, config = parse_name(name)
     check(family, problem, config, arch.limits)
     return render(problem, family, config, arch.name)
 
 
 def read_kernel(path: Path) -> KernelFile:
-    """The `.cu` at `path` as it stands. Raises InvalidInput where it, or its JSON, cannot be used."""
+    """Read the `.cu` at `path` as it is. Raises InvalidInput if it, or its JSON, cannot be used."""
     text = read_text(path)
     record_path = path.with_suffix(".json")
     record = read_record(record_path) if record_path.exists() else None
@@ -221,9 +226,9 @@ def read_kernel(path: Path) -> KernelFile:
 
 
 def kernels_in(folder: Path, refused: Callable[[InvalidInput], object] = lambda _: None) -> Iterator[KernelFile]:
-    """The kernels of `folder` that have a record, by name; files that cannot be read as such are passed over.
+    """The kernels of `folder` that have a record, by name; unreadable files are skipped.
 
-    refused  hears why, of those that have a JSON beside them
+    refused  is called with the reason for each unreadable kernel that has a JSON
     """
     for path in sorted(folder.glob("*.cu")):
         try:
@@ -237,10 +242,10 @@ def kernels_in(folder: Path, refused: Callable[[InvalidInput], object] = lambda 
 
 
 def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
-    """What NAME.json says of a kernel, without its text.
+    """Read a kernel, without its text, from the contents of NAME.json.
 
-    Raises InvalidInput for a JSON that says too little, or what no kernel has. Family and config may be of another
-    version: launching goes without.
+    Raises InvalidInput for a JSON that is incomplete or has invalid values. Family and config may be of another
+    version, as launching does not need them.
     """
     with reading(path):
         return _source(record)
@@ -248,7 +253,7 @@ def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
 
 @contextmanager
 def reading(path: Path, what: str = "the record of a kernel") -> Iterator[None]:
-    """Errors that come of what the file at `path` says are InvalidInput and begin with the path."""
+    """Turn errors from the contents of the file at `path` into InvalidInput that begins with the path."""
     try:
         yield
     except InvalidInput as error:
@@ -278,7 +283,7 @@ ASSUMED: dict[str, dict[str, Any]] = {
 
 
 def problem_from(fields: Mapping[str, Any]) -> Problem:
-    """The problem that `records.problem_document` wrote; without some of what is `ASSUMED`, too."""
+    """Read a problem from its `json_records.problem_document`, which may lack what is `ASSUMED`."""
     fields = {**ASSUMED["problem"], **fields}
     return Problem(
         m=_size(fields["m"]),
@@ -304,7 +309,8 @@ def problem_from(fields: Mapping[str, Any]) -> Problem:
 
 
 def update_record(kernel: KernelFile, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
-    """Change what stands in NAME.json now, where other processes write, too; nothing if its text is another by now."""
+    """Change the present contents of NAME.json, which other processes may write, too; do nothing if its text has
+    changed."""
     assert kernel.path is not None
     on_file = read_kernel(kernel.path)
     if on_file.record is not None and on_file.source.text == kernel.source.text:
@@ -312,7 +318,7 @@ def update_record(kernel: KernelFile, change: Callable[[dict[str, Any]], Mapping
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """The object in a JSON file. Raises InvalidInput where there is none."""
+    """Read the object in a JSON file. Raises InvalidInput if there is none."""
     try:
         record = json_value(read_text(path))
     except ValueError as error:
@@ -322,7 +328,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file that a user names. Raises InvalidInput where there is none."""
+    """Read the text of a file that a user names. Raises InvalidInput if it cannot be read."""
     try:
         return path.read_text()
     except OSError as error:
@@ -364,7 +370,7 @@ def _source(record: Mapping[str, Any]) -> KernelSource:
 
 
 def _source_from_header(path: Path, text: str) -> KernelSource:
-    """What the header's full name says of a kernel that has no JSON; where it has none, as of old, that of the file."""
+    """A kernel without JSON, from its header's full name or, in old files without one, from the file's name."""
     config = full_name_in(text)
     asked = r"(?:__cluster_dims__\([^()]*\) )?__launch_bounds__\([^()]*\)"
     function = re.search(rf"__global__ void {asked}\s+(?!{ENTRY}\()(\w+)\(", text)
@@ -379,7 +385,7 @@ def _source_from_header(path: Path, text: str) -> KernelSource:
 
 
 def _types(fields: Mapping[str, Any]) -> Types:
-    """Records written before operands had types of their own hold one dtype."""
+    """Read the types. Records written before operands had their own types hold one dtype."""
     if "types" not in fields:
         return Types.of(DType.parse(fields["dtype"]))
     a, b, c = (DType.parse(fields["types"][operand]) for operand in "abc")

@@ -1,4 +1,4 @@
-"""What an exported launcher encodes of the tensor maps that its kernel takes. Values only, no code."""
+"""The tensor maps of a kernel, as an exported launcher encodes them. Values only, no code."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gemmgen.problem.sizes import MatrixSizes
 
 @dataclass(frozen=True)
 class EncodedMap:
-    """A tensor map and the matrix that it is of, or the `copy` of it.
+    """A tensor map and its matrix, or the `copy` of that.
 
-    Sizes are as `Interface.sizes` has them, names or numbers.
+    Sizes are names or numbers, as in `Interface.sizes`.
     """
 
     map: TensorMap
@@ -30,12 +30,12 @@ class EncodedMap:
 
     @property
     def address(self) -> str:
-        """The argument that it is the map of."""
+        """The argument to whose matrix the map belongs."""
         return self.map.operand if self.copy is None else self.copy.part
 
     @property
     def located(self) -> str:
-        """Where the map begins."""
+        """The address at which the map begins."""
         return "nullptr" if self.map.anywhere else self.address
 
     @property
@@ -44,7 +44,7 @@ class EncodedMap:
 
     @property
     def type(self) -> str:
-        """CUDA's word for elements as wide as these, which no conversion touches, or for those that become tf32."""
+        """CUDA's word for elements of this width, which no conversion touches, or for those that become tf32."""
         if self.map.tf32:
             return "TFLOAT32"
         return f"UINT{self._lies.dtype.storage_bits}"
@@ -55,7 +55,7 @@ class EncodedMap:
 
     @property
     def tensor(self) -> tuple[str, ...]:
-        """Elements along each dimension, the contiguous one first. Those of K may be none."""
+        """Elements along each dimension, the contiguous one first. There may be none along K."""
         lies = self._lies
         extents = (lies.extent_text(name, self.sizes) for name in (lies.line, lies.lines))
         if self.map.anywhere:
@@ -69,7 +69,8 @@ class EncodedMap:
 
     @property
     def distances(self) -> tuple[str, ...]:
-        """Elements from one line, and from one matrix, to the next; of a map of all memory what a coordinate is."""
+        """Elements from one line, and from one matrix, to the next; for a map of all memory, the steps of its
+        coordinates."""
         if self.map.anywhere:
             return (self.sizes[self.matrix.ld], *(str(step // self.element_bytes) for step in (UNIT, UNIT * NEAR)))
         if self.copy is not None:
@@ -79,24 +80,24 @@ class EncodedMap:
 
     @property
     def box(self) -> tuple[str, ...]:
-        """Elements of a box along each dimension, as the launcher has them."""
+        """Elements of a box along each dimension, as the launcher writes them."""
         length, lines, *matrices = map(str, self.map.box)
         return length, f"tail_lines({self.tensor[1]}, {lines})" if self.map.tail else lines, *matrices
 
     @property
     def swizzle(self) -> str:
-        """CUDA's word."""
+        """CUDA's word for the swizzle."""
         return f"{self.map.swizzle}B" if self.map.swizzle else "NONE"
 
     @property
     def promotion(self) -> str:
-        """CUDA's word."""
+        """CUDA's word for the L2 promotion."""
         return f"L2_{self.map.promotion}B" if self.map.promotion else "NONE"
 
 
 @dataclass(frozen=True)
 class Maps:
-    """Those of `source`, and what TMA asks of its operands beyond what the problem promises: of copies nothing."""
+    """The tensor maps of `source`, and TMA's conditions on operands beyond the problem's promises; copies need none."""
 
     source: KernelSource
     sizes: dict[str, str]
@@ -116,11 +117,11 @@ class Maps:
         return tuple(one for one in self.encoded if one.copy is None)
 
     def align(self, operand: str) -> int:
-        """Bytes that divide its address; 1 for one that TMA does not move."""
+        """The alignment of an operand's address in bytes; 1 if TMA does not move it."""
         return UNIT if any(one.located == operand for one in self._of_operands) else 1
 
     def unit(self, distance: str) -> int:
-        """Elements that divide this leading dimension, or stride."""
+        """The number of elements that divides this leading dimension, or stride."""
         units = (
             UNIT // math.gcd(UNIT, one.element_bytes)
             for one in self._of_operands

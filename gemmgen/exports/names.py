@@ -1,4 +1,4 @@
-"""Names that a folder of C and CMake files cannot bear."""
+"""Names that are not possible in a folder of C and CMake files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TARGETS = frozenset(("all", "clean", "help", "install", "package", "package_sour
 
 
 def taken_by(name: str) -> str | None:
-    """What a header NAME.h, or a target NAME of CMake, would get into the way of; None where nothing."""
+    """The conflict of a header NAME.h, or of a CMake target NAME; None if there is none."""
     if name in HEADERS or name.startswith("cuda_"):
         return f"{name}.h would hide a header of C's or CUDA's"
     return "CMake has a target of its own by this name" if name in TARGETS else None

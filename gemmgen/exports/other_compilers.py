@@ -12,7 +12,7 @@ from gemmgen.support.errors import TEXT, CandidateFailed, Failure
 
 
 def hidden_lines(found: KernelFile) -> tuple[Conditional, ...]:
-    """Such lines of the kernel, and the first line of the launcher around it that is not as gemmgen renders it."""
+    """Such lines of the kernel, and the first line of its launcher that differs from what gemmgen renders."""
     alone, text = found.alone.source.text, found.source.text
     before = text[: text.index(alone)].count("\n")
     hidden = [one.moved(before) for one in conditionals(alone)]

@@ -1,4 +1,4 @@
-"""A certificate, checked again. Of what it says nothing is believed that can be looked at:
+"""A certificate, checked again. It believes nothing that it can check:
 
 the files have its hashes; it claims a pass, with the same bits in every run; launcher, header, self-test and build
 files are what gemmgen renders; `verify` passes with its seed and examples, and with a seed of the check's own.
@@ -35,7 +35,8 @@ SEEDS = 2**32  # of which a check draws its own
 
 @dataclass(frozen=True)
 class Difference:
-    """Between the certificate and what is found now: SHA-256 of a file (None where there is none), or a figure."""
+    """A difference between the certificate and what is found now: the SHA-256 of a file (None if there is none), or a
+    figure."""
 
     what: str
     certified: Any
@@ -44,19 +45,19 @@ class Difference:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A certificate as it stands in a file, and the kernel beside it.
+    """A certificate in a file, and the kernel beside it.
 
-    source        with the text that is there now, if any
+    source        the kernel with the text that is there now, if any
     first         the text's first line in its file
-    changed       files that are not as certified
-    edits         files that are not as this version of gemmgen renders them; of the kernel's own text only macros for
-                  the launcher: see `doubts.macros_of_launcher`
-    unmet         what it says of the kernel that certifies nothing
-    verification  what the certificate says that `verify` found, of `examples` and `seed`; None where nothing ran
-    executor      what ran it: name, description, flags, environment
-    generator     digest of the gemmgen that verified it
-    arch          what it was made for
-    record        all that it says
+    changed       files that differ from the certified ones
+    edits         files that differ from what this version of gemmgen renders; in the kernel's own text only macros for
+                  the launcher count: see `certificate_precheck.macros_of_launcher`
+    unmet         claims about the kernel that certify nothing
+    verification  the certified result of `verify` with `examples` and `seed`; None if nothing ran
+    executor      the executor: name, description, flags, environment
+    generator     digest of the gemmgen version that verified it
+    arch          the architecture that it was made for
+    record        the whole certificate
     """
 
     path: Path
@@ -76,7 +77,7 @@ class Certificate:
 
     @property
     def runs(self) -> bool:
-        """Whether nothing speaks against it so far, so that its kernel is worth running."""
+        """Whether nothing speaks against the certificate so far, so that its kernel should run."""
         return self.verification is not None and not (self.changed or self.edits or self.unmet)
 
     @cached_property
@@ -86,12 +87,13 @@ class Certificate:
 
     @property
     def only_promised(self) -> tuple[str, ...]:
-        """What the certificate alone says of what the kernel takes: see `promises.only_promised`."""
+        """The facts about arguments that only the certificate gives: see `stated_contract.only_promised`."""
         return only_promised(self.source)
 
     @property
     def kernel_edit(self) -> Edit | None:
-        """Where the kernel's text, or how it is launched, is not what this version renders; None where it is."""
+        """The first difference between the kernel's text, or launch, and what this version renders; None if there is
+        none."""
         if self.rendered == self.source:
             return None
         file = f"{self.source.name}.cu"
@@ -102,12 +104,12 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Recheck:
-    """What came out. Nothing runs, and all of it stays empty, where something speaks against the certificate already.
+    """The result of a recheck. If the certificate is already refuted, nothing runs and the rest is empty.
 
-    executor     what ran the kernel now
-    same         everything is the same that figures depend on: executor, compiler, machine, gemmgen
-    differences  the figures that are not
-    own          what situations made of the kernel that the certificate could not know; None where it failed before
+    executor     the executor that ran the kernel now
+    same         whether all that figures depend on is the same: executor, compiler, machine, gemmgen
+    differences  the figures that differ
+    own          the verdict in situations that the certificate could not know; None if it failed before
     """
 
     certificate: Certificate
@@ -119,32 +121,32 @@ class Recheck:
 
     @property
     def wrong(self) -> Verdict | None:
-        """The verdict that the kernel failed."""
+        """The verdict in which the kernel failed, if any."""
         return next((one for one in (self.verdict, self.own) if one is not None and not one.passed), None)
 
     @cached_property
     def unseen(self) -> tuple[Conditional, ...]:
-        """Lines that a user's compiler may see otherwise than NVRTC, whose program ran."""
+        """Lines that a user's compiler may read differently from NVRTC, whose program ran."""
         return tuple(one.moved(self.certificate.first - 1) for one in conditionals(self.certificate.source.text))
 
     @property
     def stands(self) -> bool:
-        """All of its text was judged and passes twice, with the same figures under the same conditions.
+        """Whether all of its text was judged and passes twice, with the same figures under the same conditions.
 
-        Where something speaks against it before, `own` stays None.
+        If something speaks against it before, `own` stays None.
         """
         return self.passes and not self.unseen
 
     @property
     def passes(self) -> bool:
-        """The same of what of its text was judged."""
+        """Whether the judged part of its text passes twice, with the same figures under the same conditions."""
         return self.own is not None and self.own.passed and not (self.same and self.differences)
 
 
 def read_certificate(path: Path) -> Certificate:
     """The certificate at `path` and the kernel beside it.
 
-    Raises InvalidInput where it is no certificate, says too little or contradicts itself.
+    Raises InvalidInput if it is not a certificate, is incomplete or contradicts itself.
     """
     record = read_record(path)
     require(
@@ -191,7 +193,7 @@ def read_certificate(path: Path) -> Certificate:
 
 
 def open_certified(certificate: Certificate, device: DeviceChoice, store: Store) -> Target:
-    """Where to check: for "auto" the executor that was certified, where it is to be had here.
+    """The target of the check: with "auto" the executor that was certified, if it is available here.
 
     Raises CandidateFailed: unavailable.
     """
@@ -203,7 +205,7 @@ def open_certified(certificate: Certificate, device: DeviceChoice, store: Store)
 
 
 def own_examples(certificate: Certificate) -> int:
-    """Situations that a check draws with a seed of its own unless the user says how many."""
+    """The default number of situations that a check draws with its own seed."""
     return examples_to_certify(certificate.source.problem)
 
 
@@ -215,10 +217,10 @@ def recheck(
     seed: int | None = None,
     on_example: Callable[[], None] = lambda: None,
 ) -> Recheck:
-    """Verify the kernel as the certificate says that it was verified, and compare; then with a seed of its own.
+    """Verify the kernel again as the certificate says, and compare; then verify it with a seed of its own.
 
-    examples  situations by that seed (None: `own_examples`)
-    seed      None: another each time, so that no certificate can be made for it
+    examples  situations with that seed (None: `own_examples`)
+    seed      None: a new one each time, so that no certificate can be made for it
     """
     executor, source = target.executor, certificate.source
     cuda = check_cuda(source, certificate.arch, executor.store) if target.gpu is None else None
@@ -259,7 +261,7 @@ def recheck_document(result: Recheck) -> Document:
 
 
 def _edits(folder: Path, source: KernelSource, arch: str, first: int) -> Iterator[Edit]:
-    """Raises InvalidInput for a kernel that has no such files."""
+    """Yield the edited files. Raises InvalidInput for a kernel that has no such files."""
     rendered, again, kernel = folder_texts(source, arch, folder), rendered_or_none(source, arch), f"{source.name}.cu"
     yield from edits({name: _content(folder, name) for name in rendered}, rendered)
     launcher = rendered[kernel].replace(source.text, "", 1) + rendered[f"{source.name}.h"]
@@ -267,7 +269,8 @@ def _edits(folder: Path, source: KernelSource, arch: str, first: int) -> Iterato
 
 
 def _figures(certificate: Certificate, verdict: Verdict, found: Document) -> Iterator[Difference]:
-    """What does not come out again of the certificate's verification, and of the sentences that follow from it."""
+    """Yield the figures of the certificate's verification, and the sentences derived from it, that are not
+    reproduced."""
     yield from _differences(certificate.verification or {}, found)
     if verdict.passed:
         with reading(certificate.path, "a certificate"):
@@ -282,7 +285,7 @@ def _differences(certified: Mapping[str, Any], found: Mapping[str, Any]) -> Iter
 
 
 def _content(folder: Path, name: str) -> bytes | None:
-    """Of a file beside the certificate; None where there is none."""
+    """The contents of a file beside the certificate; None if there is none."""
     require(Path(name).name == name and "\0" not in name, f"it names no file beside it: {name!r}")
     try:
         return (folder / name).read_bytes()

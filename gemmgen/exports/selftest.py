@@ -1,4 +1,4 @@
-"""What the exported self-test draws, and what it allows: as gemmgen's own verifier. Values only, no code."""
+"""The data and bounds of the exported self-test, as in gemmgen's own verifier. Values only, no code."""
 
 from __future__ import annotations
 
@@ -50,12 +50,13 @@ class SelfTest:
 
     @property
     def shape_strides(self) -> tuple[str, ...]:
-        """And its strides."""
+        """The strides of a shape."""
         return tuple(self.out.problem.stride_sizes) if self.out.batched else ()
 
     @cached_property
     def chosen(self) -> dict[str, tuple[str, ...]]:
-        """Beside its sizes, what a shape has in C++: by the field's name the values, in the order of shapes."""
+        """The further fields of a shape in C++, beside its sizes: the values by the field's name, in the order of
+        shapes."""
         made: list[tuple[str, Callable[[Case], object], bool]] = [
             ("reach", self._reach, not self.scalar.is_integer),
             ("terms", self._terms, self.sparse),
@@ -65,12 +66,12 @@ class SelfTest:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Of a check the launcher's arguments that are no addresses."""
+        """The launcher's arguments in a check that are not addresses."""
         return (*self.shape_fields, *self.shape_strides, "alpha", "beta")
 
     @property
     def stored(self) -> list[tuple[str, list[str]]]:
-        """The tensors in their order, those of one element type together where they are neighbours."""
+        """The tensors in order; neighbours with the same element type are grouped."""
         element = self.out.element.__getitem__
         return [(one, [*names]) for one, names in groupby(self.out.tensors, key=element)]
 
@@ -84,17 +85,17 @@ class SelfTest:
 
     @property
     def wide(self) -> str:
-        """C++'s type for the reference; float64 holds sums of integers exactly before they wrap around."""
+        """The C++ type of the reference; float64 holds sums of integers exactly before they wrap around."""
         return "long double" if self.sums == DType.F64 else "double"
 
     @property
     def value(self) -> str:
-        """The C++ class of what the epilogue computes."""
+        """The C++ class of the epilogue's values."""
         return "Integer" if self.scalar.is_integer else "Bounded"
 
     @property
     def digits(self) -> int:
-        """Decimal digits that tell any two results apart."""
+        """Decimal digits that distinguish any two results."""
         return {DType.F64: 17, DType.S32: 10}.get(self.scalar, 9)
 
     @property
@@ -103,7 +104,7 @@ class SelfTest:
 
     @cached_property
     def tensor(self) -> Allowance | None:
-        """What tensor cores' sums may be off by besides, of such numbers as the test draws: none is below 2^-110."""
+        """The further error bound of tensor cores' sums, for the numbers that the test draws: none is below 2^-110."""
         return None if self.types.compute.pieces else allowance(self.types)
 
     @property
@@ -117,12 +118,12 @@ class SelfTest:
 
     @property
     def linear(self) -> bool:
-        """Whether the epilogue is the linear one, of floats: that takes no arithmetic of its own."""
+        """Whether the epilogue is the linear one, on floats, which needs no arithmetic of its own."""
         return self.epilogue.is_linear and not self.sums.is_integer
 
     @property
     def filler(self) -> str:
-        """What bytes of ones are in the types of the tensors."""
+        """The values of bytes of ones in the types of the tensors."""
         integers = [self.out.problem.dtype_of(name).is_integer for name in self.out.tensors]
         if all(integers):
             return "-1"
@@ -130,12 +131,12 @@ class SelfTest:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """C, and what the epilogue writes beside it."""
+        """C, and the other outputs of the epilogue."""
         return ("C", *(operand.name for operand in self.epilogue.outputs))
 
     @property
     def samples(self) -> bool:
-        """Whether a shape is so large that the reference computes some rows of it."""
+        """Whether a shape is so large that the reference computes only some of its rows."""
         return any(self._is_large(case) for case in self.shapes)
 
     def _is_large(self, case: Case) -> bool:
@@ -143,24 +144,25 @@ class SelfTest:
 
     @property
     def sums_all(self) -> bool:
-        """Whether weighted sums of the rows that no reference computes show every wrong element: C holds what the
-        linear epilogue makes of acc."""
+        """Whether weighted sums of the rows without a reference show every wrong element: C holds the linear epilogue's
+        value of acc."""
         return self.samples and self.epilogue.is_linear and self.types.c == self.scalar
 
     @property
     def sparse(self) -> bool:
-        """Whether A of large exact shapes is sparse: that gives every element a reference, where no sums of rows do."""
+        """Whether A of large exact shapes is sparse: that gives every element a reference if sums of rows do not
+        apply."""
         return self.samples and not self.sums_all and not self.scalar.is_integer
 
     def _terms(self, case: Case) -> int:
-        """Products that make an element of C of exact data."""
+        """Products per element of C in exact data."""
         return min(SPARSE_TERMS, case.k) if self.sparse and self._is_large(case) else case.k
 
     def _reach(self, case: Case) -> int:
         """The largest integer of A and B in exact checks: |alpha K reach^2| + |beta reach| stays below 2^exact_bits.
 
-        For K beyond that a sum of random signs is near sqrt(K), far below it; so most results stay in the range of C's
-        elements, too.
+        A sum of random signs is near sqrt(K), far below that bound, so most results also stay in the range of C's
+        elements.
         """
         terms = self._terms(case)
         squares = [2**self.exact_bits / (alpha * max(1, terms) + abs(beta)) for alpha, beta in SCALARS]
@@ -169,7 +171,7 @@ class SelfTest:
         return int(min(max(sqrt(min(squares)), 1), self.largest_integer))
 
     def _apart(self, case: Case) -> str:
-        """From one row that is checked to the next, of random data and of exact ones where these are sparse.
+        """The distance between rows that are checked, for random data and, if these are sparse, for exact data.
 
         1 if the budget allows that, else an odd number, which finds each place in a tile.
         """
@@ -184,22 +186,22 @@ class SelfTest:
 
     @property
     def exact_bits(self) -> int:
-        """Sums of integers below 2^this are exact, and stay so when they are scaled."""
+        """The exponent below which sums of integers are exact, even when they are scaled."""
         return min(exact_bits(self.types), self.scalar.precision)
 
     @property
     def largest_integer(self) -> int:
-        """Of exact data: A and B hold it."""
+        """The largest integer of exact data that A and B can hold."""
         return min(LARGEST_INTEGER, self.types.a.exact_integers, self.types.b.exact_integers)
 
     @property
     def _largest(self) -> float:
-        """Of the sums that make an element of C: a gated epilogue multiplies two."""
+        """The largest sum for an element of C: a gated epilogue multiplies two sums."""
         return float(self.types.c.largest ** (1 / self.out.problem.products))
 
     @property
     def into_range(self) -> tuple[float, float, float] | None:
-        """The largest sum, A's and B's typical elements, where results saturate and can be scaled; else None."""
+        """The largest sum and A's and B's typical elements, if results saturate and can be scaled; else None."""
         if self.scalar.is_integer or not self.types.c.saturates or self.ranged is None:
             return None
         a, b = (dtype.largest / 2 if dtype.is_integer else 1.0 for dtype in (self.types.a, self.types.b))
@@ -213,7 +215,7 @@ class SelfTest:
 
     @cached_property
     def draws(self) -> dict[str, str]:
-        """How each tensor's elements are drawn: the name of what the template defines for that."""
+        """The name of the template's generator for each tensor's elements."""
         return {name: self._draw(name, self.out.problem.dtype_of(name)) for name in self.out.tensors}
 
     def _draw(self, name: str, dtype: DType) -> str:

@@ -1,4 +1,5 @@
-"""The shapes that an exported self-test runs: the kernel's own, and where sizes are free, those that break kernels."""
+"""The shapes that an exported self-test runs: the kernel's own and, for run-time sizes, those that often break
+kernels."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ PADDING = 3  # in units of ld_align: odd, so that padded lines lose every alignm
 
 
 def selftest_shapes(source: KernelSource) -> tuple[Case, ...]:
-    """Without repetition. Only sizes and leading dimensions differ; the self-test chooses data and scalars."""
+    """The shapes without repetition. Only sizes and leading dimensions differ; the self-test chooses data and
+    scalars."""
     return tuple(dict.fromkeys(_shapes(source)))
 
 
@@ -35,7 +37,7 @@ def _shapes(source: KernelSource) -> Iterator[Case]:
 
 
 def _case(problem: Problem, m: int, n: int, k: int) -> Case:
-    """m, n, k where the problem leaves them to run time."""
+    """The case with m, n and k where the problem leaves them to run time."""
     case = problem.case(
         m=m if problem.m is None else None,
         n=n if problem.n is None else None,
@@ -46,7 +48,7 @@ def _case(problem: Problem, m: int, n: int, k: int) -> Case:
 
 
 def _padded(dense: Case) -> Case:
-    """`dense` with longer lines, where their distance is a run-time parameter. Products share B."""
+    """`dense` with longer lines, if their distance is a run-time parameter. Products share B."""
     problem = dense.problem
     extra = PADDING * problem.ld_align
 
@@ -69,7 +71,7 @@ def _padded(dense: Case) -> Case:
 
 
 def _strides(case: Case) -> dict[str, int]:
-    """Matrices further apart, where their distance is a run-time parameter; all products share B."""
+    """Larger strides for matrices, if they are run-time parameters; all products share B."""
     extra = PADDING * case.problem.ld_align
     strides = {name: getattr(case, name) + extra for name in case.problem.stride_sizes}
     strides["stride_b"] = 0
@@ -77,7 +79,7 @@ def _strides(case: Case) -> dict[str, int]:
 
 
 def _behind_pointers(case: Case) -> Case:
-    """`case` with strides for matrices that pointers name: something between them, and each aligned as promised."""
+    """`case` with strides for matrices that pointers name: gaps between them, and each aligned as promised."""
     problem = case.problem
     units = (problem.align_of(name) // problem.dtype_of(name).size for name in "ABC")
     a, b, c = (-(-(matrix.span + PADDING) // unit) * unit for matrix, unit in zip(case.matrices, units, strict=True))

@@ -1,4 +1,4 @@
-"""What a launcher takes: its arguments, their types and what they mean. The same for every kernel of a problem."""
+"""The arguments of a launcher, their types and meanings. They are the same for every kernel of a problem."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ NO_BREAK = "\N{NO-BREAK SPACE}"
 
 @dataclass(frozen=True)
 class Signature(Built):
-    """The arguments of a launcher as the templates see them. Of a kernel's config they say nothing."""
+    """The arguments of a launcher as the templates see them, independent of the kernel's config."""
 
     @cached_property
     def arguments(self) -> tuple[Argument, ...]:
-        """The launcher's, but for the stream behind them: those of any kernel of the problem, whatever its config.
+        """The launcher's arguments without the stream at the end, which are the same for any kernel of the problem.
 
-        Operands, sizes that are left to run time, leading dimensions, strides, scalars and the workspace.
+        They are operands, run-time sizes, leading dimensions, strides, scalars and the workspace.
         """
         plain = Launch(self.source.launch.threads, self.source.launch.grid)
         return (*(self._argument(parameter) for parameter in parameters(self.problem, plain)), *WORKSPACE)
@@ -45,10 +45,10 @@ class Signature(Built):
         unused: bool = False,
         commented: bool = False,
     ) -> str:
-        """A list of parameters on lines of their own, with others `before` and `behind`.
+        """A list of parameters, one per line, with others `before` and `behind`.
 
-        unused     the workspace has no name: a definition that does not use it
-        commented  names are comments: a header, whose users may have a macro M
+        unused     whether the workspace has no name, for a definition that does not use it
+        commented  whether names are comments, for a header whose users may have a macro M
         """
         name = "{0.ctype} /* {0.text} */" if commented else "{0.ctype} {0.text}"
         own = (name.format(one) if not (unused and one.is_workspace) else one.ctype for one in arguments)
@@ -57,7 +57,8 @@ class Signature(Built):
         return textwrap.indent("\n".join(lines), "    ").replace(NO_BREAK, " ")
 
     def _argument(self, parameter: Parameter) -> Argument:
-        """The kernel's own structs are what CUDA's headers call otherwise: the same bits."""
+        """The argument for a parameter. CUDA's headers have other names for the kernel's own structs, with the same
+        bits."""
         dtype, text = self._dtype_of(parameter.name), parameter.text
         if dtype is None:
             return Argument(parameter.ctype.replace("long long", "ptrdiff_t"), text, text)  # which C89 has
@@ -66,7 +67,7 @@ class Signature(Built):
         return Argument(ctype, text, f"reinterpret_cast<{parameter.ctype}>({text})" if element.header else text)
 
     def _dtype_of(self, parameter: str) -> DType | None:
-        """The element type of what is a tensor, a scalar or the workspace's partial sums; None of a size."""
+        """The element type of a tensor, a scalar or the workspace's partial sums; None for a size."""
         if parameter in self.tensors:
             return self.problem.dtype_of(parameter)
         if parameter in PREPARED:
@@ -82,24 +83,24 @@ class Signature(Built):
 
     @cached_property
     def element(self) -> dict[str, str]:
-        """C++'s element type of each tensor, of the sums and of the scalars."""
+        """The C++ element type of each tensor, of the sums and of the scalars."""
         dtypes = {name: self.problem.dtype_of(name) for name in self.tensors}
         dtypes |= {"sums": self.types.accumulator, "scalar": self.types.scalar}
         return {name: ELEMENTS[dtype].name for name, dtype in dtypes.items()}
 
     @cached_property
     def elements(self) -> tuple[Element, ...]:
-        """The types of the tensors."""
+        """The element types of the tensors."""
         return tuple(dict.fromkeys(ELEMENTS[self.problem.dtype_of(name)] for name in self.tensors))
 
     @property
     def cuda_elements(self) -> tuple[Element, ...]:
-        """Of these the ones that C++ lacks."""
+        """The element types that C++ lacks."""
         return tuple(element for element in self.elements if element.header)
 
     @property
     def cuda_headers(self) -> tuple[str, ...]:
-        """CUDA's that define them."""
+        """The CUDA headers that define them."""
         return tuple(sorted({element.header for element in self.cuda_elements}))
 
     @property
@@ -135,22 +136,22 @@ class Signature(Built):
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """The arguments that say where A, B and C are: themselves, or the arrays."""
+        """The arguments that point to A, B and C, or to their arrays of pointers."""
         return tuple(one.text for one in self.arguments if one.text.removesuffix("_array") in OPERANDS)
 
     @property
     def located(self) -> dict[str, str]:
-        """The arguments that say where tensors are, by the tensor's name."""
+        """The arguments that point to tensors, by the tensor's name."""
         return {**dict(zip(OPERANDS, self.operands, strict=True)), **{name: name for name in self.extra}}
 
     @property
     def ctypes(self) -> dict[str, str]:
-        """The launcher's types by its arguments' names."""
+        """The launcher's types by argument name."""
         return {argument.text: argument.ctype for argument in self.arguments}
 
     @property
     def behind_align(self) -> str:
-        """Bytes that divide the addresses which arrays of pointers hold: "16", or "2 (A), 2 (B), 4 (C)"."""
+        """The alignment in bytes of the addresses in arrays of pointers: "16", or "2 (A), 2 (B), 4 (C)"."""
         aligns = {name: self.problem.align_of(name) for name in OPERANDS}
         if len(set(aligns.values())) == 1:
             return str(aligns["A"])
@@ -163,28 +164,28 @@ class Signature(Built):
 
     @property
     def amaxes(self) -> dict[str, str]:
-        """Of what it writes the vectors, which a launch sets to 0 before, and how many elements each has."""
+        """The output vectors that a launch zeroes before, and the number of elements of each."""
         batch = f"{self.batch} * " if self.batched else ""
         return {one.name: f"{batch}{self.sizes[str(one.size)]}" for one in self.epilogue.amaxes}
 
     @property
     def batch(self) -> str:
-        """How many products: a number, or "batch"."""
+        """The number of products: a number, or "batch"."""
         return self.sizes.get("batch", "1")
 
     @property
     def may_be_null(self) -> tuple[str, ...]:
-        """The arguments that are not read where K = 0."""
+        """The arguments that are not read if K = 0."""
         return ("A", "B") if "K" in self.runtime_sizes and not self.pointers else ()
 
     @property
     def may_be_empty(self) -> tuple[str, ...]:
-        """The sizes that can leave C without an element."""
+        """The sizes that can leave C without elements."""
         return tuple(name for name in self.runtime_sizes if name != "K")
 
     @property
     def size_limit(self) -> int:
-        """Of each size: columns of B, of two matrices maybe, keep to it."""
+        """The limit of each size, which the columns of B, possibly of two matrices, also obey."""
         return SIZE_LIMIT // self.problem.products
 
     @property
@@ -193,12 +194,12 @@ class Signature(Built):
 
     @property
     def formula(self) -> str:
-        """What becomes of C."""
+        """The formula of C."""
         return "alpha * A * B + beta * C" if self.epilogue.is_linear else f"{self.epilogue}, {', '.join(self._terms)}"
 
     @property
     def _terms(self) -> Iterator[str]:
-        """What the epilogue's names mean that stand for no argument."""
+        """The meanings of the epilogue's names that are not arguments."""
         gated = self.problem.products > 1
         yield "acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B" if gated else "acc = A * B"
         meant = {"row_sum": "row_sum of a row of A", "column_sum": "column_sum of a column of B"}
@@ -206,13 +207,13 @@ class Signature(Built):
 
     @property
     def written(self) -> dict[str, str]:
-        """What the epilogue writes beside C: the value, by the operand's name."""
+        """The value of each output beside C, by the operand's name."""
         calls = {node.name: node for node in self.epilogue.nodes if isinstance(node, Call)}
         return {operand.name: unparse(calls[operand.name].arguments[0]) for operand in self.epilogue.outputs}
 
     @property
     def extra(self) -> tuple[str, ...]:
-        """The arguments that say where the epilogue's operands are."""
+        """The arguments that point to the epilogue's operands."""
         return tuple(operand.name for operand in self.epilogue.operands)
 
     @property

@@ -1,7 +1,7 @@
-"""What a kernel's own text says of its contract, and what only the JSON beside it promises.
+"""The contract that a kernel's own text states, and the promises that only the JSON beside it makes.
 
-A kernel is judged as its JSON says: for these sizes, alignments and launch alone. Whoever calls it reads its name and
-header, so the JSON may not contradict them, and what it adds to them a verdict has to say.
+A kernel is judged only for the sizes, alignments and launch in its JSON. Its callers read its name and header, so the
+JSON must not contradict these, and a verdict must list what the JSON adds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHORT = re.compile(r"gemm_.*_sm(?P<arch>\d+[af]?)_(?P<digits>[0-9a-f]{8})")
 
 
 def require_agreement(source: KernelSource, path: Path) -> None:
-    """Raise InvalidInput where the JSON at `path`, which describes `source`, contradicts its header or its name."""
+    """Raise InvalidInput if the JSON at `path`, which describes `source`, contradicts its header or its name."""
     said, stated = problem_name(source.problem), _stated(source)
     require(
         stated in (None, said),
@@ -38,12 +38,12 @@ def require_agreement(source: KernelSource, path: Path) -> None:
 
 
 def only_promised(source: KernelSource) -> tuple[str, ...]:
-    """What neither header nor name says of a kernel that has a JSON: "ld_align = 4"."""
+    """The facts about a kernel with a JSON that neither header nor name states: "ld_align = 4"."""
     return (*_unstated_problem(source), *_unstated_launch(source))
 
 
 def launch_is_wrong(source: KernelSource) -> bool:
-    """Whether the text is what gemmgen renders, and the JSON launches it otherwise: then the JSON is at fault."""
+    """Whether gemmgen renders this text but the JSON launches it differently, so that the JSON is wrong."""
     rendered = _rendered(source)
     return rendered is not None and rendered.text == source.text and any(_unstated_launch(source))
 
@@ -84,7 +84,7 @@ def _unstated_launch(source: KernelSource) -> Iterator[str]:
 
 
 def _rendered(source: KernelSource) -> KernelSource | None:
-    """The kernel of the config in the header, else in the JSON; None for one that is not known."""
+    """The kernel of the config in the header, or else in the JSON; None if it is unknown."""
     try:
         stated = None if source.full_name is None else stated_config(source.full_name)
     except InvalidInput:

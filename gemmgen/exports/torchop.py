@@ -1,4 +1,4 @@
-"""NAME_torch.cpp as its template sees it: an operator of torch over the launcher. Values only, no code."""
+"""NAME_torch.cpp as its template sees it: torch operators over the launcher. Values only, no code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ SCALAR_TYPES = {
 
 @dataclass(frozen=True)
 class TorchOperator:
-    """Operators `gemm`, which makes C, and `gemm_out`, over the launcher of `out`. It takes no arrays of pointers."""
+    """The operators `gemm`, which makes C, and `gemm_out`, over the launcher of `out`. They take no arrays of
+    pointers."""
 
     out: Interface
 
@@ -36,7 +37,7 @@ class TorchOperator:
 
     @property
     def vectors(self) -> tuple[Operand, ...]:
-        """The epilogue's operands that are no matrices."""
+        """The epilogue's operands that are not matrices."""
         return tuple(one for one in self.out.epilogue.operands if not one.is_matrix)
 
     @property
@@ -46,66 +47,66 @@ class TorchOperator:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """Those that are written beside C."""
+        """The epilogue's outputs beside C."""
         return tuple(one.name for one in self.out.epilogue.outputs)
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """C, and these."""
+        """All outputs: C, and those of the epilogue."""
         return ("C", *self.written)
 
     def type(self, operand: str) -> str:
         return f"at::{SCALAR_TYPES[self.out.problem.dtype_of(operand)]}"
 
     def columns(self, matrix: MatrixSizes) -> str:
-        """In terms of the sizes."""
+        """The columns of a matrix in terms of the sizes."""
         return matrix.extent_text(matrix.cols, {matrix.cols: matrix.cols})
 
     def fixed(self, name: str) -> int | None:
-        """The size or distance that the kernel is built for; None where it is left to run time."""
+        """The size or distance that the kernel is built for; None if it is a run-time size."""
         return self.out.problem.sizes[name]
 
     def units(self, matrix: MatrixSizes) -> int:
-        """Elements that divide its leading dimension, where that is left to run time."""
+        """The number of elements that divides its leading dimension, if that is a run-time size."""
         return next((one.unit for one in self.out.runtime_lds if one.name == matrix.ld), 1)
 
     @property
     def new_ld(self) -> str:
-        """The leading dimension of a C that is made, in terms of N."""
+        """The leading dimension of a new C, in terms of N."""
         unit, fixed = self.units(self.matrices[2]), self.fixed("ldc")
         return f"(N + {unit - 1}) / {unit} * {unit}" if fixed is None and unit > 1 else str(fixed or "N")
 
     @property
     def new_stride(self) -> str:
-        """In a batch its stride, in terms of M and this."""
+        """The stride of a new C in a batch, in terms of M and its leading dimension."""
         ld = self.new_ld
         return str(self.fixed("stride_c") or f"M * {f'({ld})' if ' ' in ld else ld}")
 
     @cached_property
     def scalars(self) -> tuple[tuple[str, int], ...]:
-        """Those of the epilogue, with what they are where nobody gives them."""
+        """The scalars of the epilogue, with their defaults."""
         return tuple((name, int(name == "alpha")) for name in self.out.epilogue.scalars)
 
     @property
     def number(self) -> tuple[str, str]:
-        """Of a scalar the type in a schema and in C++."""
+        """The type of a scalar in a schema and in C++."""
         return ("int", "int64_t") if self.out.types.scalar.is_integer else ("float", "double")
 
     @property
     def rounds_scalars(self) -> bool:
-        """Whether they are narrower than the numbers that torch gives."""
+        """Whether scalars are narrower than torch's numbers."""
         return bool(self.scalars) and self.out.types.scalar is DType.F32
 
     @property
     def schema(self) -> str:
-        """Of `gemm`: without beta, since its C holds nothing before."""
+        """The schema of `gemm`; it lacks beta, as its C holds nothing before."""
         made = ", ".join(["Tensor"] * len(self.outputs))
         returned = f"({made})" if self.written else made
         return f"gemm({self._schema(('A', 'B'), (), 'alpha')}) -> {returned}"
 
     @property
     def out_schema(self) -> str:
-        """Of `gemm_out`."""
+        """The schema of `gemm_out`."""
         return f"gemm_out({self._schema(('A', 'B', 'C'), self.written, 'alpha beta')}) -> ()"
 
     def _schema(self, matrices: tuple[str, ...], written: tuple[str, ...], scalars: str) -> str:
@@ -117,12 +118,12 @@ class TorchOperator:
 
     @property
     def parameters(self) -> tuple[tuple[str, str], ...]:
-        """Of the function that `gemm` calls: types and names."""
+        """The parameters of the function behind `gemm`: types and names."""
         return (*_tensors("A", "B", *self.read), *self._numbers("alpha"))
 
     @property
     def out_parameters(self) -> tuple[tuple[str, str], ...]:
-        """Of the one that `gemm_out` calls."""
+        """The parameters of the function behind `gemm_out`."""
         written = (("Tensor&", name) for name in self.written)
         return (*_tensors("A", "B"), ("Tensor&", "C"), *_tensors(*self.read), *written, *self._numbers("alpha", "beta"))
 
@@ -131,13 +132,13 @@ class TorchOperator:
 
     @property
     def out_arguments(self) -> tuple[str, ...]:
-        """What `gemm` passes to it."""
+        """The arguments that `gemm` passes to that function."""
         scalars = ("0" if name == "beta" else name for name, _ in self.scalars)
         return ("A", "B", "C", *self.read, *self.written, *scalars)
 
     @property
     def passed(self) -> tuple[str, ...]:
-        """The launcher's arguments, the workspace and the stream apart."""
+        """The launcher's arguments, without workspace and stream."""
         return tuple(self._passed(one.text, one.ctype) for one in self.out.arguments if not one.is_workspace)
 
     def _passed(self, name: str, ctype: str) -> str:

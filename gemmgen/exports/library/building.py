@@ -1,4 +1,4 @@
-"""From SPEC.toml to a folder: tune or take kernels, time them over a grid, make rules, verify, write."""
+"""Builds a library from SPEC.toml: tune or read kernels, time them over a grid, make rules, verify, write."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ class Options:
 @brief
 @dataclass(frozen=True)
 class Library:
-    """What became of SPEC.toml.
+    """The result of building SPEC.toml.
 
-    files    that were written
-    removed  those of an earlier run that are no longer named
-    left     likewise, but for what was done to them since: they stay
+    files    files that were written
+    removed  files of an earlier run that were removed, as they are no longer needed
+    left     files of an earlier run that are no longer needed but stay, as they were changed since
     """
 
     spec: Spec
@@ -97,14 +97,14 @@ class Library:
 
 @dataclass(frozen=True)
 class Made:
-    """The choices for products on one architecture, and what was shown of their kernels, by name."""
+    """The choices for products on one architecture, and the certificates of their kernels, by name."""
 
     choices: tuple[Choice, ...]
     certificates: dict[str, Document]
 
 
 def made_here(spec: Spec, options: Options, progress: Progress) -> list[Made]:
-    """All products, on one architecture after the other."""
+    """Make all products, one architecture after the other."""
     store = Store()
     return [made(arch, spec.products, options, store, progress) for arch in spec.architectures]
 
@@ -138,7 +138,8 @@ def build_library(
 
 
 def _write(library: LibraryText, certificates: Sequence[Document], to: Path, options: Options) -> Library:
-    """The folder's files, together or not at all; then those go that an earlier run wrote and this one does not."""
+    """Write the folder's files, together or not at all; then remove files of an earlier run that are no longer
+    needed."""
     name = library.name
     texts = {
         **library_texts(library),
@@ -160,7 +161,7 @@ def _write(library: LibraryText, certificates: Sequence[Document], to: Path, opt
 
 @dataclass(frozen=True)
 class _Maker:
-    """Makes choices, and shows what kernels are, on one target."""
+    """Makes choices, and verifies kernels, on one target."""
 
     target: Target
     store: Store
@@ -190,7 +191,7 @@ class _Maker:
         return clock if most is None else replace(clock, most=most)
 
     def compile_taken(self, products: Sequence[Product]) -> None:
-        """Compile what products name, side by side: the store has it then."""
+        """Compile the kernels that products name, in parallel, so that the store has them."""
         sources = [kernel.source for product in products for kernel in self._named(product)]
         if sources:
             self.progress.about("kernels on file")
@@ -210,17 +211,17 @@ class _Maker:
         return [self._member(product, kernel) for kernel in named]
 
     def _named(self, product: Product) -> list[KernelFile]:
-        """Of these files those that the target runs."""
+        """The kernels among these files that the target can run."""
         return [kernel.alone for kernel in map(read_kernel, product.kernels) if self._runs(kernel)]
 
     def _runs(self, kernel: KernelFile) -> bool:
-        """Whether a kernel was rendered for this architecture, or an older one whose kernels it runs as well."""
+        """Whether a kernel was rendered for this architecture, or for an older one whose kernels it can run."""
         made = kernel.source.arch
         number, wanted = (int(one.removeprefix("sm_").rstrip("af")) for one in (made, self.target.arch))
         return number == wanted or (number < wanted and not made.endswith("a"))
 
     def _tuned(self, product: Product) -> list[Member]:
-        """Search for the sizes that count, and return each kernel found once."""
+        """Search for kernels for the product's sizes, and return each kernel once."""
         asked = self.options.budget, self.options.seed, product.most
         members: dict[str, Member] = {}
         searches = list(product.searches(self.target.spec.sms))
@@ -234,7 +235,7 @@ class _Maker:
         return list(members.values())
 
     def _search_many(self, product: Product, problems: Sequence[Problem]) -> list[KernelFile]:
-        """Kernels of one search for many sizes, of those that a launcher can be written for."""
+        """The kernels of one search for many sizes for which a launcher can be written."""
         measures = self.target.gpu is not None
         few = problems if measures else problems[:: -(-len(problems) // PREDICTED_SIZES)]
         found = tune_many(
@@ -253,7 +254,8 @@ class _Maker:
         return Origin.of(self.target, self.options.command)
 
     def _search(self, wanted: Search) -> list[KernelFile]:
-        """The fastest kernel of a search that a launcher can be written for: what rules choose is verified later."""
+        """The fastest kernel of a search for which a launcher can be written; kernels that rules choose are verified
+        later."""
         (problem,) = wanted.problems
         usual = PREDICTED_BUDGETS if self.target.gpu is None else (None if wanted.counts else GENERAL_BUDGET,)
         few = usual if self.options.budget is None else (self.options.budget,)
@@ -263,7 +265,7 @@ class _Maker:
         return [self._searched(problem, few[-1])]
 
     def _searched(self, problem: Problem, budget: int | None) -> KernelFile:
-        """By so many candidates. Raises GemmgenError where none of them will do."""
+        """The winner among `budget` candidates. Raises GemmgenError if none of them will do."""
         result = tune(
             problem,
             self.target,
@@ -289,7 +291,7 @@ class _Maker:
         return Member(product, kernel.source, arch, compiled, kernel.record)
 
     def certificates(self, members: Mapping[str, Member]) -> dict[str, Document]:
-        """What is shown of kernels. Raises GemmgenError where one is wrong."""
+        """The certificates of kernels, by name. Raises GemmgenError if one is wrong."""
         unknown = [one for one in members.values() if self.store.get(*self._certificate_key(one)) is None]
         shown = {one.name: what for one, what in zip(unknown, self._show(unknown), strict=True)}
         return {
@@ -298,7 +300,7 @@ class _Maker:
         }
 
     def _certificate_key(self, member: Member) -> tuple[str, str]:
-        """(kind, key) in the store."""
+        """(kind, key) of the certificate in the store."""
         return "certificate", certificate_key(member, self.target, (*self._effort(member), self.options.seed))
 
     def _effort(self, member: Member) -> tuple[int, int]:
@@ -309,7 +311,7 @@ class _Maker:
         return (usual, RUNS) if self.target.gpu is not None else (usual // EMULATED_SHARE, EMULATED_RUNS)
 
     def _show(self, members: Sequence[Member]) -> list[Shown]:
-        """Verify kernels side by side, in emulators or on the GPU."""
+        """Verify kernels in parallel, in emulators or on the GPU."""
         if self.options.examples == 0 or not members:
             return [Shown(one.compiled) for one in members]
         for one in members:
@@ -336,7 +338,7 @@ class _Maker:
         return VerifyJob(member.source, examples, self.options.seed, runs=runs)
 
     def _certified(self, member: Member, shown: Mapping[str, Shown]) -> Document:
-        """Of what is `shown` of kernels by their names."""
+        """The certificate of `member`, from what was `shown` of kernels, by name."""
         what = shown[member.name]
         failure = None if what.verdict is None else what.verdict.failure
         if failure is not None:
@@ -348,7 +350,7 @@ class _Maker:
 
 
 def library_texts(library: LibraryText) -> dict[str, str]:
-    """The text of each file by name, without record and certificate."""
+    """The texts of all files by name, without record and certificate."""
     name = library.name
     own = {
         f"{name}.h": _render("library.h", lib=library),
@@ -361,7 +363,7 @@ def library_texts(library: LibraryText) -> dict[str, str]:
 
 
 def _kernel_texts(library: str, member: Member) -> Iterator[tuple[str, str]]:
-    """Of a kernel what a library takes: text and launcher, and the header."""
+    """The texts that a library takes of a kernel: kernel with launcher, and header, by name."""
     yield from kernel_texts(member.source, member.arch, own_name(library, member.name)).items()
 
 
@@ -370,7 +372,7 @@ def _render(template: str, **values: object) -> str:
 
 
 def record_document(library: LibraryText, options: Options) -> Document:
-    """NAME.record.json: every choice with its times, and where they come from."""
+    """The contents of NAME.record.json: every choice with its times, and their origin."""
     return {
         "library": library.name,
         "architectures": list(library.architectures),
@@ -382,7 +384,7 @@ def record_document(library: LibraryText, options: Options) -> Document:
 
 
 def case_text(problem: Problem) -> str:
-    """The sizes that a search takes for those of run time: "512x4096x4096"."""
+    """The sizes with which a search replaces run-time sizes: "512x4096x4096"."""
     case = representative(problem)
     return f"{case.m}x{case.n}x{case.k}"
 
@@ -390,7 +392,7 @@ def case_text(problem: Problem) -> str:
 def _certificate(
     spec: Spec, kernels: Sequence[Document], files: Mapping[str, bytes], options: Options
 ) -> dict[str, Any]:
-    """NAME.certificate.json: those of the kernels, and SHA-256 of each file."""
+    """The contents of NAME.certificate.json: the kernels' certificates, and SHA-256 of each file."""
     return {
         "library": spec.name,
         "command": options.command,
@@ -403,9 +405,9 @@ def _certificate(
 def make_choice(
     product: Product, target: Target, store: Store, options: Options, progress: Progress
 ) -> tuple[Choice, dict[str, Document]]:
-    """The kernels and rules for one product on a target, and what was shown of each kernel, by its name.
+    """Return the kernels and rules for one product on a target, and the certificate of each kernel by name.
 
-    Raises GemmgenError where a kernel is wrong.
+    Raises GemmgenError if a kernel is wrong.
     """
     maker = _Maker(target, store, options, progress)
     choice = maker.choice(product)
@@ -415,5 +417,5 @@ def make_choice(
 def certify(
     members: Sequence[Member], target: Target, store: Store, options: Options, progress: Progress
 ) -> dict[str, Document]:
-    """Return the certificates of compiled `members`, by name. Raises GemmgenError where a member is wrong."""
+    """Return the certificates of compiled `members`, by name. Raises GemmgenError if a member is wrong."""
     return _Maker(target, store, options, progress).certificates({one.name: one for one in members})

@@ -1,4 +1,4 @@
-"""The choice among a product's kernels as a record: its rules, and the times that they were made of."""
+"""The choice among a product's kernels as a record: its rules, and the times from which they were made."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from gemmgen.support.short_repr import brief
 class Timed(NamedTuple):
     """Times of one call in microseconds.
 
-    us          of each kernel; infinite of one that fails, NaN of one that was not timed, as it has no hope
-    library_us  of cuBLASLt's first heuristic, timed in the same run; None where there is none
+    us          time of each kernel; infinite for one that fails, NaN for one that was not timed because the model rules
+                it out
+    library_us  time of cuBLASLt's first heuristic in the same run; None if there is none
     """
 
     us: Sequence[float]
@@ -31,16 +32,16 @@ class Timed(NamedTuple):
 
     @property
     def best_us(self) -> float:
-        """The least; infinite where all fail."""
+        """The least time; infinite if all kernels fail."""
         return min(filter(math.isfinite, self.us), default=math.inf)
 
 
 class Clock(Protocol):
-    """Where times come from.
+    """A source of times.
 
     kind  "measured" or "predicted"
-    spec  of the card that measured, or whose figures the model uses
-    most  points of a grid that it is asked for
+    spec  the card that measured, or whose figures the model uses
+    most  most points of a grid to time
     """
 
     @property
@@ -53,18 +54,18 @@ class Clock(Protocol):
     def most(self) -> int: ...
 
     def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
-        """Times at each of the points, for calls of these sizes that keep what is `given`."""
+        """Return the times at each of the points, for calls of these sizes that meet what is `given`."""
         ...
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Calls that keep what it `needs` and whose sizes are in the box go to one of `kernels`, by their numbers.
+    """A rule: calls that meet its `needs` and whose sizes are in the box go to one of `kernels`, given by number.
 
-    examples   for each kernel the sizes of a call that goes to it, which no earlier rule takes
-    batches    of these calls, where the number of products varies
-    estimates  of each kernel's time, of which the least decides, where several sizes are ranges
-    steps      along the size that is a range, where only one is
+    examples   for each kernel the sizes of a call that goes to it and matches no earlier rule
+    batches    batches of these calls, if the number of products varies
+    estimates  estimates of the kernels' times, the least of which decides, if several sizes are ranges
+    steps      steps along the size that is a range, if only one is
     """
 
     needs: Needs
@@ -76,7 +77,7 @@ class Rule:
     batches: tuple[int, ...] = ()
 
     def kernel(self, sizes: Sizes, batch: int = 1) -> int:
-        """The number of the one that serves a call of these sizes."""
+        """The number of the kernel that serves a call of these sizes."""
         if self.steps is not None:
             return self.kernels[self.steps.kernel(sizes)]
         return self.kernels[0 if self.estimates is None else self.estimates.best(sizes, batch)]
@@ -84,10 +85,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class Point:
-    """Times at a point of a grid, of the members that serve it, by their numbers.
+    """The times at a point of a grid, of the members that serve it, by their numbers.
 
-    best_us     of all candidates, those that the library does not hold included
-    library_us  of cuBLASLt's first heuristic; None where it was not timed
+    best_us     least time of all candidates, including those that are not in the library
+    library_us  time of cuBLASLt's first heuristic; None if it was not timed
     batch       the number of products
     """
 
@@ -101,10 +102,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A call that rules were not made of: the time of the kernel that they choose, and others'.
+    """A call from which no rule was made: the time of the kernel that the rules choose, and other times.
 
-    best_us     of the fastest of all candidates, those that the library does not hold included
-    library_us  of cuBLASLt's first heuristic; None where it was not timed
+    best_us     time of the fastest of all candidates, including those that are not in the library
+    library_us  time of cuBLASLt's first heuristic; None if it was not timed
     batch       the number of products
     """
 
@@ -119,13 +120,13 @@ class Drawn:
 @brief
 @dataclass(frozen=True)
 class Choice:
-    """The kernels of a product on one architecture, and the rules that choose among them; the first that fits counts.
+    """The kernels of a product on one architecture, and the rules that choose among them; the first match counts.
 
-    times   what the rules were made of
-    sets    for each part of the table with a choice: what it loses with fewer kernels than it has, and with all
-    rivals  candidates that were timed beside the members, and that the library does not hold
-    drawn   sizes that are not among the times'
-    load_ms milliseconds to load the machine code of all kernels on the device; None where nothing is measured
+    times   the times from which the rules were made
+    sets    for each part of the table with a choice, the kernel sets and their slowdowns, from one kernel to all
+    rivals  candidates that were timed with the members but are not in the library
+    drawn   timed calls of sizes that are not in `times`
+    load_ms milliseconds to load the machine code of all kernels on the device; None if nothing is measured
     """
 
     product: Product
@@ -142,31 +143,31 @@ class Choice:
 
     @property
     def object_bytes(self) -> int:
-        """The machine code of all kernels."""
+        """The bytes of machine code of all kernels."""
         return sum(len(one.compiled.cubin) for one in self.kernels if one.compiled is not None)
 
     @cached_property
     def regret(self) -> Regret:
-        """How much longer choices take than the fastest candidate, over the sizes drawn."""
+        """How much longer the chosen kernels take than the fastest candidate, over the sizes drawn."""
         return regret_of([one.us / one.best_us for one in self.drawn])
 
     @cached_property
     def beside_library(self) -> tuple[float, float] | None:
-        """(geometric mean, least) of cuBLASLt's time over the choice's; None where it was not timed."""
+        """(geometric mean, least) of cuBLASLt's time over the choice's; None if it was not timed."""
         return beside_library(self.drawn)
 
     @property
     def kernels(self) -> tuple[Member, ...]:
-        """Without cuBLASLt."""
+        """The members without cuBLASLt."""
         return tuple(one for one in self.members if isinstance(one, Member))
 
     def chosen(self, sizes: Sizes, given: Needs, batch: int | None = None) -> int:
-        """The number of the kernel that a call goes to; of so many products, where not those of `product`."""
+        """The number of the kernel to which a call goes; `batch` replaces the number of products of `product`."""
         rule = next(rule for rule in self.rules if rule.needs in given and rule.box.holds(sizes))
         return rule.kernel(sizes, batch or self.product.batch or 1)
 
 
 def beside_library(drawn: Sequence[Drawn]) -> tuple[float, float] | None:
-    """(geometric mean, least) of cuBLASLt's time over the choice's; None where it was not timed."""
+    """(geometric mean, least) of cuBLASLt's time over the choice's; None if it was not timed."""
     ratios = [one.library_us / one.us for one in drawn if one.library_us is not None]
     return (math.exp(sum(map(math.log, ratios)) / len(ratios)), min(ratios)) if ratios else None

@@ -1,4 +1,4 @@
-"""What a library's record says of choices, written and read back."""
+"""The choices in a library's record, written and read back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BESIDE = ("best us", "cuBLASLt us", "batch")
 
 
 def choice_document(choice: Choice) -> Document:
-    """What was chosen for a product on one architecture, and of what."""
+    """The choice for a product on one architecture, with its candidates."""
     names = [member.name for member in choice.members]
     return {
         "product": choice.product.name,
@@ -71,7 +71,7 @@ def choice_document(choice: Choice) -> Document:
 
 
 def rule_document(rule: Rule, names: Sequence[str]) -> Document:
-    """A rule, of kernels by their `names`: see `rule_from`."""
+    """A rule over kernels that go by their `names`: see `rule_from`."""
     box = {"needs": rule.needs.text, "least": list(rule.box.least), "most": list(rule.box.most)}
     kernels = [names[one] for one in rule.kernels]
     if rule.steps is not None:
@@ -82,12 +82,12 @@ def rule_document(rule: Rule, names: Sequence[str]) -> Document:
 
 
 def _set_document(one: KernelSet) -> Document:
-    """What a table loses that has so many kernels to choose from."""
+    """The slowdown of a table that may choose among these kernels."""
     return {**asdict(one), "kernels": len(one.kernels)}
 
 
 def _kernel_document(member: Member) -> Document:
-    """A kernel, as it can be rendered again."""
+    """A kernel as data from which it can be rendered again."""
     source = member.source
     problem = problem_document(replace(source.problem, typical=()))  # the text does not depend on typical sizes
     return {"arch": member.arch, "family": source.family, "config": source.config, "problem": problem}
@@ -101,14 +101,14 @@ def _member_document(member: Contestant, arch: str) -> Document:
 
 
 def _rounded(time_us: float | None) -> float | None:
-    """Null where a kernel does not serve, or failed."""
+    """A rounded time; null if a kernel does not serve the size, or failed."""
     return None if time_us is None or not math.isfinite(time_us) else round(time_us, 4)
 
 
 def choices_from(spec: Spec, folder: Path) -> tuple[Choice, ...]:
-    """The choices of the library that `folder` holds, which was made of `spec`.
+    """The choices of the library in `folder`, which was made from `spec`.
 
-    Raises InvalidInput where it holds none, or one of another spec.
+    Raises InvalidInput if it holds no library, or one of another spec.
     """
     path = folder / f"{spec.name}{RECORD}"
     require(
@@ -129,7 +129,7 @@ def choices_from(spec: Spec, folder: Path) -> tuple[Choice, ...]:
 
 
 def choice_again(product: Product, document: Any) -> Choice:
-    """The choice that `choice_document` wrote, its kernels rendered as they are today. Raises InvalidInput."""
+    """Read the choice that `choice_document` wrote, with kernels rendered by this version. Raises InvalidInput."""
     arch = document["arch"]
     return _choice(product, arch, document, lambda one: _rendered(product, one, arch))
 
@@ -152,14 +152,15 @@ def _choice(product: Product, arch: str, document: Any, member: Callable[[Any], 
 
 
 def _rendered(product: Product, document: Any, arch: str) -> Member:
-    """A kernel by family, config and problem. It is rendered for `arch`, and may be compiled for another: sm_90a."""
+    """A kernel by family, config and problem. It is rendered for `arch`, and may be compiled for another, such as
+    sm_90a."""
     family = family_named(document["family"])
     config = family.config_type().with_values(**document["config"])
     return Member(product, render(problem_from(document["problem"]), family, config, arch), document["arch"])
 
 
 def _member(product: Product, document: Any, folder: Path, library: str) -> Contestant:
-    """The kernel of this name of the library in `folder`."""
+    """The kernel of this name in the library in `folder`."""
     if document["name"] == CUBLASLT:
         return CublasLt(product)
     kernel = read_kernel(folder / f"{own_name(library, document['name'])}.cu")
@@ -167,7 +168,7 @@ def _member(product: Product, document: Any, folder: Path, library: str) -> Cont
 
 
 def rule_from(document: Any, names: Sequence[str]) -> Rule:
-    """The rule that `rule_document` wrote, of the kernels that have these names alone; it may be left with none."""
+    """Read the rule that `rule_document` wrote, restricted to the kernels in `names`; it may be left with none."""
     asked = document.get("kernels") or [document["kernel"]]
     places = [place for place, name in enumerate(asked) if name in names]
     kernels = tuple(names.index(asked[place]) for place in places)
@@ -178,7 +179,7 @@ def rule_from(document: Any, names: Sequence[str]) -> Rule:
 
 
 def needs_from(text: str) -> Needs:
-    """What `Needs.text` wrote."""
+    """Read the text of `Needs.text`."""
     found = Needs.NONE
     for name in () if text == "ANY" else text.split(" | "):
         found |= Needs[name]

@@ -1,4 +1,4 @@
-"""Where the times of a library's kernels come from: a GPU, or without one the model."""
+"""Sources of the times of a library's kernels: a GPU or, without one, the model."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ LONG_US, LONG_SAMPLES = 150.0, 3  # from so many microseconds on, as predicted, 
 
 @dataclass(frozen=True)
 class Predicted:
-    """The model's times on a card: a rules.Clock."""
+    """The model's times on a card: a choice.Clock."""
 
     spec: DeviceSpec
     kind: Literal["measured", "predicted"] = "predicted"
     most: int = 256
 
     def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
-        """Raises InvalidInput for cuBLASLt, whose times nobody predicts."""
+        """Predict the times. Raises InvalidInput for cuBLASLt, whose times the model does not predict."""
         kernels = [member for member in members if isinstance(member, Member)]
         require(len(kernels) == len(members), "cuBLASLt's times are measured, and nothing is measured here")
         return [Timed([kernel.predicted_us(sizes, self.spec) for kernel in kernels]) for sizes in points]
 
 
 class Measured:
-    """Times on the GPU here, kernels interleaved, with cuBLASLt's first heuristic among them where it is installed."""
+    """Times on the GPU here, with kernels interleaved and cuBLASLt's first heuristic among them if it is installed."""
 
     def __init__(self, gpu: GpuExecutor, spec: DeviceSpec) -> None:
         self.description = gpu.description
@@ -47,7 +47,7 @@ class Measured:
         self._beside = BesideLibrary(gpu)
 
     def times(self, members: Sequence[Contestant], sizes: Sizes, given: Needs) -> Timed:
-        """The times of a call of these sizes that keeps what is `given`."""
+        """The times of a call of these sizes that meets what is `given`."""
         tried = hopeful([one for one in members if isinstance(one, Member)], sizes, self._spec)
         kernels = [self._kernel(one) for one in members if isinstance(one, Member) and one.name in tried]
         protocol = GRID if min(tried.values()) < LONG_US else replace(GRID, samples=LONG_SAMPLES)
@@ -62,7 +62,7 @@ class Measured:
         return Timed(us, theirs)
 
     def load_ms(self, members: Sequence[Member]) -> float:
-        """Milliseconds to load the machine code of all `members` anew, one after the other, by way of the worker."""
+        """Milliseconds to load the machine code of all `members` again, one after the other, through the worker."""
         for member in members:
             self._kernel(member).close()
             del self._kernels[member.name]

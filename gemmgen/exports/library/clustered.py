@@ -1,4 +1,4 @@
-"""Libraries by the workers of a cluster: a job for each product and architecture."""
+"""Libraries built by the workers of a cluster: one job per product and architecture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LibraryJob:
 
 
 class LibraryLane:
-    """The worker's side: answers LibraryJobs with what it Made."""
+    """The worker's side: it answers LibraryJobs with what it Made."""
 
     def __init__(self) -> None:
         self._store = Store()
@@ -38,7 +38,7 @@ LANE = f"{__name__}:{LibraryLane.__name__}"
 
 
 def made_by(lanes: Sequence[Child], spec: Spec, options: Options, progress: Progress) -> list[Made]:
-    """All products on all architectures, as lanes get idle. Raises as `made` does."""
+    """Make all products on all architectures, as lanes become idle. Raises as `made` does."""
     taken = [product.name for product in spec.products if product.kernels]
     if taken:
         raise InvalidInput(f"{', '.join(taken)}: kernels on file lie here, and a cluster makes what it searches")

@@ -1,4 +1,4 @@
-"""Calls that rules were not made of, drawn and timed: how good the choices are there."""
+"""Calls from which no rules were made, drawn and timed, to see how good the choices are there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DRAWN, ATTEMPTS = 64, 10  # sizes for the regret, and for each as many draws whe
 def times_of(
     products: Sequence[Product], members: Sequence[Contestant], points: Sequence[Sizes], given: Needs, clock: Clock
 ) -> list[Timed]:
-    """Times at each of the points, as calls of the product that stands beside it: these differ in their batch."""
+    """Times at each of the points, each as a call of the product beside it; these products differ in their batch."""
     found: dict[int, Timed] = {}
     for one in dict.fromkeys(products):
         places = [place for place, other in enumerate(products) if other == one]
@@ -56,7 +56,7 @@ def _drawn(product: Product, random_: random.Random) -> Sizes:
 
 
 def _timed(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs) -> Iterator[Drawn]:
-    """The chosen kernels' times, and those of the best candidates that serve such calls."""
+    """The times of the chosen kernels, and of the best candidates that serve such calls."""
     candidates = (*choice.members, *choice.rivals)
     served: dict[tuple[int, ...], list[Sizes]] = {}
     for sizes in points:

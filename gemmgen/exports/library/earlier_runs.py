@@ -1,4 +1,4 @@
-"""What earlier runs found: a library that is made again does only what changed."""
+"""Results of earlier runs: a library that is built again repeats only what changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gemmgen.support.files import Store, code_digest, content_key, generator_dig
 
 
 def known_or(store: Store, kind: str, key: str, make: Callable[[], Any]) -> Any:
-    """The JSON-ready value that the store has for `key`, else what `make` makes, which it keeps."""
+    """Return the JSON-ready value that the store has for `key`, or else the result of `make`, which it keeps."""
     payload = store.get(kind, key)
     if payload is not None:
         return json.loads(payload)
@@ -39,7 +39,8 @@ def found_before(
     asked: Sequence[object],
     search: Callable[[], Sequence[KernelFile]],
 ) -> list[KernelFile]:
-    """What `search` finds for `problems`, or found when the same was `asked` of the same gemmgen and machine."""
+    """Return the result of `search` for `problems`, or of an earlier run that `asked` the same of the same gemmgen and
+    machine."""
 
     def documents() -> list[dict[str, Any]]:
         return [{"record": found.record, "text": found.source.text} for found in search()]
@@ -56,7 +57,7 @@ def found_before(
 
 
 def certificate_key(member: Member, target: Target, asked: Sequence[object]) -> str:
-    """Of what is said of a kernel when this was `asked` of this gemmgen and machine."""
+    """The key of a kernel's certificate, given what was `asked` of this gemmgen and machine."""
     return content_key(
         member.source.digest, member.arch, target.executor.environment, generator_digest(), *map(str, asked)
     )
@@ -64,10 +65,10 @@ def certificate_key(member: Member, target: Target, asked: Sequence[object]) -> 
 
 @dataclass(frozen=True)
 class Remembered:
-    """A GPU's times, each taken once: a rules.Clock.
+    """A GPU's times, each measured once: a choice.Clock.
 
-    spec  of the GPU
-    most  points of a grid that are timed
+    spec  the GPU's card
+    most  most points of a grid that are timed
     """
 
     clock: Measured

@@ -1,8 +1,8 @@
-"""Kernels' times as functions of the sizes, for a dispatcher to compare: where sizes of a product vary.
+"""Kernels' times as functions of the sizes, for a dispatcher to compare if several sizes of a product vary.
 
-A kernel takes so long for its launch, for each wave of blocks, for each block on the busiest SM and for what it moves.
-That sum is multiplied by a factor, which is interpolated between a few sizes. Both are fitted to times at a few hundred
-sizes.
+A kernel's estimate is a sum of costs for its launch, each wave of blocks, each block on the busiest SM and the elements
+that it moves. The sum is multiplied by a factor that is interpolated between a few sizes. Both are fitted to times at a
+few hundred sizes.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ DIGITS, FACTOR_DIGITS = 6, 4  # of costs and of factors, as the dispatcher's tex
 
 @dataclass(frozen=True)
 class Tiling:
-    """How a kernel divides C, and how much of it runs at once.
+    """The way in which a kernel divides C, and how many blocks run at once.
 
-    rows, columns  of the tile of C that the grid counts
-    blocks         of each tile: those of split-K
+    rows, columns  size of the tile of C that the grid counts
+    blocks         blocks per tile: more than one with split-K
     at_once        blocks that the card runs at once
     """
 
@@ -47,7 +47,8 @@ class Tiling:
 
 @dataclass(frozen=True)
 class Axis:
-    """Where factors stand along a size: `nodes` places, from the octave `first` on, `per_octave` to each octave."""
+    """The sizes along one axis at which factors are given: `nodes` places from the octave `first`, `per_octave` per
+    octave."""
 
     first: float
     per_octave: float
@@ -59,20 +60,22 @@ class Axis:
         return cls(first, _short((nodes - 1) / (last - first)), nodes) if last > first else cls(first, 0.0, 1)
 
     def place(self, size: int) -> tuple[int, float]:
-        """(the node before `size`, the share of the way to the next one); sizes beyond have the last one's factor."""
+        """(the node before `size`, the share of the way to the next node); sizes beyond the ends have the end's
+        factor."""
         along = min(max((octave(size) - self.first) * self.per_octave, 0.0), float(self.nodes - 1))
         node = min(int(along), max(0, self.nodes - 2))
         return node, along - node
 
     @property
     def sizes(self) -> tuple[float, ...]:
-        """At which the nodes stand."""
+        """The sizes of the nodes."""
         return tuple(_size_at(self.first + (node / self.per_octave if node else 0.0)) for node in range(self.nodes))
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of one kernel: microseconds of each of TERMS, and the factors at the nodes, K the fastest."""
+    """The estimate of one kernel: microseconds for each of TERMS, and the factors at the nodes, with K varying
+    fastest."""
 
     tiling: Tiling
     costs: tuple[float, ...]
@@ -86,14 +89,14 @@ TERMS = ("start", "wave", "wave_k", "turn", "turn_k", "c", "ab")
 
 @dataclass(frozen=True)
 class Estimates:
-    """Times of several kernels on a card of `sms` SMs; `axes` are those of M, N and K."""
+    """Estimates for several kernels on a card of `sms` SMs; `axes` are those of M, N and K."""
 
     sms: int
     axes: tuple[Axis, Axis, Axis]
     kernels: tuple[Estimate, ...]
 
     def times_us(self, sizes: Sizes, batch: int = 1) -> list[float]:
-        """Of each kernel, for a product of these sizes, as the dispatcher computes it."""
+        """Microseconds of each kernel for a product of these sizes, as the dispatcher computes them."""
         near = corners(self.axes, sizes)
         return [
             sum(cost * count for cost, count in zip(one.costs, terms(one.tiling, self.sms, sizes, batch), strict=True))
@@ -102,22 +105,22 @@ class Estimates:
         ]
 
     def best(self, sizes: Sizes, batch: int = 1) -> int:
-        """The kernel with the least of them, by its place."""
+        """The place of the kernel with the least estimate."""
         times = self.times_us(sizes, batch)
         return times.index(min(times))
 
     def of(self, places: Sequence[int]) -> Estimates:
-        """Of these kernels alone."""
+        """The estimates of the kernels at these places only."""
         return replace(self, kernels=tuple(self.kernels[place] for place in places))
 
     @property
     def nodes(self) -> list[tuple[float, ...]]:
-        """The sizes (M, N, K) at which factors stand."""
+        """The sizes (M, N, K) at which factors are given."""
         return list(combinations(*(axis.sizes for axis in self.axes)))
 
 
 def corners(axes: Sequence[Axis], sizes: Sizes) -> list[tuple[int, float]]:
-    """The nodes around `sizes` by their numbers, and the weight of each."""
+    """The numbers of the nodes around `sizes`, and the weight of each."""
     around = [(0, 1.0)]
     for axis, size in zip(axes, sizes, strict=True):
         node, share = axis.place(size)
@@ -127,7 +130,7 @@ def corners(axes: Sequence[Axis], sizes: Sizes) -> list[tuple[int, float]]:
 
 
 def octave(size: int) -> float:
-    """log2 of a size, between powers of two linear in it, as a dispatcher computes it without a logarithm."""
+    """log2 of a size, linear between powers of two, as a dispatcher computes it without a logarithm."""
     fraction, exponent = math.frexp(max(1, size))
     return exponent - 2 + 2 * fraction
 
@@ -138,7 +141,7 @@ def _size_at(place: float) -> float:
 
 
 def terms(tiling: Tiling, sms: int, sizes: Sizes, batch: int) -> tuple[float, ...]:
-    """How often a product of these sizes costs each of TERMS."""
+    """How often each of TERMS occurs in a product of these sizes."""
     m, n, k = sizes
     blocks = -(-m // tiling.rows) * -(-n // tiling.columns) * tiling.blocks * batch
     waves, turns = -(-blocks // tiling.at_once), -(-blocks // sms)
@@ -153,7 +156,7 @@ def estimated(
     sms: int,
     batches: Sequence[int],
 ) -> Estimates:
-    """Estimates of kernels, fitted to their `times` at `points` of these `batches`: finite ones, in microseconds."""
+    """Estimates of kernels, fitted to their `times` at `points` with these `batches`: finite times, in microseconds."""
     nodes = NODES[max(1, sum(not one.listed for one in ranges))]
     m, n, k = (Axis.of(one, nodes) for one in ranges)
     return fitted((m, n, k), tilings, points, times, sms, batches)
@@ -167,7 +170,7 @@ def fitted(
     sms: int,
     batches: Sequence[int],
 ) -> Estimates:
-    """The same with factors along these `axes`."""
+    """Fit estimates with factors along these `axes`."""
     measured = np.array(times, np.float64)
     weights = np.exp(-RIVALS * (measured / measured.min(axis=1, keepdims=True) - 1)) + LEAST_WEIGHT
     near = _nearness(axes, points)
@@ -180,7 +183,7 @@ def fitted(
 
 
 def _fitted(tiling: Tiling, counts: Numbers, near: Numbers, times: Numbers, weights: Numbers) -> Estimate:
-    """Of one kernel: costs that are nowhere far off, then factors for what is left."""
+    """Fit one kernel's estimate: first costs with a small error everywhere, then factors for the rest."""
     costs = [_short(cost) for cost in least_squares(counts / times[:, None], weights)]
     left = times / (counts @ np.array(costs))
     weighted = near * weights[:, None]
@@ -190,7 +193,8 @@ def _fitted(tiling: Tiling, counts: Numbers, near: Numbers, times: Numbers, weig
 
 
 def least_squares(parts: Numbers, weights: Numbers) -> Numbers:
-    """x >= 0 with parts @ x near 1: where all numbers are positive, steps by ratios stay so (Lee and Seung, 2001)."""
+    """Solve parts @ x near 1 for x >= 0 by multiplicative updates, which keep positive numbers positive (Lee and Seung,
+    2001)."""
     scale = parts.max(axis=0)
     known = parts / scale
     square, target = known.T @ (known * weights[:, None]), known.T @ weights
@@ -211,12 +215,12 @@ def _nearness(axes: Sequence[Axis], points: Sequence[Sizes]) -> Numbers:
 
 
 def _short(value: float, digits: int = DIGITS) -> float:
-    """As the dispatcher's text holds it."""
+    """`value` rounded as the dispatcher's text holds it."""
     return float(f"{value:.{digits}g}")
 
 
 def estimates_from(document: Mapping[str, Any]) -> Estimates:
-    """What `dataclasses.asdict` made a document of."""
+    """Read Estimates from the document of `dataclasses.asdict`."""
     m, n, k = (Axis(**axis) for axis in document["axes"])
     kernels = (
         Estimate(Tiling(**one["tiling"]), tuple(one["costs"]), tuple(one["factors"])) for one in document["kernels"]
@@ -226,7 +230,7 @@ def estimates_from(document: Mapping[str, Any]) -> Estimates:
 
 @dataclass(frozen=True)
 class EstimateText:
-    """A kernel among others: how it divides C, and what parts of a product cost it."""
+    """A kernel among others: how it divides C, and its costs."""
 
     kernel: str
     tiling: Tiling
@@ -235,7 +239,7 @@ class EstimateText:
 
 @dataclass(frozen=True)
 class EstimatesText:
-    """Times of kernels as the dispatcher estimates them. nodes: sizes, and the factor of each kernel there."""
+    """The estimates as the dispatcher's text holds them. nodes: sizes, and the factor of each kernel there."""
 
     name: str
     estimates: Estimates

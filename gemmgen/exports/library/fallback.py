@@ -1,4 +1,4 @@
-"""cuBLASLt among the kernels of a library, where it was measured to be faster."""
+"""cuBLASLt among the kernels of a library, for sizes where it was measured to be faster."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ NAME = "cublasLt"
 
 @dataclass(frozen=True)
 class CublasLt:
-    """The library's own choice of an algorithm for a product, called as one of its kernels.
+    """cuBLASLt's own choice of an algorithm for a product, called like one of the library's kernels.
 
-    It serves calls with aligned addresses and lines alone, so that what serves every call is a kernel.
+    It serves only calls with aligned addresses and lines, so that a kernel serves all other calls.
     """
 
     product: Product
@@ -30,20 +30,20 @@ class CublasLt:
 
     @property
     def fixed(self) -> Mapping[str, int]:
-        """It is built for no sizes."""
+        """The sizes that it is built for: none."""
         return {}
 
     def serves(self, sizes: Sizes, given: Needs) -> bool:
-        """As `Member.serves`."""
+        """Whether it serves such calls: see `Member.serves`."""
         return self.needs in given
 
     def tiling(self, device: DeviceSpec) -> Tiling:
-        """Tiles that are usual: it does not say which it takes."""
+        """Typical tiles, as cuBLASLt does not say which it uses."""
         return Tiling(128, 128, 1, device.sms)
 
     @property
     def types(self) -> tuple[str, ...]:
-        """CUDA's of A, B, C and the scalars."""
+        """The CUDA types of A, B, C and the scalars."""
         types = self.product.types
         return tuple(CUDA_TYPES[dtype] for dtype in (*types.operands, types.scalar))
 
@@ -56,7 +56,7 @@ Contestant = Member | CublasLt
 
 
 def why_no_fallback(product: Product) -> str | None:
-    """Why cuBLASLt stands for no kernel of `product`; None where it may."""
+    """The reason why cuBLASLt cannot serve `product`; None if it can."""
     types = product.types
     if not product.epilogue.is_linear:
         return f"the epilogue {product.epilogue} is not cuBLASLt's"

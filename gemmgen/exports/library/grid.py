@@ -1,4 +1,4 @@
-"""The sizes at which a library's kernels are timed, and how kernels divide an axis along which sizes vary."""
+"""The sizes at which a library's kernels are timed, and the division by kernels of an axis along which sizes vary."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _along(
 
 
 def division(member: Contestant, axis: str, ranges: Sequence[SizeRange], device: DeviceSpec, batch: int) -> Division:
-    """How `member` divides an axis on `device`; tiles do not divide K."""
+    """The way in which `member` divides an axis on `device`; tiles do not divide K."""
     tiling, (m, n, _) = member.tiling(device), (one.nearest(LARGE) for one in ranges)
     rows, columns = -(-m // tiling.rows), -(-n // tiling.columns)
     tile, across = {"M": (tiling.rows, columns), "N": (tiling.columns, rows), "K": (1, 0)}[axis]

@@ -1,4 +1,4 @@
-"""A kernel of a library: what a call must keep for it to serve, and how long it takes."""
+"""A kernel of a library: the conditions that it puts on calls, and how long it takes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HOPE = 1.5
 
 
 class Needs(IntFlag):
-    """What a kernel asks of a call beside its sizes.
+    """The conditions, other than sizes, that a kernel puts on calls.
 
     ALIGNED  addresses are divisible by CHUNK bytes, and leading dimensions and strides by the product's `unit`
     DENSE    addresses are divisible by CHUNK bytes, and lines and matrices lie without a gap
@@ -41,16 +41,16 @@ class Needs(IntFlag):
 
     @property
     def text(self) -> str:
-        """As rules write it."""
+        """The conditions as rules write them."""
         return " | ".join(need.name or "" for need in (Needs.ALIGNED, Needs.DENSE) if need in self) or "ANY"
 
 
 @brief
 @dataclass(frozen=True)
 class Member:
-    """A kernel that serves calls of `product`, compiled for `arch` ("sm_90a"). Raises InvalidInput where it does not.
+    """A kernel that serves calls of `product`, compiled for `arch` ("sm_90a"). Raises InvalidInput if it cannot.
 
-    record  what is known of it: see records.provenance
+    record  what is known of it: see json_records.provenance
     """
 
     product: Product
@@ -103,20 +103,20 @@ class Member:
 
     @property
     def _units(self) -> tuple[int, ...]:
-        """Elements that divide its leading dimensions and strides of run time."""
+        """The numbers of elements that divide its run-time leading dimensions and strides."""
         lds, strides = self.interface.runtime_lds, self.interface.runtime_strides
         return (1, *(ld.unit for ld in lds), *(stride.unit for stride in strides))
 
     @property
     def _aligns(self) -> list[tuple[str, int]]:
-        """Operands and the bytes that divide their addresses; behind pointers, those of the matrices."""
+        """Operands and the alignment of their addresses in bytes; with pointers, that of the matrices."""
         located, problem = self.interface.located, self.problem
         behind = {name: problem.align_of(name) for name in "ABC"} if problem.pointers else {}
         return [(name, behind.get(name, self.interface.aligns[text])) for name, text in located.items()]
 
     @cached_property
     def fixed(self) -> dict[str, int]:
-        """Of M, N and K those that it is built for."""
+        """The sizes, of M, N and K, for which it is built."""
         sizes = self.problem.sizes
         return {name: size for name in "MNK" if (size := sizes[name]) is not None}
 
@@ -128,25 +128,25 @@ class Member:
 
     @property
     def _dense(self) -> dict[str, int | None]:
-        """Distances that are fixed, as they are where nothing lies between lines and matrices."""
+        """The distances that are fixed, for lines and matrices without gaps."""
         problem = self.problem
         lines = {matrix.ld: matrix.extent(matrix.line, problem.sizes) for matrix in problem.matrices}
         strides = {matrix.stride: matrix.dense_stride({**problem.sizes, **lines}) for matrix in problem.matrices}
         return {**lines, **strides}
 
     def serves(self, sizes: Sizes, given: Needs) -> bool:
-        """Whether it computes products of these sizes by calls that keep what is `given`."""
+        """Whether it computes products of these sizes in calls that meet what is `given`."""
         wanted = dict(zip("MNK", sizes, strict=True))
         return self.needs in given and all(wanted[name] == size for name, size in self.fixed.items())
 
     def tiling(self, device: DeviceSpec) -> Tiling:
-        """How it divides C, and how much of it runs at once on a card."""
+        """The way in which it divides C, and how many blocks run at once on a card."""
         launch, registers = self.source.launch, self.compiled.registers if self.compiled else None
         tiles, at_once = dict(launch.grid), predict(self._plan, device, registers).occupancy.blocks * device.sms
         return Tiling(tiles.get("M", SIZE_LIMIT), tiles.get("N", SIZE_LIMIT), launch.blocks_per_tile, max(1, at_once))
 
     def predicted_us(self, sizes: Sizes, device: DeviceSpec) -> float:
-        """The model's time of a product of these sizes, in microseconds."""
+        """The model's time for a product of these sizes, in microseconds."""
         typical = {name: size for name, size in zip("MNK", sizes, strict=True) if name in self.problem.open_sizes}
         if "batch" in self.problem.open_sizes and self.product.batch is not None:
             typical["batch"] = self.product.batch
@@ -160,14 +160,14 @@ class Member:
 
 
 def hopeful(members: Sequence[Member], sizes: Sizes, device: DeviceSpec) -> dict[str, float]:
-    """By the names of `members` the model's microseconds, of those with less than HOPE times the least."""
+    """The model's microseconds, by name, of the `members` with less than HOPE times the least."""
     predicted = {one.name: one.predicted_us(sizes, device) for one in members}
     least = min(predicted.values())
     return {name: us for name, us in predicted.items() if us < HOPE * least}
 
 
 def case_of(product: Product, sizes: Sizes, given: Needs) -> Case:
-    """A launch of `product` for these sizes that keeps what is `given` and not more of it."""
+    """A launch of `product` for these sizes that meets what is `given`, and no more."""
     m, n, k = sizes
     problem = product.aligned(m, n, k) if Needs.ALIGNED in given else product.general
     odd = {} if given else _odd_lines(product, sizes)
@@ -175,6 +175,6 @@ def case_of(product: Product, sizes: Sizes, given: Needs) -> Case:
 
 
 def _odd_lines(product: Product, sizes: Sizes) -> dict[str, int]:
-    """Leading dimensions that no vector divides: a line's length where that is odd, else one more."""
+    """Leading dimensions that no vector width divides: a line's length if that is odd, else one more."""
     by_name = dict(zip("MNK", sizes, strict=True))
     return {one.ld: (one.extent(one.line, by_name) or 0) | 1 for one in product.general.matrices}

@@ -1,4 +1,4 @@
-"""How good a library's choices are: measured on a GPU, and without one by times of its record."""
+"""The quality of a library's choices: measured on a GPU or, without one, by the times in its record."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ FOLDS = 8  # parts of the recorded times, each of which is left out in turn
 class ProductRegret:
     """How much longer a product's choices on one architecture take than the fastest of all candidates.
 
-    These include candidates that the library does not hold.
+    The candidates include kernels that are not in the library.
 
     kind    "measured": the kernels were timed here, for sizes drawn at random that are not of the grid
-            "cross-validated": by measured times of the record, for sizes that were left out where rules were made anew
+            "cross-validated": by measured times of the record, for sizes that were left out when rules were made again
             "predicted": by the model's times
-    device  on which they were measured, or for which they were predicted
+    device  the device on which they were measured, or for which they were predicted
     drawn   the sizes, with the time of the chosen kernel and of the fastest candidate
     """
 
@@ -96,7 +96,7 @@ def _of(choice: Choice, target: Target, count: int, seed: int, progress: Progres
 
 @dataclass(frozen=True)
 class Fresh:
-    """A GPU's times, taken now: a rules.Clock."""
+    """A GPU's times, measured now: a choice.Clock."""
 
     clock: Measured
     spec: DeviceSpec
@@ -114,7 +114,7 @@ class Fresh:
 
 
 def cross_validated(choice: Choice) -> Iterator[Drawn]:
-    """Each recorded size, decided by rules that were made without it and every FOLDSth one from it on."""
+    """Yield each recorded size, decided by rules that were made without it and every FOLDSth size from it on."""
     sections: dict[Section, list[Rule]] = {}
     for rule in choice.rules:
         sections.setdefault(_section(choice, rule), []).append(rule)
@@ -131,14 +131,14 @@ def cross_validated(choice: Choice) -> Iterator[Drawn]:
 
 
 def _section(choice: Choice, rule: Rule) -> Section:
-    """What a rule's calls keep, and the sizes that it is for because kernels are built for them."""
+    """The section of a rule: the conditions of its calls, and the sizes for which kernels are built."""
     built = {item for member in choice.members for item in member.fixed.items()}
     bounds = zip(AXES, rule.box.least, rule.box.most, strict=False)
     return rule.needs, frozenset((axis, low) for axis, low, high in bounds if low == high and (axis, low) in built)
 
 
 def _decided(choice: Choice, rules: Sequence[Rule], known: Sequence[Point], asked: Sequence[Point]) -> Iterator[Drawn]:
-    """`asked` points, by rules like `rules` that are made of the times at `known` ones."""
+    """Decide `asked` points by rules like `rules` that are made from the times at `known` points."""
     kernels = sorted({one for rule in rules for one in rule.kernels})
     sizes = [point.sizes for point in known]
     times = without_gaps(np.array([[point.times_us[one] for one in kernels] for point in known], np.float64))

@@ -1,4 +1,4 @@
-"""Which kernel computes which call: rules made of times, a table for each product and architecture."""
+"""Rules made from times, which say which kernel computes which call: one table per product and architecture."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ COMPARED = 8  # kernels whose estimates a rule compares, at most: it decides in 
 
 
 def choose(product: Product, arch: str, members: Sequence[Contestant], clock: Clock, *, seed: int = 0) -> Choice:
-    """Time `members` over a grid, make rules, and keep those that have one.
+    """Time `members` over a grid, make rules, and keep the members that have a rule.
 
-    Raises InvalidInput where none of them serves every call.
+    Raises InvalidInput if none of them serves every call.
     """
     any_call = [member for member in members if not member.needs and not member.fixed]
     names = ", ".join(member.name for member in members)
@@ -56,7 +56,7 @@ def choose(product: Product, arch: str, members: Sequence[Contestant], clock: Cl
 
 @dataclass(frozen=True)
 class _Part:
-    """The rules for one section's calls, and what they were made of."""
+    """The rules for one section's calls, and the times from which they were made."""
 
     rules: tuple[Rule, ...]
     points: tuple[Point, ...] = ()
@@ -65,7 +65,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Section:
-    """Calls that rules tell apart before sizes: what they keep, and sizes that kernels are built for."""
+    """Calls that rules tell apart before their sizes: by conditions, and by sizes for which kernels are built."""
 
     needs: Needs
     fixed: tuple[tuple[str, int], ...]
@@ -79,13 +79,13 @@ def _section_of(member: Contestant) -> _Section:
 
 
 def _sections(members: Sequence[Contestant]) -> list[_Section]:
-    """Those of the members, the narrowest first."""
+    """The sections of the members, the narrowest first."""
     found = {_section_of(member) for member in members}
     return sorted(found, key=lambda one: (-len(one.fixed), -int(one.needs), one.fixed))
 
 
 def _part(section: _Section, product: Product, members: Sequence[Contestant], clock: Clock) -> _Part | None:
-    """None where no kernel of the section itself is chosen: an outer section's rules do for it."""
+    """The rules of a section; None if none of its own kernels is chosen, as an outer section's rules suffice."""
     numbers = [number for number, member in enumerate(members) if section.takes(member)]
     taken = [members[number] for number in numbers]
     fixed = dict(section.fixed)
@@ -128,7 +128,7 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
 
 
 class _Row(NamedTuple):
-    """Some sizes, the batch of the product that has them, and its times."""
+    """Some sizes, the batch of the product with these sizes, and its times."""
 
     sizes: Sizes
     batch: int
@@ -145,7 +145,8 @@ def _rows(
 
 
 def _matrix(product: Product, rows: Sequence[_Row]) -> Numbers:
-    """Times of the rows. A kernel that failed at one size is used at none. Raises InvalidInput if that leaves none."""
+    """The times of the rows. A kernel that failed at one size is not used at any. Raises InvalidInput if none is
+    left."""
     times = np.array([row.timed.us for row in rows], np.float64)
     failed = np.isinf(times).any(axis=0)
     times[:, failed] = math.inf
@@ -162,10 +163,11 @@ def _steps_rule(
     given: Needs,
     clock: Clock,
 ) -> tuple[list[_Row], tuple[KernelSet, ...], Rule]:
-    """One rule for all sizes, steps along the axis that is a range; the sets that it was chosen from; and all times.
+    """One rule for all sizes, with steps along the axis that is a range; the sets that it was chosen from; and all
+    times.
 
-    These say where to look closer: kernels are timed where interpolated times say that the set is behind, and in the
-    middle of long steps, and steps are made again.
+    The times show where to look closer: kernels are timed where interpolated times say that the set is slower than
+    others, and in the middle of long steps; then steps are made again.
     """
     place = AXES.index(axis)
     found = list(rows)
@@ -189,14 +191,14 @@ def _steps_rule(
 
 
 def _example(grid: Sequence[Sizes], steps: Steps, place: int) -> Sizes:
-    """Sizes that the kernel of this place serves: the first bound of its steps, or one more than the last bound."""
+    """Sizes that the kernel at this place serves: the first bound of its steps, or one more than the last bound."""
     step = steps.kernels.index(place)
     bound = steps.bounds[step] if step < len(steps.bounds) else (steps.bounds[-1] if steps.bounds else 0) + 1
     return _at(grid[0], steps.axis, bound)
 
 
 def _at(sizes: Sizes, axis: str, size: int) -> Sizes:
-    """`sizes` with another one along `axis`."""
+    """`sizes` with another size along `axis`."""
     m, n, k = (size if name == axis else one for name, one in zip(AXES, sizes, strict=True))
     return m, n, k
 
@@ -209,7 +211,7 @@ def _box_rules(
     box: Box,
     clock: Clock,
 ) -> list[Rule]:
-    """A rule for each part of `box` that one of `kernels` is the best for."""
+    """A rule for each part of `box` in which one of `kernels` is the best."""
     some = times[:, list(kernels)]
     worth = [kernels[one] for one in paying(grid, some.tolist(), box, least=PAYS[clock.kind])]
     served = times[:, worth].tolist()
@@ -256,19 +258,20 @@ def _products(call: tuple[Sizes, int]) -> int:
 
 
 def without_gaps(times: Numbers) -> Numbers:
-    """`times` with a kernel that was not timed HOPELESS times as slow as the fastest: so it weighs little in fits."""
+    """`times` in which a kernel that was not timed is HOPELESS times as slow as the fastest, so that it has little
+    weight in fits."""
     filled: Numbers = np.where(np.isfinite(times), times, HOPELESS * np.nanmin(times, axis=1, keepdims=True))
     return filled
 
 
 def _chosen(found: Numbers, some: tuple[int, ...]) -> npt.NDArray[np.intp]:
-    """At each point, of `some` kernels the one with the least estimate."""
+    """At each point, the kernel of `some` with the least estimate."""
     places: npt.NDArray[np.intp] = np.array(some, np.intp)[found[:, list(some)].argmin(axis=1)]
     return places
 
 
 def _some_depth(box: Box, member: Contestant) -> Box:
-    """`box`; of cuBLASLt without K = 0, which it does not take."""
+    """`box`, without K = 0 for cuBLASLt, which does not support it."""
     m, n, k, elements = box.least
     return replace(box, least=(m, n, max(1, k), elements)) if isinstance(member, CublasLt) else box
 

@@ -1,4 +1,4 @@
-"""Sizes that a library is made for: listed, in a range, or any."""
+"""The sizes for which a library is made: listed, in a range, or any."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BESIDE = 64  # added to a listed size that has kernels of its own: the sum stand
 
 @dataclass(frozen=True)
 class SizeRange:
-    """What M, N or K may be: one of `listed`, or without these all from `least` to `most`.
+    """The values of M, N or K: one of `listed` or, if none are listed, all from `least` to `most`.
 
     Raises InvalidInput for sizes outside 1 .. SIZE_LIMIT and for an empty range.
     """
@@ -45,7 +45,7 @@ class SizeRange:
 
     @classmethod
     def parse(cls, name: str, value: object) -> SizeRange:
-        """4096, [4096, 8192], "1..8192" or "?". Raises InvalidInput that begins with `name`."""
+        """Parse 4096, [4096, 8192], "1..8192" or "?". Raises InvalidInput that begins with `name`."""
         if isinstance(value, list):
             require(bool(value), f"{name} = []: list at least one size")
             return cls._named(f"{name} = {value}", tuple(sorted({whole(name, size) for size in value})))
@@ -60,7 +60,7 @@ class SizeRange:
 
     @classmethod
     def _named(cls, what: str, *fields: Any) -> SizeRange:
-        """One of these `fields`. Raises InvalidInput that begins with `what`, the line of the file."""
+        """Make a range of `fields`. Raises InvalidInput that begins with `what`, the line of the file."""
         try:
             return cls(*fields)
         except InvalidInput as error:
@@ -75,7 +75,7 @@ class SizeRange:
         return self.listed[-1] if self.listed else self.most
 
     def points(self, ratio: float) -> tuple[int, ...]:
-        """The listed sizes; of a range both ends, and between them each `ratio` times the one before."""
+        """The listed sizes; for a range both ends, and sizes between them with this `ratio`."""
         if self.listed:
             return self.listed
         steps = math.ceil(math.log(self.most / self.least) / math.log(ratio)) if self.most > self.least else 0
@@ -83,25 +83,27 @@ class SizeRange:
         return tuple(sorted({*inner, self.most}))
 
     def at(self, share: float) -> int:
-        """The size at a share of the way from the least to the most, by ratio; one of those that are listed."""
+        """The size at a share of the way from the least to the most, by ratio; one of the listed sizes if there are
+        any."""
         if self.listed:
             return self.listed[min(int(share * len(self.listed)), len(self.listed) - 1)]
         return round(self.least * math.pow(self.most / self.least, share))
 
     def beside(self, taken: set[int]) -> SizeRange:
-        """With sizes a little larger in the place of listed ones that are taken."""
+        """The same with slightly larger sizes in place of listed ones that are taken."""
         return replace(self, listed=tuple(size + BESIDE * (size in taken) for size in self.listed))
 
     def nearest(self, size: int) -> int:
-        """The one of them that is closest to `size`, by ratio."""
+        """The size in the range that is closest to `size`, by ratio."""
         if self.listed:
             return min(self.listed, key=lambda one: abs(math.log(one / size)))
         return min(max(size, self.least), self.most)
 
     def ladder(self) -> tuple[int, ...]:
-        """Sizes for which kernels are tuned: the listed ones; of a range both ends, and multiples of EIGHT between.
+        """The sizes for which kernels are tuned: the listed ones; for a range both ends, and multiples of EIGHT
+        between.
 
-        These multiples fill tiles of many heights: each of them up to FEW, above them some that are APART.
+        These multiples fill tiles of many heights: all of them up to FEW, above that some that are APART.
         """
         if self.listed:
             return self.listed
@@ -114,9 +116,9 @@ class SizeRange:
         return self._among(found)
 
     def tuned(self, across: int, sms: int) -> tuple[int, ...]:
-        """The ladder, with sizes of a range just below and just above those at which usual tiles need another wave.
+        """The ladder, with sizes just below and just above those at which common tiles need another wave.
 
-        Waves are of `sms` blocks, C has `across` elements along its other dimension, batch included, and these sizes
+        A wave has `sms` blocks, and C has `across` elements along its other dimension, including the batch. These sizes
         are EDGES_APART.
         """
         if self.listed:
@@ -131,20 +133,20 @@ class SizeRange:
         return self._among(found)
 
     def _among(self, sizes: set[int]) -> tuple[int, ...]:
-        """Those of `sizes` that lie in the range, ascending."""
+        """The `sizes` in the range, ascending."""
         return tuple(sorted(size for size in sizes if self.least <= size <= self.most))
 
     def draw(self, random_: random.Random) -> int:
-        """One of them: of a range as many small as large ones, by ratio."""
+        """A random size: in a range small and large ones are equally likely, by ratio."""
         return self.at(random_.random())
 
     def __str__(self) -> str:
-        """As it is documented: "4096", "4096, 8192" or "1..8192"."""
+        """The documented form: "4096", "4096, 8192" or "1..8192"."""
         return ", ".join(map(str, self.listed)) or f"{self.least}..{self.most}"
 
 
 def _waves_end(size: int, across: int, sms: int) -> int:
-    """How many of TILES fill waves of `sms` blocks with `size` rows, and need one more with another row."""
+    """The number of TILES that fill waves of `sms` blocks with `size` rows, and need one more wave with another row."""
 
     def waves(rows: int, columns: int, size: int) -> int:
         return -(-(-(-size // rows) * -(-across // columns)) // sms)
@@ -153,7 +155,7 @@ def _waves_end(size: int, across: int, sms: int) -> int:
 
 
 def spread(ranges: Sequence[SizeRange], most: int) -> list[tuple[int, int, int]]:
-    """At most so many sizes (M, N, K), or the corners if these are more: the ends of ranges with those of the others.
+    """At most `most` sizes (M, N, K), but at least all corners: the combinations of the ranges' ends.
 
     The other sizes are a low-discrepancy sequence in log space. A lattice would show few thresholds: 256 points have
     only 6 distinct values of each of M, N and K.

@@ -1,4 +1,4 @@
-"""SPEC.toml: which products a library computes, for which sizes and architectures.
+"""SPEC.toml: the products that a library computes, with their sizes and architectures.
 
     name = "mylinear"
     architectures = ["sm_80", "sm_90a"]
@@ -13,7 +13,8 @@
     epilogue = "bias+gelu"   # scales and zero points are epilogues: "scale_m+scale_n"
     batch = 1                # or the number of products for which kernels are chosen, or "?": the function serves any
 
-Sizes say for what kernels are chosen; every product serves all others as well. docs/library-file.md has every key.
+Kernels are chosen for the given sizes; every product serves all other sizes as well. docs/library-file.md has every
+key.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ IDENTIFIER = r"[a-z][a-z0-9_]*"
 
 @dataclass(frozen=True)
 class Search:
-    """What to tune kernels for in one search.
+    """The target of one search: what kernels are tuned for.
 
     problems  one per size; they differ only in their typical sizes, so that each kernel serves all of them
-    counts    False for a kernel that only serves calls that no other kernel serves: it gets a smaller budget
+    counts    False for a kernel that only serves the calls that no other kernel serves: it gets a smaller budget
     """
 
     problems: tuple[Problem, ...]
@@ -67,13 +68,13 @@ class Search:
 class Product:
     """One product of a library. Raises InvalidInput if no kernel can compute it.
 
-    name     of its function, after the library's
+    name     the name of its function, after the library's
     m, n, k  sizes for which kernels are chosen; it serves all others
-    batch    of a batch the number of products for which they are chosen, else None
-    varies   whether the number of products is "?": kernels are chosen for any, and `batch` is a typical one
-    kernels  `.cu` files to choose from; where there are none, kernels are tuned
+    batch    for a batch, the number of products for which kernels are chosen, else None
+    varies   whether the number of products is "?": kernels are chosen for any number, and `batch` is a typical one
+    kernels  `.cu` files to choose from; if there are none, kernels are tuned
     most     most kernels per set: there is one set per combination of listed N and K, and one for all other sizes
-    tune     sizes (M, N, K) to tune kernels for; where there are none, some of m, n and k
+    tune     sizes (M, N, K) to tune kernels for; if there are none, some of m, n and k
     """
 
     name: str
@@ -97,16 +98,16 @@ class Product:
 
     @cached_property
     def general(self) -> Problem:
-        """Any sizes, lines and addresses of whole elements: what every call may ask."""
+        """The problem that every call may ask for: any sizes, with lines and addresses of whole elements."""
         return self._problem(pointer_align=self.element_bytes)
 
     def aligned(self, m: int, n: int, k: int) -> Problem:
-        """Any sizes, tuned for these; addresses and lines of whole chunks."""
+        """The problem of any sizes, tuned for these, with addresses and lines of whole chunks."""
         typical = {"M": m, "N": n, "K": k}
         return self._problem(ld_align=self.unit, pointer_align=self._align, typical=typical)
 
     def fixed(self, m: int, n: int, k: int) -> Problem:
-        """The same, of these N and K alone: weights."""
+        """The aligned problem with fixed N and K, those of weights."""
         return self._problem(n=n, k=k, ld_align=self.unit, pointer_align=self._align, typical={"M": m})
 
     def _problem(self, n: int | None = None, k: int | None = None, **values: Any) -> Problem:
@@ -127,17 +128,18 @@ class Product:
 
     @property
     def unit(self) -> int:
-        """Elements that divide leading dimensions and strides of whole chunks, whatever the type."""
+        """The number of elements that divides leading dimensions and strides of whole chunks, for all types."""
         return CHUNK // self.element_bytes
 
     @property
     def element_bytes(self) -> int:
-        """Of the smallest elements."""
+        """Bytes of the smallest element."""
         return min(dtype.size for dtype in self.types.operands)
 
     @property
     def _align(self) -> int:
-        """Bytes that divide aligned addresses. The dispatcher does not read what arrays of pointers hold."""
+        """The alignment of aligned addresses in bytes. The dispatcher does not read the contents of arrays of
+        pointers."""
         return self.element_bytes if self.pointers else CHUNK
 
     @property
@@ -145,14 +147,14 @@ class Product:
         return self.m, self.n, self.k
 
     def at(self, place: int, sizes: tuple[int, int, int], batches: Sequence[int] = BATCHES) -> Product:
-        """The product with the batch of the point of this number: `batches` in turns, if their number is "?"."""
+        """The product with the batch of the point `place`: `batches` in turn, if the number of products is "?"."""
         if not self.varies:
             return self
         one = self._problem(typical={}).case(m=sizes[0], n=sizes[1], k=sizes[2], batch=1)
         return replace(self, batch=max(1, min(batches[place % len(batches)], BATCH_BYTES // one.bytes_moved)))
 
     def searches(self, sms: int) -> Iterator[Search]:
-        """What to tune kernels for on a card of so many SMs, the kernel for every call first."""
+        """Yield what to tune kernels for on a card of `sms` SMs; the kernel for all calls comes first."""
         middle = m, n, k = tuple(one.nearest(LARGE) for one in self.ranges)
         batch = {} if self.batch is None else {"batch": self.batch}
         general = self._problem(pointer_align=self.element_bytes, typical={"M": m, "N": n, "K": k, **batch})
@@ -182,9 +184,9 @@ class Product:
 
 @dataclass(frozen=True)
 class Spec:
-    """A library: what SPEC.toml says.
+    """A library, as described in SPEC.toml.
 
-    architectures  "sm_80", "sm_90a": each has kernels of its own
+    architectures  "sm_80", "sm_90a": each has its own kernels
     """
 
     name: str
@@ -215,17 +217,17 @@ class Spec:
 
 
 def own_name(library: str, kernel: str) -> str:
-    """What the files and symbols of a kernel are called in a library.
+    """The name of a kernel's files and symbols in a library.
 
-    Another library, or an export, may have the same kernel in the same program.
+    It is distinct because another library, or an export, may have the same kernel in the same program.
     """
     return f"{library}_{kernel}"
 
 
 def read_spec(path: Path, arch: str) -> Spec:
-    """The library that the file at `path` describes; for `arch` where it names no architectures.
+    """Read the library that the file at `path` describes, for `arch` if it names no architectures.
 
-    Raises InvalidInput that begins with the path, and where Python is older than 3.11, which reads no TOML.
+    Raises InvalidInput that begins with the path, and before Python 3.11, which cannot read TOML.
     """
     try:
         toml = import_module("tomllib")
@@ -243,7 +245,7 @@ def read_spec(path: Path, arch: str) -> Spec:
 
 
 def spec_from(document: Mapping[str, Any], arch: str, folder: Path) -> Spec:
-    """The library that `document` describes; its files are looked up from `folder` on. Raises InvalidInput."""
+    """The library that `document` describes; its file names are relative to `folder`. Raises InvalidInput."""
     _require_known("the library", document, LIBRARY_KEYS)
     products, architectures = document.get("product", []), document.get("architectures", [arch])
     require(isinstance(products, list), f"product = {products!r}: write [[product]] above each")
@@ -297,7 +299,7 @@ def _product_of(fields: Mapping[str, Any], folder: Path) -> Product:
 
 
 def _kernels(value: object, folder: Path) -> dict[str, Any]:
-    """A list of files, or how many kernels there may be."""
+    """The kernels: a list of files, or the largest number of kernels."""
     if isinstance(value, list):
         return {"kernels": tuple(folder / _text("kernels", one) for one in value)}
     require(
@@ -322,7 +324,7 @@ def _shape(value: object) -> tuple[int, int, int]:
 
 
 def _list(name: str, fields: Mapping[str, Any], example: str) -> list[Any]:
-    """That of `name`, or none."""
+    """The list called `name`, or an empty one."""
     found = fields.get(name, [])
     require(isinstance(found, list), f'{name} = {found!r}: write a list, as ["{example}"]')
     return list(found)

@@ -1,4 +1,4 @@
-"""The CUDA errors that a library returns, and what it means by them."""
+"""The CUDA errors that a library returns, and their meanings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Status:
-    """What a library means by a cudaError_t that it returns."""
+    """A cudaError_t that a library returns, and its meaning."""
 
     name: str
     meaning: str

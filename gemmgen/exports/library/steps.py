@@ -1,4 +1,4 @@
-"""Which kernel serves which sizes of one range: steps along it, that a dispatcher finds by bisection.
+"""Steps along one range of sizes, each served by one kernel; a dispatcher finds the step by bisection.
 
 Kernels are timed at some sizes. Between them a kernel's time is interpolated by a fitted cost model (launch, waves,
 tiles, unused rows of the last tile), times a residual that changes slowly with the logarithm of the size.
@@ -29,12 +29,12 @@ BEHIND = 0.02  # of log(time / best): from here on a set of kernels is behind
 
 @dataclass(frozen=True)
 class Division:
-    """How a kernel divides one axis on a card.
+    """The division of one axis by a kernel on a card.
 
     tile     its extent along the axis
     blocks   thread blocks per tile of the axis: tiles across, times products of the batch, times splits of K
     at_once  blocks that the card runs at once
-    sms      of the card
+    sms      SMs of the card
     """
 
     tile: int
@@ -52,9 +52,10 @@ class Division:
             yield edge
 
     def terms(self, size: int) -> tuple[float, ...]:
-        """How many launches, waves, blocks on the busiest SM, blocks per SM, rows and edges a product of this size has.
+        """The numbers of launches, waves, blocks on the busiest SM, blocks per SM, rows and edges of a product of this
+        size.
 
-        Last come the unused rows of the last tile, in tiles, and these times the blocks on the busiest SM.
+        Last come the unused rows of the last tile, in tiles, and their product with the blocks on the busiest SM.
         """
         tiles = -(-size // self.tile)
         blocks, beyond = tiles * self.blocks, tiles - size / self.tile
@@ -64,12 +65,12 @@ class Division:
 
 @dataclass(frozen=True)
 class Steps:
-    """The kernels along one axis: each serves sizes up to its bound, and the last all beyond.
+    """The kernels along one axis: each serves sizes up to its bound, and the last one all beyond.
 
     axis       "M", "N" or "K"
     bounds     ascending: one less than there are kernels
     kernels    places among the kernels of a rule
-    divisions  of the axis by each kernel of the rule
+    divisions  the division of the axis by each kernel of the rule
     """
 
     axis: str
@@ -88,9 +89,9 @@ class Steps:
         return Steps(self.axis, bounds, tuple(one for _, one in kept), tuple(self.divisions[one] for one in places))
 
     def middles(self, known: Sequence[int], count: int) -> list[int]:
-        """Sizes to time next, `count` at most, in the middle of gaps between those `known`.
+        """Sizes to time next, at most `count`, in the middle of gaps between those `known`.
 
-        Steps in which none is known come first: their kernel was chosen by interpolation alone. Then come the longest
+        Steps without a known size come first, as their kernel was chosen only by interpolation. Then come the longest
         gap of each step, and other long gaps. A gap counts half by its ratio and half by its length, as calls do.
         """
         least, most = known[0], known[-1]
@@ -109,7 +110,7 @@ class Steps:
         return math.log(high / low) / math.log(most / least) + (high - low) / (most - least)
 
     def used(self) -> tuple[tuple[int, ...], Steps]:
-        """(the kernels that serve a size, the steps among these alone)."""
+        """(the kernels that serve a size, the steps among only these)."""
         places = tuple(sorted(set(self.kernels)))
         return places, self.of(places)
 
@@ -119,7 +120,7 @@ class Steps:
 
 
 def steps_of(axis: str, sizes: Sequence[int], times: Numbers, divisions: Sequence[Division]) -> Steps:
-    """Steps that lose least by interpolated `times`, with few changes.
+    """The steps that lose least by interpolated `times`, with few changes.
 
     sizes  along the axis, ascending: each has a row of `times`, with a column per kernel. An infinite time: the kernel
            failed. NaN: not timed. A kernel serves no such size, and none between two adjacent such sizes
@@ -139,8 +140,8 @@ def steps_of(axis: str, sizes: Sequence[int], times: Numbers, divisions: Sequenc
 def behind(sizes: Sequence[int], times: Numbers, divisions: Sequence[Division], kernels: Sequence[int]) -> list[int]:
     """Sizes between these at which a set of `kernels` is behind other candidates, by interpolated times.
 
-    Those with most to gain come first. Of neighbouring sizes with the same best candidate it is the one that is
-    furthest behind. `times` are as for `steps_of`, with a column per candidate.
+    Sizes with the most to gain come first. Of neighbouring sizes with the same best candidate only the one with the
+    largest loss is listed. `times` are as for `steps_of`, with a column per candidate.
     """
     fine, weights, costs = _between(sizes, times, divisions)
     loss = costs[:, list(kernels)].min(axis=1)
@@ -163,7 +164,8 @@ def _between(sizes: Sequence[int], times: Numbers, divisions: Sequence[Division]
 
 
 def interpolated(sizes: Sequence[int], times: Numbers, at: Sequence[int], division: Division) -> Numbers:
-    """A kernel's times `at` some sizes, in microseconds, from those at others; infinite where these are not finite."""
+    """A kernel's times `at` some sizes, in microseconds, interpolated from those at others; infinite where these are
+    not finite."""
     known = np.isfinite(times)
     result = np.full(len(at), math.inf)
     if not known.any():
@@ -192,7 +194,7 @@ def _fine(sizes: Sequence[int], divisions: Sequence[Division]) -> list[int]:
 
 
 def _path(costs: Numbers, worth: float) -> list[int]:
-    """The kernel of each point, of least costs and `worth` for each change (Viterbi's algorithm)."""
+    """The kernel for each point with the least total cost, where each change costs `worth` (Viterbi's algorithm)."""
     total, came = costs[0], []
     for row in costs[1:]:
         best = int(total.argmin())
@@ -206,12 +208,12 @@ def _path(costs: Numbers, worth: float) -> list[int]:
 
 
 def _bound(low: int, high: int, tile: int) -> int:
-    """The last size for the kernel that was chosen at `low`, where another is at `high`: one that fills its tiles."""
+    """The last size for the kernel chosen at `low` if another is chosen at `high`: a size that fills its tiles."""
     full = max(-(-low // tile), between(low, high) // tile) * tile
     return min(full, high - 1)
 
 
 def steps_from(document: Mapping[str, Any]) -> Steps:
-    """What `dataclasses.asdict` made a document of."""
+    """Read Steps from the document of `dataclasses.asdict`."""
     divisions = tuple(Division(**one) for one in document["divisions"])
     return Steps(document["axis"], tuple(document["bounds"]), tuple(document["kernels"]), divisions)

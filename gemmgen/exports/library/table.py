@@ -1,4 +1,4 @@
-"""From times to rules: a pure function. Which kernel computes which sizes, in few boxes that a person can read."""
+"""From times to rules, as a pure function: which kernel computes which sizes, in a few readable boxes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def features(sizes: Sizes) -> Bounds:
 
 @dataclass(frozen=True)
 class Box:
-    """Sizes whose FEATURES are from `least` to `most`, both among them."""
+    """Sizes whose FEATURES are from `least` to `most`, both included."""
 
     least: Bounds = (0, 0, 0, 0)
     most: Bounds = (SIZE_LIMIT, SIZE_LIMIT, SIZE_LIMIT, SIZE_LIMIT**2)
@@ -44,7 +44,7 @@ class Box:
         return all(low <= size <= high for low, size, high in zip(self.least, features(sizes), self.most, strict=True))
 
     def within(self, fixed: Mapping[str, int]) -> Box:
-        """Of it what has the `fixed` sizes, by name."""
+        """The part of the box that has the `fixed` sizes, by name."""
         least, most = (
             tuple(fixed.get(axis, bound) for axis, bound in zip(FEATURES, bounds, strict=True))
             for bounds in (self.least, self.most)
@@ -52,7 +52,7 @@ class Box:
         return Box(least, most)
 
     def split(self, axis: int, most: int) -> tuple[Box, Box]:
-        """(up to `most` along an axis, beyond it)."""
+        """Split the box along an axis: (up to `most`, beyond it)."""
         below = tuple(most if place == axis else bound for place, bound in enumerate(self.most))
         above = tuple(most + 1 if place == axis else bound for place, bound in enumerate(self.least))
         return replace(self, most=below), replace(self, least=above)
@@ -60,7 +60,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Region:
-    """A box, the number of the kernel that computes it, and the least product of it that has a time."""
+    """A box, the number of the kernel that computes it, and the smallest product in it that has a time."""
 
     box: Box
     kernel: int
@@ -70,14 +70,14 @@ class Region:
 def regions(
     points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box | None = None, share: float = WORTH
 ) -> tuple[Region, ...]:
-    """Boxes that together are `box`, and for each the kernel with the least times there.
+    """Divide `box` into boxes, each with the kernel with the least times there.
 
-    times  of each point those of all kernels; infinite where one cannot serve it
-    share  what a rule has to save of the mean of log(time / best)
+    times  for each point the times of all kernels; infinite if a kernel cannot serve it
+    share  the least reduction of the mean of log(time / best) for which a rule is added
 
-    Boxes are split where that saves most, or where kernels' times part best, and put together again where it saved less
-    than a rule is worth: where a kernel is the fastest in the middle alone no first split saves anything. Raises
-    InvalidInput for a point that no kernel serves: `box` has to have one that serves all of them.
+    Boxes are split where that saves most, or where kernels' times separate best, and merged again where it saved less
+    than a rule is worth. The second criterion is needed if a kernel is the fastest only in the middle, as then no first
+    split saves anything. Raises InvalidInput for a point that no kernel serves: one kernel must serve all of `box`.
     """
     whole = _Leaf(box or Box(), np.array([features(point) for point in points], np.int64), _costs(times))
     worth = max(LEAST_SAVED, share * len(points))
@@ -89,13 +89,13 @@ def regions(
 
 
 def _best_tree(whole: _Leaf, worth: float) -> list[_Leaf]:
-    """Of those that each way to split leads to the one that loses least, rules included."""
+    """The tree that loses least, rules included, of those that each way to split leads to."""
     trees = [_worthwhile(whole, worth, way) for way in (_saved, _parted)]
     return min(trees, key=lambda tree: sum(leaf.lost for leaf in tree) + worth * len(tree))
 
 
 def _worthwhile(leaf: _Leaf, worth: float, way: Way) -> list[_Leaf]:
-    """Of the boxes that `leaf` splits into those that save at least `worth` each; itself where none do."""
+    """The boxes that `leaf` splits into, each saving at least `worth`; `leaf` itself if no split does."""
     split = leaf.best_split(way) if leaf.lost > worth else None
     if split is None:
         return [leaf]
@@ -107,16 +107,17 @@ def _worthwhile(leaf: _Leaf, worth: float, way: Way) -> list[_Leaf]:
 def paying(
     points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box | None = None, *, least: float
 ) -> tuple[int, ...]:
-    """The kernels, by their columns of `times`, that rules lose by being without: one at least.
+    """The kernels, by their columns of `times`, without which rules would lose; at least one.
 
-    least  of the mean of log(time): who loses less by a kernel's absence does without
+    least  least increase of the mean of log(time) for which a kernel is kept
     """
     values = np.array(times, np.float64)
     return without_idle(values.shape[1], lambda kept: _taken(points, values, kept, box), least)
 
 
 def without_idle(count: int, taken: Callable[[tuple[int, ...]], float], least: float) -> tuple[int, ...]:
-    """Of so many kernels those without which the mean of log(time), which `taken` says of some, is `least` more."""
+    """Of `count` kernels, those whose removal increases the mean of log(time), given by `taken`, by at least
+    `least`."""
     kept = tuple(range(count))
     lost = taken(kept)
     while len(kept) > 1:
@@ -130,7 +131,7 @@ def without_idle(count: int, taken: Callable[[tuple[int, ...]], float], least: f
 
 
 def _taken(points: Sequence[Sizes], times: Costs, kernels: tuple[int, ...], box: Box | None) -> float:
-    """The mean of log(time) of choices among these kernels; infinite where they do not serve a point."""
+    """The mean of log(time) of choices among these kernels; infinite if a point is not served."""
     some = times[:, kernels]
     if not np.isfinite(some.min(axis=1)).all():
         return math.inf
@@ -140,15 +141,15 @@ def _taken(points: Sequence[Sizes], times: Costs, kernels: tuple[int, ...], box:
 
 
 def chosen(found: Sequence[Region], sizes: Sizes) -> int | None:
-    """The kernel of the first region that holds `sizes`."""
+    """The kernel of the first region that contains `sizes`."""
     return next((region.kernel for region in found if region.box.holds(sizes)), None)
 
 
 @dataclass(frozen=True)
 class Regret:
-    """How much longer choices take than the fastest candidate: 0.01 is 1%.
+    """How much longer the chosen kernels take than the fastest candidate: 0.01 is 1%.
 
-    mean  geometric; p95 at the 95th percentile
+    mean  geometric mean; p95: the 95th percentile
     """
 
     points: int
@@ -159,7 +160,7 @@ class Regret:
 
 
 def regret_of(ratios: Sequence[float]) -> Regret:
-    """Of the times of choices over those of the fastest candidates. Raises InvalidInput where there is none."""
+    """The regret for these ratios of chosen to fastest times. Raises InvalidInput if there are none."""
     require(len(ratios) > 0, "regret of no sizes")
     values = np.array(ratios, np.float64)
     mean = math.exp(float(np.log(values).mean()))
@@ -172,14 +173,14 @@ Way = Callable[[Costs, npt.NDArray[np.intp]], Costs]
 
 
 def _saved(costs: Costs, steps: npt.NDArray[np.intp]) -> Costs:
-    """What two kernels save at once."""
+    """The reduction in cost by two kernels, one per side."""
     below = np.cumsum(costs, axis=0)[steps]
     saved: Costs = -below.min(axis=1) - (costs.sum(axis=0) - below).min(axis=1)
     return saved
 
 
 def _parted(costs: Costs, steps: npt.NDArray[np.intp]) -> Costs:
-    """How little costs differ from their means on both sides: a step of a regression tree."""
+    """How well a split explains the costs, by their means on both sides: a step of a regression tree."""
     seen = np.minimum(costs, TELLS)
     below, count = np.cumsum(seen, axis=0)[steps], (steps + 1)[:, None]
     above = seen.sum(axis=0) - below
@@ -189,7 +190,7 @@ def _parted(costs: Costs, steps: npt.NDArray[np.intp]) -> Costs:
 
 @dataclass(frozen=True)
 class _Split:
-    """Along `axis` behind the size `most`; how good that is."""
+    """A split along `axis` behind the size `most`, and its benefit."""
 
     good: float
     axis: int
@@ -213,17 +214,17 @@ class _Leaf:
 
     @property
     def lost(self) -> float:
-        """By one kernel for all of it."""
+        """The cost of one kernel for the whole box."""
         return float(self._total.min())
 
     @property
     def example(self) -> Sizes:
-        """The least product of it."""
+        """The smallest product in the box."""
         m, n, k, _ = min(self.points.tolist(), key=lambda point: point[2] * point[3])
         return m, n, k
 
     def best_split(self, way: Way) -> _Split | None:
-        """None where all points are one."""
+        """The best split; None if all points are equal."""
         found = [split for axis in range(len(FEATURES)) if (split := self._along(axis, way)) is not None]
         return max(found, key=lambda split: split.good, default=None)
 
@@ -253,7 +254,7 @@ def between(low: int, high: int) -> int:
 
 
 def _costs(times: Sequence[Sequence[float]]) -> Costs:
-    """log(time / best) of each point and kernel."""
+    """log(time / best) for each point and kernel."""
     values = np.array(times, np.float64)
     require(values.ndim == 2 and values.size > 0, "no times to choose by")
     best = values.min(axis=1, keepdims=True)
@@ -263,7 +264,7 @@ def _costs(times: Sequence[Sequence[float]]) -> Costs:
 
 
 def _merged(found: list[Region]) -> list[Region]:
-    """Neighbours with one kernel that make up a box become one."""
+    """Merge neighbours with the same kernel that together form a box."""
     for first, second in combinations(range(len(found)), 2):
         box = _union(found[first].box, found[second].box)
         if box is not None and found[first].kernel == found[second].kernel:
@@ -273,7 +274,7 @@ def _merged(found: list[Region]) -> list[Region]:
 
 
 def _union(one: Box, other: Box) -> Box | None:
-    """The two as one box; None where they make none."""
+    """The two as one box; None if they do not form one."""
     places = range(len(FEATURES))
     apart = [place for place in places if _side(one, place) != _side(other, place)]
     if len(apart) != 1:

@@ -41,7 +41,7 @@ FUNCTIONS = (
 
 @dataclass(frozen=True)
 class ProductInterface(Interface):
-    """The function of a product: as the launcher of a kernel that serves every call."""
+    """The function of a product, like the launcher of a kernel that serves every call."""
 
     function: str = ""
 
@@ -51,7 +51,7 @@ class ProductInterface(Interface):
 
     @property
     def pointer_align(self) -> int:
-        """Bytes that divide the addresses that the self-test uses: kernels may ask for as many."""
+        """The alignment in bytes of the addresses in the self-test, the largest that kernels may ask for."""
         return CHUNK
 
 
@@ -64,13 +64,14 @@ def product_interface(library: str, product: Product, arch: str) -> ProductInter
 
 @dataclass(frozen=True)
 class ProductTest(SelfTest):
-    """Its self-test: sizes that reach every rule."""
+    """The self-test of a product: sizes that reach every rule."""
 
     choices: tuple[Choice, ...] = ()
 
     @cached_property
     def shapes(self) -> tuple[Case, ...]:
-        """That with the largest of the least sizes comes first: arguments of it can be made too small."""
+        """The shapes. The one with the largest minimum of its sizes comes first, as its arguments can be made too
+        small."""
         cases = dict.fromkeys(reach.case for reach in self.reaches)
         return tuple(sorted(cases, key=lambda case: -min(case.m, case.n, case.k)))
 
@@ -89,13 +90,13 @@ class ProductTest(SelfTest):
         )
 
     def place(self, reach: Reach) -> int:
-        """Of its shape."""
+        """The index of a call's shape."""
         return self.shapes.index(reach.case)
 
 
 @dataclass(frozen=True)
 class Reach:
-    """A call that is to go to a kernel, by its number."""
+    """A call that must go to a certain kernel, given by number."""
 
     choice: Choice
     number: int
@@ -108,7 +109,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class RuleText:
-    """A rule: what it needs, the ranges of M, N, K and M * N in columns, and what decides: a kernel, or estimates."""
+    """A rule: its needs, the ranges of M, N, K and M * N in columns, and what decides: a kernel, or estimates."""
 
     needs: str
     columns: str
@@ -128,9 +129,9 @@ class StepsText:
 class TableText:
     """The rules of a product on one architecture.
 
-    least   compute capability, as 10 times major plus minor, from which devices have them
-    exact   whether only devices of just that one do
-    compares  whether some rule of the library, and so each of its records, has estimated times
+    least   least compute capability of devices that have them, as 10 times major plus minor
+    exact   whether only devices of exactly that capability have them
+    compares  whether some rule of the library has estimated times, so that each of its records has the field
     """
 
     choice: Choice
@@ -161,16 +162,16 @@ class TableText:
         return f"&{identifier(self.choice.members[rule.kernels[0]])}_kernel"
 
     def _estimates_name(self, number: int) -> str:
-        """Of the rule of this number."""
+        """The name of the estimates of the rule `number`."""
         return f"{self.name}_times_{number}"
 
     def _steps_name(self, number: int) -> str:
-        """Of the rule of this number."""
+        """The name of the steps of the rule `number`."""
         return f"{self.name}_steps_{number}"
 
     @property
     def steps(self) -> tuple[StepsText, ...]:
-        """Of the rules that have steps along a size."""
+        """The steps of the rules along a size."""
         return tuple(
             StepsText(self._steps_name(number), rule.steps.axis, tuple(self._bounded(rule, rule.steps)))
             for number, rule in enumerate(self.choice.rules)
@@ -184,7 +185,7 @@ class TableText:
 
     @property
     def estimates(self) -> tuple[EstimatesText, ...]:
-        """Of the rules that compare kernels' times."""
+        """The estimates of the rules that compare kernels' times."""
         return tuple(
             EstimatesText(self._estimates_name(number), rule.estimates, self._compared(rule, rule.estimates))
             for number, rule in enumerate(self.choice.rules)
@@ -200,7 +201,7 @@ class TableText:
 
     @property
     def heading(self) -> str:
-        """Above the columns."""
+        """The heading above the columns."""
         return self._columns(FEATURES)
 
     @cached_property
@@ -213,7 +214,7 @@ class TableText:
 
     @property
     def source(self) -> str:
-        """Where its times come from."""
+        """The origin of its times."""
         device = self.choice.device
         if not self.choice.times:
             return "nothing to choose from: one kernel serves each call"
@@ -223,12 +224,12 @@ class TableText:
 
 
 def bare_number(arch: str) -> str:
-    """ "90" of "sm_90a"."""
+    """ "90" for "sm_90a"."""
     return arch.removeprefix("sm_").rstrip("af")
 
 
 def identifier(member: Contestant) -> str:
-    """What the dispatcher calls a kernel: cuBLASLt is another one for each product."""
+    """The dispatcher's name for a kernel; cuBLASLt has a different name for each product."""
     return f"{member.product.name}_{member.name}" if isinstance(member, CublasLt) else member.name
 
 
@@ -236,7 +237,7 @@ WIDEST = Box().most
 
 
 def range_text(least: int, most: int, widest: int) -> str:
-    """ "{1, 16}"; "ALL" where there is no bound, and one without an upper bound has MOST."""
+    """A range as text: "{1, 16}"; "ALL" without bounds; MOST for a missing upper bound."""
     if (least, most) == (0, widest):
         return "ALL"
     return f"{{{least}, {'MOST' if most == widest else most}}}"
@@ -244,7 +245,7 @@ def range_text(least: int, most: int, widest: int) -> str:
 
 @dataclass(frozen=True)
 class ProductText:
-    """A product, its function and its tables, the newest architecture first."""
+    """A product, its function and its tables, with the newest architecture first."""
 
     product: Product
     out: ProductInterface
@@ -261,23 +262,23 @@ class ProductText:
 
     @property
     def cublaslt(self) -> CublasLt | None:
-        """Where a rule of it names it."""
+        """cuBLASLt, if a rule of the product names it."""
         members = (one for table in self.tables for one in table.choice.members)
         return next((one for one in members if isinstance(one, CublasLt)), None)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """Without the workspace."""
+        """The arguments without the workspace."""
         return tuple(one for one in self.out.arguments if not one.is_workspace)
 
     @property
     def function_of(self) -> str:
-        """What the function computes."""
+        """A sentence about what the function computes."""
         return f"C = {self.out.formula}{', for each product of the batch' if self.out.batched else ''}."
 
     @property
     def distances(self) -> tuple[str, ...]:
-        """Leading dimensions and strides."""
+        """The leading dimensions and strides."""
         return tuple(name for name in self.out.runtime_names if name not in ("M", "N", "K", "batch"))
 
     @property
@@ -286,12 +287,12 @@ class ProductText:
         return tuple(self.out.located)
 
     def capability(self, reach: Reach) -> int:
-        """Of the devices on which a rule decides."""
+        """The compute capability of the devices on which a rule decides."""
         return int(bare_number(reach.choice.arch))
 
     @property
     def sizes_doc(self) -> str:
-        """For which sizes kernels were chosen."""
+        """The sizes for which kernels were chosen, as text."""
         return ", ".join(f"{axis} {one}" for axis, one in zip(AXES, self.product.ranges, strict=True))
 
 
@@ -308,7 +309,7 @@ class KernelText:
 
     @property
     def own_name(self) -> str:
-        """What its files and symbols are called."""
+        """The name of its files and symbols."""
         return own_name(self.library, self.name)
 
     @property
@@ -317,7 +318,7 @@ class KernelText:
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What its launcher gets of a call `a`, the workspace apart."""
+        """The launcher's arguments from a call `a`, without the workspace."""
         given = (one for one in self.member.interface.arguments if not one.is_workspace)
         return tuple(_field_as(one) for one in given)
 
@@ -327,7 +328,7 @@ class KernelText:
 
 
 def _field_as(argument: Argument) -> str:
-    """The field of a call that is this argument, in its type."""
+    """The field of a call for this argument, converted to its type."""
     if argument.ctype in ("int", "ptrdiff_t") and argument.text not in ("alpha", "beta"):
         return f"a.{argument.text}"
     return f"static_cast<{argument.ctype}>(a.{argument.text.removesuffix('_array')})"
@@ -335,13 +336,13 @@ def _field_as(argument: Argument) -> str:
 
 @dataclass(frozen=True)
 class LibraryText:
-    """A library: its specification and what was chosen for each product and architecture."""
+    """A library: its specification and the choice for each product and architecture."""
 
     spec: Spec
     choices: tuple[Choice, ...]
 
     def __post_init__(self) -> None:
-        """Raise InvalidInput for a kernel whose name, after the library's, is that of another function or file."""
+        """Raise InvalidInput if a kernel's name, after the library's, is that of another function or file."""
         products = [product.name for product in self.spec.products]
         taken = {*OWN_NAMES, *products, *(f"{name}_workspace_bytes" for name in products), "selftest"}
         for kernel in self.members:
@@ -394,7 +395,7 @@ class LibraryText:
 
     @property
     def headers(self) -> tuple[str, ...]:
-        """CUDA's that define element types."""
+        """The CUDA headers that define element types."""
         return tuple(sorted({header for one in self.products for header in one.out.cuda_headers}))
 
     @property
@@ -433,13 +434,13 @@ class LibraryText:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Those of a call."""
+        """The fields of a call."""
         batch = ("batch",) if self.batched else ()
         return ("product", "M", "N", "K", "A", "B", "C", *self.extra, *self.distances, *batch, *self.scalars)
 
     @property
     def statuses(self) -> tuple[Status, ...]:
-        """What its functions return, besides other errors of CUDA's."""
+        """The return values of its functions, besides other CUDA errors."""
         built = f"there is no kernel for this device: the library needs {self.run_by.text}, and a build for it"
         driver = (OLD_DRIVER,) if any(one.interface.maps.encoded for one in self.members) else ()
         no_kernel = Status("cudaErrorNoKernelImageForDevice", built)
@@ -459,18 +460,19 @@ class LibraryText:
 
     @cached_property
     def builds(self) -> dict[str, str]:
-        """What is compiled for each architecture: "90a" for sm_90 where a kernel there has instructions of it alone."""
+        """The code that is compiled for each architecture: "90a" for sm_90 if a kernel there has instructions of it
+        alone."""
         specific = {choice.arch for choice in self.choices for one in choice.kernels if one.arch.endswith("a")}
         return {arch: bare_number(arch) + ("a" if arch in specific else "") for arch in self.spec.architectures}
 
     @property
     def cmake_archs(self) -> str:
-        """As CMAKE_CUDA_ARCHITECTURES."""
+        """The architectures as CMAKE_CUDA_ARCHITECTURES."""
         return ";".join(sorted(self.builds.values(), key=lambda number: int(number.rstrip("a"))))
 
     @property
     def run_by(self) -> Architectures:
-        """The architectures that it has kernels for."""
+        """The architectures for which it has kernels."""
         specific = {member.interface.feature: int(bare_number(member.arch)) for member in self.members}
         exact = sorted((number, feature) for feature, number in specific.items() if feature is not None)
         others = [int(build) for build in self.builds.values() if not build.endswith("a")]
@@ -478,7 +480,7 @@ class LibraryText:
 
     @property
     def gencode(self) -> str:
-        """What tells nvcc to compile for them."""
+        """The nvcc options that compile for these architectures."""
         return " ".join(f"-gencode arch=compute_{arch},code=sm_{arch}" for arch in self.cmake_archs.split(";"))
 
 
