@@ -12,6 +12,7 @@ from typing import cast
 from gemmgen.families.base import CUDA_CORES, GRID_FITS, ONE_PRODUCT, Family, constants, launch_of, sizes_of, tile_grid
 from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
+from gemmgen.kernel.cost import registers
 from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Never, Plan, Tile, Work
 from gemmgen.problem.device import WARP
@@ -63,6 +64,7 @@ class ThreadTile(Family):
     def plan(self, problem: Problem, config: Config) -> Plan:
         value, types = constants(self, problem, config), problem.types
         axes = cast(ThreadTileConfig, config)
+        fragments = types.accumulator.words * (axes.TM + axes.TN)
         work = Work(
             outputs=axes.TM * axes.TN,
             depth=1,
@@ -73,6 +75,9 @@ class ThreadTile(Family):
             copy_wavefronts=0,
             global_bytes=value["THREADS"] * (axes.TM * types.a.size + axes.TN * types.b.size),
             prefetch=0,
+            registers=registers(
+                types.accumulator, axes.TM * axes.TN, fragments=types.accumulator.words * (axes.TM + axes.TN)
+            ),
         )
         launch = launch_of(value, tile_grid(problem, value))
         return Plan(problem, config, self, value, (axes.BM, axes.BN), 0, work, launch)
