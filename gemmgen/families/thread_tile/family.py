@@ -75,9 +75,7 @@ class ThreadTile(Family):
             copy_wavefronts=0,
             global_bytes=value["THREADS"] * (axes.TM * types.a.size + axes.TN * types.b.size),
             prefetch=0,
-            registers=registers(
-                types.accumulator, axes.TM * axes.TN, fragments=types.accumulator.words * (axes.TM + axes.TN)
-            ),
+            registers=registers(types.accumulator, axes.TM * axes.TN, fragments=fragments),
         )
         launch = launch_of(value, tile_grid(problem, value))
         return Plan(problem, config, self, value, (axes.BM, axes.BN), 0, work, launch)
