@@ -29,10 +29,12 @@ from gemmgen.exports.json_records import (
     provenance,
     verdict_document,
 )
-from gemmgen.exports.kernelfile import ASSUMED, KernelFile, problem_from
+from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.exports.record_form import shortened
+from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import plan_of
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.source import KernelSource, parameters
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel
@@ -84,7 +86,7 @@ def certificate_of(source: KernelSource, record: Mapping[str, Any], files: Mappi
     """Complete `record`, made by `certified_record`, with the description of `source` and with all hashes."""
     file, text = f"{source.name}.cu", source.text.encode()
     names = {
-        **_kernel(source),
+        **shortened(kernel_document(source)),
         "kernel_file": file,
         "kernel_start": files[file].index(text),
         "kernel_bytes": len(text),
@@ -118,7 +120,7 @@ def certified_record(
         known = provenance(trial, Origin.unrun(arch, spec, command))
     record = {
         **_brief(known, source.problem),
-        **_kernel(source),
+        **shortened(kernel_document(source)),
         "edited": kernel.edited,
         "arch": arch,
         "resources": compiled_document(shown.compiled),
@@ -130,17 +132,6 @@ def certified_record(
         "certified": {"command": command, "date": now(), "examples": examples, "seed": seed},
     }
     return {**record, "not_shown": list(not_shown(record))}
-
-
-def _kernel(source: KernelSource) -> Document:
-    """The kernel and its launch, without entries that readers assume or can derive."""
-    document = kernel_document(source)
-    for entry, assumed in ASSUMED.items():
-        said = document[entry].items()
-        document[entry] = {name: value for name, value in said if name not in assumed or value != assumed[name]}
-    if source.parameters == parameters(source.problem, source.launch):
-        del document["parameters"]
-    return document
 
 
 def _earlier(known: Mapping[str, Any]) -> Document | None:

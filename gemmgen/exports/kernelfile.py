@@ -16,24 +16,17 @@ from typing import Any
 
 from gemmgen.exports.cards import GALLERY, arch_of, card_folder, card_folders, recorded_card
 from gemmgen.exports.exported_text import kernel_alone
+from gemmgen.exports.record_form import completed
+from gemmgen.exports.record_reading import OF_KERNEL, source_of
 from gemmgen.exports.stated_contract import launch_is_wrong, only_promised, require_agreement
 from gemmgen.exports.writing import write_record
 from gemmgen.families.base import check
-from gemmgen.kernel.config import AXIS_END, axes_of_record
-from gemmgen.kernel.prepare import ENTRY, step_of_record
-from gemmgen.kernel.source import CONFIG, KernelSource, Launch, Parameter, full_name_in, parameters
-from gemmgen.kernel.streamk import Stream
-from gemmgen.kernel.tensor_map import TensorMap
+from gemmgen.kernel.prepare import ENTRY
+from gemmgen.kernel.source import CONFIG, KernelSource, full_name_in
 from gemmgen.problem.device import DEFAULT_ARCH, Arch, DeviceSpec, short_name
-from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import LINEAR, parse_epilogue
-from gemmgen.problem.gemm import Problem
-from gemmgen.problem.matrix import Layout
-from gemmgen.problem.sizes import RUNTIME
-from gemmgen.problem.types import Compute, Types
 from gemmgen.render.kernel_text import render
 from gemmgen.render.naming import full_name_of, parse_name, require_identifier
-from gemmgen.support.errors import InvalidInput, require, whole
+from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.jsontext import json_value
 from gemmgen.support.short_repr import brief
 
@@ -45,7 +38,7 @@ SHOWN = 10  # names that a message lists
 class KernelFile:
     """A kernel and its origin.
 
-    record  the contents of NAME.json, if there is one
+    record  the contents of NAME.json, if there is one, completed: see `record_form`
     path    the path of the `.cu`; None for a kernel that was rendered
     """
 
@@ -213,7 +206,7 @@ def read_kernel(path: Path) -> KernelFile:
     """Read the `.cu` at `path` as it is. Raises InvalidInput if it, or its JSON, cannot be used."""
     text = read_text(path)
     record_path = path.with_suffix(".json")
-    record = read_record(record_path) if record_path.exists() else None
+    record = _record_at(record_path) if record_path.exists() else None
     source = _source_from_header(path, text) if record is None else source_from_record(record, record_path)
     code = (line for line in text.splitlines() if not line.lstrip().startswith("//"))  # the header has the name, too
     require(
@@ -223,6 +216,13 @@ def read_kernel(path: Path) -> KernelFile:
     source = replace(source, text=text)
     require_agreement(source, record_path)
     return KernelFile(source, record, path)
+
+
+def _record_at(path: Path) -> dict[str, Any]:
+    """The record of a kernel with what the file leaves out. Raises InvalidInput."""
+    record = read_record(path)
+    with reading(path):
+        return completed(record)
 
 
 def kernels_in(folder: Path, refused: Callable[[InvalidInput], object] = lambda _: None) -> Iterator[KernelFile]:
@@ -248,7 +248,7 @@ def source_from_record(record: Mapping[str, Any], path: Path) -> KernelSource:
     version, as launching does not need them.
     """
     with reading(path):
-        return _source(record)
+        return source_of(completed({name: record[name] for name in OF_KERNEL if name in record}))
 
 
 @contextmanager
@@ -262,50 +262,6 @@ def reading(path: Path, what: str = "the record of a kernel") -> Iterator[None]:
         raise InvalidInput(f"{path} is not {what}: it lacks {error}") from error
     except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise InvalidInput(f"{path} is not {what} ({type(error).__name__}: {error})") from error
-
-
-# What a problem and its launch are where their record does not say: old ones do not, nor do certificates.
-ASSUMED: dict[str, dict[str, Any]] = {
-    "problem": {
-        "batch": 1,
-        "pointers": False,
-        **dict.fromkeys(("stride_a", "stride_b", "stride_c", "ld_residual", "stride_residual"), "dense"),
-    },
-    "launch": {
-        "splits": 1,
-        "stream": None,
-        "cluster": 1,
-        "summed": 0,
-        **dict.fromkeys(("attributes", "maps", "prepares"), ()),
-        **dict.fromkeys(("persistent", "overlapped"), False),
-    },
-}
-
-
-def problem_from(fields: Mapping[str, Any]) -> Problem:
-    """Read a problem from its `json_records.problem_document`, which may lack what is `ASSUMED`."""
-    fields = {**ASSUMED["problem"], **fields}
-    return Problem(
-        m=_size(fields["m"]),
-        n=_size(fields["n"]),
-        k=_size(fields["k"]),
-        types=_types(fields),
-        layout=Layout.parse(fields["layout"]),
-        lda=_line(fields["lda"]),
-        ldb=_line(fields["ldb"]),
-        ldc=_line(fields["ldc"]),
-        pointer_align=fields["pointer_align"],
-        ld_align=fields["ld_align"],
-        batch=_size(fields["batch"]),
-        stride_a=_line(fields["stride_a"]),
-        stride_b=_line(fields["stride_b"]),
-        stride_c=_line(fields["stride_c"]),
-        pointers=fields["pointers"],
-        epilogue=parse_epilogue(fields["epilogue"]) if "epilogue" in fields else LINEAR,  # likewise
-        ld_residual=_line(fields["ld_residual"]),
-        stride_residual=_line(fields["stride_residual"]),
-        typical=fields.get("typical", {}),
-    )
 
 
 def update_record(kernel: KernelFile, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
@@ -337,38 +293,6 @@ def read_text(path: Path) -> str:
         raise InvalidInput(f"{path} is not a text file: {error.reason}") from error
 
 
-def _source(record: Mapping[str, Any]) -> KernelSource:
-    name, launch, family = record["name"], record["launch"], record["family"]
-    require(isinstance(family, str), f"family = {family!r} is no name")
-    launch, problem = {**ASSUMED["launch"], **launch}, problem_from(record["problem"])
-    is_word = isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) is not None
-    require(is_word, f"name = {name!r} names no function")  # files get it too: with a "/" it would be a path
-    geometry = Launch(
-        launch["threads"],
-        tuple((size, tile) for size, tile in launch["grid"]),
-        launch["shared_bytes"],
-        launch["splits"],
-        None if launch["stream"] is None else Stream(**launch["stream"]),
-        launch["cluster"],
-        tuple(launch["attributes"]),
-        launch["summed"],
-        tuple(TensorMap(**{**one, "box": tuple(one["box"])}) for one in launch["maps"]),
-        launch["persistent"],
-        tuple(step_of_record(one) for one in launch["prepares"]),
-        launch["overlapped"],
-    )
-    given = record.get("parameters")  # a certificate leaves them out where they follow
-    return KernelSource(
-        name=name,
-        text="",
-        problem=problem,
-        family=family,
-        config=axes_of_record({name: _axis(name, value) for name, value in record["config"].items()}),
-        launch=geometry,
-        parameters=parameters(problem, geometry) if given is None else tuple(_parameter(one) for one in given),
-    )
-
-
 def _source_from_header(path: Path, text: str) -> KernelSource:
     """A kernel without JSON, from its header's full name or, in old files without one, from the file's name."""
     config = full_name_in(text)
@@ -382,31 +306,3 @@ def _source_from_header(path: Path, text: str) -> KernelSource:
             f"is the file's, and there is no {path.with_suffix('.json').name} beside it. Copy its JSON along"
         ) from error
     return replace(source, name=function[1] if config and function else path.stem)
-
-
-def _types(fields: Mapping[str, Any]) -> Types:
-    """Read the types. Records written before operands had their own types hold one dtype."""
-    if "types" not in fields:
-        return Types.of(DType.parse(fields["dtype"]))
-    a, b, c = (DType.parse(fields["types"][operand]) for operand in "abc")
-    return Types(a, b, c, Compute.parse(fields["compute"]))
-
-
-def _size(value: int | str) -> int | None:
-    return None if value == RUNTIME else whole("a size", value)
-
-
-def _axis(name: str, value: object) -> int:
-    number = whole(name, value, least=0)
-    require(number < AXIS_END, f"{name} = {number}: less than {AXIS_END} is needed, as kernels have it as an int")
-    return number
-
-
-def _line(value: int | str) -> Any:
-    """A leading dimension: "dense", "?" or a number."""
-    return value if value == "dense" else _size(value)
-
-
-def _parameter(fields: Mapping[str, str]) -> Parameter:
-    name = "semaphores" if fields["name"] == "tickets" else fields["name"]  # as records of old call them
-    return Parameter(**{**fields, "name": name})

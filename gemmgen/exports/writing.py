@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gemmgen.exports.record_form import record_text
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.errors import GemmgenError
 from gemmgen.support.files import write_atomic
@@ -36,7 +36,7 @@ def write_kernel(source: KernelSource, record: Mapping[str, Any], folder: Path) 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> None:
     """Write NAME.json. Raises GemmgenError."""
-    write_atomic(path, json.dumps(record, indent=2, allow_nan=False) + "\n")
+    write_atomic(path, record_text(record))
 
 
 def require_writable(folder: Path) -> None:

@@ -82,6 +82,13 @@ class Config:
 
     @classmethod
     @cache
+    def unnamed(cls) -> dict[str, int]:
+        """The axes that names leave out at their defaults, with these."""
+        parts = re.findall(r"\[(.+?)\]", cls.PATTERN)
+        return {name: getattr(cls, name) for part in parts for name in re.findall(r"\{(\w+)\}", part)}
+
+    @classmethod
+    @cache
     def amounts(cls) -> tuple[Axis, ...]:
         """The axes that are not switches."""
         return tuple(axis for axis in cls.axes() if max(axis.values) > 1)

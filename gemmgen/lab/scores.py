@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +11,9 @@ from statistics import geometric_mean
 from typing import Any
 
 from gemmgen.exports.json_records import verdicts_of
-from gemmgen.exports.kernelfile import KernelFile, kernels_in, problem_from, read_record
+from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_record
+from gemmgen.exports.record_form import record_text
+from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import config_of
 from gemmgen.judge.bench import is_winner
 from gemmgen.kernel.model import representative
@@ -190,7 +191,7 @@ def failure_path(problem: Problem, folder: Path) -> Path:
 
 def write_failure(problem: Problem, document: Mapping[str, Any], folder: Path) -> None:
     """Keep why there is no kernel: `document` has "problem" and "reason". Raises GemmgenError."""
-    write_atomic(failure_path(problem, folder), json.dumps(document, indent=2, allow_nan=False) + "\n")
+    write_atomic(failure_path(problem, folder), record_text(document))
 
 
 def read_failure(path: Path) -> Score:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,13 +181,9 @@ class DomainTally:
         """The domain so far; None if nothing ran."""
         if not self.cases:
             return None
-        names = ("M", "N", "K", "batch") if self.cases[0].problem.batched else ("M", "N", "K")
-        sizes = {name: [int(case.values[name]) for case in self.cases] for name in names}
-        padding = _padding(self.cases)
         return Domain(
             shapes=len({(case.m, case.n, case.k, case.batch) for case in self.cases}),
-            sizes={name: (min(values), max(values)) for name, values in sizes.items()},
-            padding={name: (min(values), max(values)) for name, values in padding.items()},
+            **ranges(self.cases),
             alphas=tuple(sorted({case.alpha + 0.0 for case in self.cases} & SIMPLE_SCALARS)),
             betas=tuple(sorted({case.beta + 0.0 for case in self.cases} & SIMPLE_SCALARS)),
             scalars=_scalar_classes(self.cases),
@@ -222,6 +218,15 @@ class DomainTally:
             largest_bound=self._bound[0],
             largest_bound_in=self._bound[1],
         )
+
+
+def ranges(cases: Sequence[Case]) -> dict[str, dict[str, Range]]:
+    """`Domain.sizes` and `Domain.padding` of these cases."""
+    names = ("M", "N", "K", "batch") if cases[0].problem.batched else ("M", "N", "K")
+    found = {"sizes": {name: [int(case.values[name]) for case in cases] for name in names}, "padding": _padding(cases)}
+    return {
+        what: {name: (min(values), max(values)) for name, values in by_name.items()} for what, by_name in found.items()
+    }
 
 
 # Where they are not simple; -0 counts as 0.
@@ -262,7 +267,7 @@ def _largest(cases: list[Case]) -> str | None:
     return f"{case.m}x{case.n}x{case.k}{batch}"
 
 
-def _padding(cases: list[Case]) -> dict[str, list[int]]:
+def _padding(cases: Sequence[Case]) -> dict[str, list[int]]:
     """The padding of each case, per leading dimension, and per stride if matrices lie apart."""
     found: dict[str, list[int]] = {}
     for index, letter in enumerate("abc"):

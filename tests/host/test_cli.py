@@ -699,7 +699,10 @@ WRONG_RECORDS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a tile": (lambda record: record["launch"]["grid"][0].__setitem__(1, 0), "the grid divides M by 0"),
     "a size": (lambda record: record["problem"].update(m=-1), "M = -1"),
     "a dtype": (lambda record: record["problem"]["types"].update(b="f17"), "unknown dtype 'f17'"),
-    "a parameter": (lambda record: record["parameters"][0].update(name="X"), "unknown parameter const float* X"),
+    "a parameter": (
+        lambda record: record.update(parameters=[{"name": "X", "ctype": "const float*"}]),
+        "unknown parameter const float* X",
+    ),
     "the family": (lambda record: record.update(family="nope"), "unknown family 'nope'"),
     "an axis": (lambda record: record["config"].update(XX=1), "'XX' is no parameter"),
     "a negative axis": (lambda record: record["config"].update(BM=-1), "BM = -1: at least 0 is needed"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gemmgen.exports.json_records import problem_document
-from gemmgen.exports.kernelfile import problem_from
+from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import FAMILIES, NAIVE, WGMMA
 from gemmgen.families.base import check, first_rejection
 from gemmgen.problem.device import ARCHS

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gemmgen.exports.json_records import problem_document
-from gemmgen.exports.kernelfile import problem_from
+from gemmgen.exports.record_reading import problem_from
 from gemmgen.families.naive.family import NAIVE
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.exports.json_records import Document, problem_document
-from gemmgen.exports.kernelfile import problem_from, read_kernel, read_record, reading
+from gemmgen.exports.kernelfile import read_kernel, read_record, reading
 from gemmgen.exports.library.choice import Choice, Drawn, Point, Rule
 from gemmgen.exports.library.estimates import estimates_from
 from gemmgen.exports.library.fallback import NAME as CUBLASLT
@@ -19,6 +19,8 @@ from gemmgen.exports.library.members import Member, Needs
 from gemmgen.exports.library.spec import Product, Spec, own_name
 from gemmgen.exports.library.steps import steps_from
 from gemmgen.exports.library.table import AXES, Box
+from gemmgen.exports.record_form import shortened
+from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import family_named
 from gemmgen.render.kernel_text import render
 from gemmgen.search.kernel_set import KernelSet
@@ -90,7 +92,7 @@ def _kernel_document(member: Member) -> Document:
     """A kernel as data from which it can be rendered again."""
     source = member.source
     problem = problem_document(replace(source.problem, typical=()))  # the text does not depend on typical sizes
-    return {"arch": member.arch, "family": source.family, "config": source.config, "problem": problem}
+    return shortened({"arch": member.arch, "family": source.family, "config": source.config, "problem": problem})
 
 
 def _member_document(member: Contestant, arch: str) -> Document:

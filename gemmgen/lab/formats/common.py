@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gemmgen.exports.json_records import problem_document
-from gemmgen.exports.kernelfile import problem_from
+from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import family_named
 from gemmgen.families.base import Family
 from gemmgen.lab.formats.results import Result, Results, results_of

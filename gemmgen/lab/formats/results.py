@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmgen.exports.kernelfile import problem_from, read_record, reading
+from gemmgen.exports.kernelfile import read_record, reading
+from gemmgen.exports.record_form import completed
+from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import family_named
 from gemmgen.families.base import Family
 from gemmgen.kernel.config import axes_of_record
@@ -91,7 +93,7 @@ def _read(path: Path) -> Iterator[Results]:
         return
     with reading(path, "a file of measured times"):
         if "config" in record:
-            yield _of_kernel(record)
+            yield _of_kernel(completed(record))
         else:
             tuned = record.get("results", [record])
             yield from (found for one in tuned for found in _of_search(one))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from gemmgen.exports.record_form import record_text
 from gemmgen.exports.writing import write_kernel
 from gemmgen.lab.prints.plots import draw, why_no_plot
 from gemmgen.lab.prints.study import markdown
@@ -35,7 +35,7 @@ def write_study(result: StudyResult, command: str, out: Path) -> Written:
     shown = f"{stem}.svg" if pictures else None
     files: dict[str, bytes | str] = {
         "md": markdown(result, str(record["date"])[:10], command, shown),
-        "json": json.dumps(record, indent=2, allow_nan=False) + "\n",
+        "json": record_text(record),
         **pictures,
     }
     paths = [out / f"{stem}.{suffix}" for suffix in files]

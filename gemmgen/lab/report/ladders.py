@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gemmgen.exports.kernelfile import KernelFile, problem_from, read_record, reading
+from gemmgen.exports.kernelfile import KernelFile, read_record, reading
+from gemmgen.exports.record_reading import problem_from
 from gemmgen.lab.report.anchor import anchor
 from gemmgen.lab.report.scale import Frame
 from gemmgen.lab.study import STUDIES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -17,6 +16,7 @@ from gemmgen.exports.library.choice import Choice
 from gemmgen.exports.library.choices_json import choice_again, choice_document
 from gemmgen.exports.library.members import Member, Needs, case_of, hopeful
 from gemmgen.exports.library.spec import Product
+from gemmgen.exports.record_form import shortened
 from gemmgen.families import config_of
 from gemmgen.lab.runtime_m import VALUES, problem_of
 from gemmgen.lab.runtime_page import COLUMNS, LibraryScore, Row, failure_path, read_score, result_path
@@ -215,7 +215,7 @@ def _document(
         "rows": [astuple(row) for row in rows],
         **library.document,
     }
-    return dict(json.loads(json.dumps(document)))
+    return shortened(document)
 
 
 def _config(member: Member) -> str:

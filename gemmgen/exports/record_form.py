@@ -1,0 +1,145 @@
+"""The form of a record in a file: entries are left out that are defaults, or that another entry repeats.
+
+A new axis, launch field or figure of a verdict that has a default therefore changes no file, and a file shows what is
+special about its kernel. In memory, and where `--json` prints it, a record is whole: `completed` puts back what
+`shortened` leaves out. It accepts whole records, too: older files hold them.
+
+The defaults are part of the format: whoever changes one changes what files say. A config leaves out only axes that
+full names leave out as well, so that other defaults of axes may change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import asdict
+from typing import Any
+
+from gemmgen.exports.json_records import (
+    VERDICTS,
+    Document,
+    case_document,
+    sanitizer_document,
+    verdict_document,
+)
+from gemmgen.exports.record_reading import LAUNCH, PROBLEM, field_defaults, launch_from, problem_from, without
+from gemmgen.families import FAMILIES
+from gemmgen.kernel.config import axes_of_record
+from gemmgen.kernel.source import parameters
+from gemmgen.kernel.tensor_map import TensorMap
+from gemmgen.problem.case import Case
+from gemmgen.support.jsontext import json_text
+from gemmgen.verification.bit_replay import Replayed
+from gemmgen.verification.determinism import Determinism
+from gemmgen.verification.domain import Domain, ranges
+from gemmgen.verification.sanitizers.tool import TOOLS, SanitizerResult
+from gemmgen.verification.verifier import Verdict
+
+MAP = field_defaults(TensorMap)
+RESOURCES = dict.fromkeys(("spill_bytes", "stack_bytes", "shared_bytes"), 0)
+# What was found of a kernel is always said: no record passes by default.
+FOUND = ("passed", "executor", "examples", "seed", "worst_error_over_bound")
+VERDICT = without(verdict_document(Verdict("", 0, 0, 0.0)) or {}, *FOUND)
+SANITIZER = without(
+    sanitizer_document(SanitizerResult(TOOLS[0], "", 0, (), 0.0)), "passed", "tool", "version", "situations"
+)
+UNCOUNTED = dict.fromkeys(("whole", "sampled", "watched", "watched_part"), 0)
+DOMAIN = field_defaults(Domain) | UNCOUNTED | dict.fromkeys(("largest_whole", "largest_watched"), None)
+DETERMINISM, REPLAYED = field_defaults(Determinism), field_defaults(Replayed)
+COVERAGE: Document = {"untaken": [], "lines": [], "unreachable": []}
+
+Part = tuple[Any, Document]  # of a record, and its defaults
+
+
+def record_text(record: Mapping[str, Any]) -> str:
+    """The text of NAME.json. Raises ValueError for a number that is not finite."""
+    return f"{json_text(shortened(record))}\n"
+
+
+def shortened(record: Mapping[str, Any]) -> Document:
+    """`record` in the form of files. Raises as `completed` does."""
+    whole = completed(record)
+    defaults = {id(part): usual for part, usual in _parts(whole)}
+
+    def less(value: Any) -> Any:
+        if isinstance(value, list):
+            return [less(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        usual = defaults.get(id(value), {})
+        return {name: less(one) for name, one in value.items() if name not in usual or one != usual[name]}
+
+    return dict(less(whole))
+
+
+def completed(record: Mapping[str, Any]) -> Document:
+    """`record`, in the form of files or whole, as a whole one. Parts that it lacks as a whole, as "bench", stay away.
+
+    Raises InvalidInput, KeyError, TypeError or the like where it is no record of a kernel, as `reading` expects it.
+    """
+    whole: Document = _plain(record)
+    if "config" in whole:
+        whole["config"] = axes_of_record(whole["config"])
+    for part, usual in _parts(whole):
+        for name in usual.keys() - part.keys():
+            part[name] = deepcopy(usual[name])
+    return whole
+
+
+def _parts(record: Document) -> Iterator[Part]:
+    """The parts of `record` that have defaults. A part is complete before one is yielded whose defaults it decides."""
+    if "problem" not in record:
+        return
+    yield record["problem"], PROBLEM
+    problem = problem_from(record["problem"])
+    only = None if problem.runtime_names else problem.case()  # of which every time and every situation is
+    family = record.get("family")
+    if "config" in record and isinstance(family, str) and family in FAMILIES:
+        yield record["config"], FAMILIES[family].config_type.unnamed()
+    if "launch" in record:
+        yield record["launch"], LAUNCH
+        yield from ((one, MAP) for one in record["launch"]["maps"])
+        taken = parameters(problem, launch_from(record["launch"]))
+        yield record, {"parameters": [asdict(one) for one in taken]}
+    if record.get("resources"):
+        yield record["resources"], {**RESOURCES, "compiler": record.get("compiler")}
+    for name in VERDICTS:
+        if record.get(name):
+            yield from _of_verdict(record[name], only)
+    yield from ((one, {**SANITIZER, "card": record.get("device")}) for one in record.get("sanitizers") or ())
+    yield from _of_times(record, only)
+
+
+def _of_verdict(verdict: Document, only: Case | None) -> Iterator[Part]:
+    yield verdict, VERDICT
+    yield from ((one, SANITIZER) for one in verdict["sanitizers"])
+    if errors := verdict["errors"]:
+        yield errors, {"largest_bound_in": errors["worst_in"]}
+    if determinism := verdict["determinism"]:
+        yield determinism, DETERMINISM
+    if domain := verdict["domain"]:
+        yield domain, DOMAIN | _plain({} if only is None else ranges([only]))
+    if coverage := verdict["coverage"]:
+        yield coverage, COVERAGE
+    if replayed := verdict["replayed"]:
+        yield replayed, REPLAYED
+
+
+def _of_times(record: Document, only: Case | None) -> Iterator[Part]:
+    """The baseline was measured as the kernel was, where it does not say otherwise."""
+    case = {} if only is None else {"case": case_document(only)}
+    time, bench = record.get("time"), record.get("bench")
+    if time:
+        yield time, case
+    if bench:
+        yield bench, {"ours": time, "card": (record.get("executor") or {}).get("description")}
+        ours, baseline = bench["ours"], bench.get("cublaslt")
+        yield from ((one, case) for one in (ours, baseline) if one)
+        if baseline and "protocol" in baseline:
+            yield baseline["protocol"], (ours or {}).get("protocol", {})
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON gives it back."""
+    return json.loads(json.dumps(value))

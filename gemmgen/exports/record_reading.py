@@ -1,0 +1,137 @@
+"""What records say of problems and kernels, as Python objects. What a record does not say is a default.
+
+PROBLEM and LAUNCH are these defaults: they belong to the format of files, see `record_form`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, fields
+from typing import Any
+
+from gemmgen.exports.json_records import Document, problem_document
+from gemmgen.kernel.config import AXIS_END, axes_of_record
+from gemmgen.kernel.prepare import step_of_record
+from gemmgen.kernel.source import KernelSource, Launch, Parameter, parameters
+from gemmgen.kernel.streamk import Stream
+from gemmgen.kernel.tensor_map import TensorMap
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import parse_epilogue
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.matrix import Layout
+from gemmgen.problem.sizes import RUNTIME
+from gemmgen.problem.types import Compute, Types
+from gemmgen.support.errors import require, whole
+
+
+def field_defaults(record: type) -> Document:
+    """The fields of a dataclass that have defaults, with these, as JSON-ready data."""
+    values = {
+        one.name: one.default if one.default_factory is MISSING else one.default_factory()
+        for one in fields(record)
+        if one.default is not MISSING or one.default_factory is not MISSING
+    }
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def without(document: Mapping[str, Any], *names: str) -> Document:
+    """`document` without the entries of these names."""
+    return {name: value for name, value in document.items() if name not in names}
+
+
+OF_KERNEL = ("name", "problem", "family", "config", "launch", "parameters")  # what of a record says how it is launched
+PROBLEM = without(problem_document(Problem(1, 1, 1)), "m", "n", "k", "types", "compute", "layout")
+LAUNCH = field_defaults(Launch)
+
+
+def problem_from(fields: Mapping[str, Any]) -> Problem:
+    """The problem that `json_records.problem_document` wrote; without some of what is a default, too."""
+    fields = {**PROBLEM, **fields}
+    return Problem(
+        m=_size(fields["m"]),
+        n=_size(fields["n"]),
+        k=_size(fields["k"]),
+        types=_types(fields),
+        layout=Layout.parse(fields["layout"]),
+        lda=_line(fields["lda"]),
+        ldb=_line(fields["ldb"]),
+        ldc=_line(fields["ldc"]),
+        pointer_align=fields["pointer_align"],
+        ld_align=fields["ld_align"],
+        batch=_size(fields["batch"]),
+        stride_a=_line(fields["stride_a"]),
+        stride_b=_line(fields["stride_b"]),
+        stride_c=_line(fields["stride_c"]),
+        pointers=fields["pointers"],
+        epilogue=parse_epilogue(fields["epilogue"]),
+        ld_residual=_line(fields["ld_residual"]),
+        stride_residual=_line(fields["stride_residual"]),
+        typical=fields.get("typical", {}),
+    )
+
+
+def launch_from(fields: Mapping[str, Any]) -> Launch:
+    """The launch that `Launch.document` gave; without some of what is a default, too."""
+    launch = {**LAUNCH, **fields}
+    return Launch(
+        launch["threads"],
+        tuple((size, tile) for size, tile in launch["grid"]),
+        launch["shared_bytes"],
+        launch["splits"],
+        None if launch["stream"] is None else Stream(**launch["stream"]),
+        launch["cluster"],
+        tuple(launch["attributes"]),
+        launch["summed"],
+        tuple(TensorMap(**{**one, "box": tuple(one["box"])}) for one in launch["maps"]),
+        launch["persistent"],
+        tuple(step_of_record(one) for one in launch["prepares"]),
+        launch["overlapped"],
+    )
+
+
+def source_of(record: Mapping[str, Any]) -> KernelSource:
+    """The kernel that `json_records.kernel_document` wrote, without its text. Raises as `reading` expects it."""
+    name, family = record["name"], record["family"]
+    require(isinstance(family, str), f"family = {family!r} is no name")
+    problem, launch = problem_from(record["problem"]), launch_from(record["launch"])
+    is_word = isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) is not None
+    require(is_word, f"name = {name!r} names no function")  # files get it too: with a "/" it would be a path
+    given = record.get("parameters")
+    return KernelSource(
+        name=name,
+        text="",
+        problem=problem,
+        family=family,
+        config=axes_of_record({name: _axis(name, value) for name, value in record["config"].items()}),
+        launch=launch,
+        parameters=parameters(problem, launch) if given is None else tuple(_parameter(one) for one in given),
+    )
+
+
+def _types(fields: Mapping[str, Any]) -> Types:
+    """Records written before operands had types of their own hold one dtype."""
+    if "types" not in fields:
+        return Types.of(DType.parse(fields["dtype"]))
+    a, b, c = (DType.parse(fields["types"][operand]) for operand in "abc")
+    return Types(a, b, c, Compute.parse(fields["compute"]))
+
+
+def _size(value: int | str) -> int | None:
+    return None if value == RUNTIME else whole("a size", value)
+
+
+def _axis(name: str, value: object) -> int:
+    number = whole(name, value, least=0)
+    require(number < AXIS_END, f"{name} = {number}: less than {AXIS_END} is needed, as kernels have it as an int")
+    return number
+
+
+def _line(value: int | str) -> Any:
+    """A leading dimension: "dense", "?" or a number."""
+    return value if value == "dense" else _size(value)
+
+
+def _parameter(fields: Mapping[str, str]) -> Parameter:
+    name = "semaphores" if fields["name"] == "tickets" else fields["name"]  # as records of old call them
+    return Parameter(**{**fields, "name": name})
