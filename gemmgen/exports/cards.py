@@ -1,6 +1,8 @@
 """The folders of generated/ per card: their names, the card of a folder, and the folders of one architecture.
 
 Cards of one architecture run the same kernels at different speeds, so records of an H100 and of an H200 are separate.
+A text that they share is on file once, in the folder of the card that stands for the architecture; each card's folder
+has the record of its own measurements.
 """
 
 from __future__ import annotations
@@ -43,6 +45,19 @@ def arch_of(folder: Path) -> str:
     """The architecture of a card's folder; the folder's name if it is not a card's."""
     match = FOLDER.fullmatch(folder.name)
     return match["arch"] if match else folder.name
+
+
+def shared_folder(folder: Path) -> Path | None:
+    """The folder whose texts a card's `folder` shares; None for that folder itself, and for one that is no card's."""
+    match = FOLDER.fullmatch(folder.name)
+    return folder.with_name(match["arch"]) if match and match["card"] else None
+
+
+def sharing_folders(folder: Path) -> list[Path]:
+    """The other cards' folders that share the texts of `folder`; none for one that is no architecture's."""
+    if folder.name != arch_of(folder) or FOLDER.fullmatch(folder.name) is None:
+        return []
+    return [other for other in card_folders(folder.parent, folder.name) if other != folder]
 
 
 def card_of(folder: Path) -> DeviceSpec | None:

@@ -2,11 +2,15 @@
 
 A `.cu` is read as it is, including edits by hand. Its launch comes from the JSON beside it or, without JSON, from its
 header, which has problem and config.
+
+A kernel of generated/ that several cards share has one NAME.cu, in the folder of its architecture. Beside it and in
+the other cards' folders NAME.json has what each card measured, and the SHA-256 of the text.
 """
 
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,12 +18,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmgen.exports.cards import GALLERY, arch_of, card_folder, card_folders, recorded_card
+from gemmgen.exports.cards import (
+    GALLERY,
+    arch_of,
+    card_folder,
+    card_folders,
+    recorded_card,
+    shared_folder,
+)
 from gemmgen.exports.exported_text import kernel_alone
 from gemmgen.exports.record_form import completed
 from gemmgen.exports.record_reading import OF_KERNEL, source_of
 from gemmgen.exports.stated_contract import launch_is_wrong, only_promised, require_agreement
-from gemmgen.exports.writing import write_record
+from gemmgen.exports.writing import text_path, write_record
 from gemmgen.families.base import check
 from gemmgen.kernel.prepare import ENTRY
 from gemmgen.kernel.source import CONFIG, KernelSource, full_name_in
@@ -31,6 +42,7 @@ from gemmgen.support.jsontext import json_value
 from gemmgen.support.short_repr import brief
 
 SHOWN = 10  # names that a message lists
+LAUNCHED = '"launch": {'  # which a kernel's record has and no other JSON of a card's folder
 
 
 @brief
@@ -39,7 +51,7 @@ class KernelFile:
     """A kernel and its origin.
 
     record  the contents of NAME.json, if there is one, completed: see `record_form`
-    path    the path of the `.cu`; None for a kernel that was rendered
+    path    NAME.cu beside its record; None for a kernel that was rendered. `text_path` says where the text is
     """
 
     source: KernelSource
@@ -116,7 +128,7 @@ def find_kernel(text: str, out: Path, card: DeviceSpec) -> KernelFile:
     path = Path(text)
     if path.suffix == ".json":  # a kernel's record stands for the kernel beside it
         path = path.with_suffix(".cu")
-        require(path.is_file(), f"{text} stands for the kernel beside it, and there is no {path}")
+        require(text_path(path).is_file(), f"{text} stands for the kernel beside it, and there is no {text_path(path)}")
     if path.suffix == ".cu" or path.is_file():
         return read_kernel(path)
     found = next((it for folders in _places(out, card) if (it := _named(text, folders)) is not None), None)
@@ -139,9 +151,9 @@ def others_named(text: str, found: KernelFile) -> list[Path]:
     if "/" in text or found.path is None or found.path.parent.parent != GALLERY:
         return []
     beside = [it for it in card_folders(GALLERY, arch_of(found.path.parent)) if it != found.path.parent]
-    paths = [path for folder in beside for path in _beginning(text, folder)]
+    paths = [path for folder in beside for path in kernel_paths(folder, text)]
     exact = [path for path in paths if path.stem == text]
-    return [path for path in exact or paths if path.read_text() != found.source.text]
+    return [path for path in exact or paths if text_path(path).read_text() != found.source.text]
 
 
 def find_rung(title: str, out: Path, card: DeviceSpec) -> KernelFile | None:
@@ -181,7 +193,7 @@ def _named(text: str, folders: Iterable[Path]) -> Path | None:
         return None
     found: dict[str, Path] = {}  # of two folders that have the same name the first one counts
     for folder in folders:
-        for path in _beginning(text, folder):
+        for path in kernel_paths(folder, text):
             found.setdefault(path.stem, path)
     if text in found:
         return found[text]
@@ -191,8 +203,22 @@ def _named(text: str, folders: Iterable[Path]) -> Path | None:
     return found[names[0]] if names else None
 
 
-def _beginning(text: str, folder: Path) -> list[Path]:
-    return sorted(folder.glob(f"{glob.escape(text)}*.cu"))
+def kernel_paths(folder: Path, beginning: str = "") -> list[Path]:
+    """The paths of the kernels of `folder` whose names begin so, by name; `text_path` says where a text is."""
+    pattern = glob.escape(beginning)
+    records = folder.glob(f"{pattern}*.json") if shared_folder(folder) is not None else ()
+    return sorted({*folder.glob(f"{pattern}*.cu"), *(path.with_suffix(".cu") for path in records if is_record(path))})
+
+
+def is_record(path: Path) -> bool:
+    """Whether a JSON file is the record of a kernel: the text is there, or the file says how it is launched."""
+    text = text_path(path.with_suffix(".cu"))
+    return text.exists() or (text.parent != path.parent and LAUNCHED in path.read_text(errors="replace"))
+
+
+def text_link(path: Path) -> str:
+    """What a page in the folder of the kernel at `path` calls the file of its text."""
+    return Path(os.path.relpath(text_path(path), path.parent)).as_posix()
 
 
 def render_full_name(name: str, arch: Arch) -> KernelSource:
@@ -203,19 +229,25 @@ def render_full_name(name: str, arch: Arch) -> KernelSource:
 
 
 def read_kernel(path: Path) -> KernelFile:
-    """Read the `.cu` at `path` as it is. Raises InvalidInput if it, or its JSON, cannot be used."""
-    text = read_text(path)
-    record_path = path.with_suffix(".json")
+    """Read the kernel at `path` as its text is. Raises InvalidInput if that, or its JSON, cannot be used."""
+    record_path, text_file = path.with_suffix(".json"), text_path(path)
+    if text_file != path and not text_file.exists():
+        raise InvalidInput(f"{record_path} has no text: there is neither {path} nor {text_file}")
+    text = read_text(text_file)
     record = _record_at(record_path) if record_path.exists() else None
     source = _source_from_header(path, text) if record is None else source_from_record(record, record_path)
     code = (line for line in text.splitlines() if not line.lstrip().startswith("//"))  # the header has the name, too
     require(
         any(source.name in line for line in code),
-        f"{path} has no function {source.name}: the function keeps its name however the kernel is edited",
+        f"{text_file} has no function {source.name}: the function keeps its name however the kernel is edited",
     )
-    source = replace(source, text=text)
-    require_agreement(source, record_path)
-    return KernelFile(source, record, path)
+    kernel = KernelFile(replace(source, text=text), record, path)
+    require_agreement(kernel.source, record_path)
+    require(
+        text_file == path or not kernel.edited,
+        f"{text_file} is not the text that {record_path} is of: its SHA-256 is another. Put the right one beside that",
+    )
+    return kernel
 
 
 def _record_at(path: Path) -> dict[str, Any]:
@@ -230,7 +262,7 @@ def kernels_in(folder: Path, refused: Callable[[InvalidInput], object] = lambda 
 
     refused  is called with the reason for each unreadable kernel that has a JSON
     """
-    for path in sorted(folder.glob("*.cu")):
+    for path in kernel_paths(folder):
         try:
             kernel = read_kernel(path)
         except InvalidInput as error:

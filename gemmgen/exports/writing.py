@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gemmgen.exports.cards import shared_folder, sharing_folders
 from gemmgen.exports.record_form import record_text
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.errors import GemmgenError
@@ -18,7 +19,7 @@ DEFAULT_OUT = Path("gemmgen-out")  # where commands write, and look first
 
 
 def write_kernel(source: KernelSource, record: Mapping[str, Any], folder: Path) -> tuple[Path, Path]:
-    """Write NAME.cu and NAME.json into `folder` and return their paths.
+    """Write NAME.cu and NAME.json into `folder` and return their paths; `write_text` says where the text goes.
 
     Raises GemmgenError where that fails; a kernel that was not there before is not there then either.
     """
@@ -26,12 +27,63 @@ def write_kernel(source: KernelSource, record: Mapping[str, Any], folder: Path) 
     new = not provenance.exists()
     write_record(provenance, record)
     try:
-        write_atomic(kernel, source.text)
+        write_text(kernel, source.text)
     except BaseException:
         if new:
             provenance.unlink(missing_ok=True)
         raise
     return kernel, provenance
+
+
+def text_path(path: Path) -> Path:
+    """The file that holds the text of the kernel at `path`: that, or the one of its architecture's folder where `path`
+    has a record alone.
+    """
+    shared = shared_folder(path.parent)
+    if shared is None or path.exists() or not path.with_suffix(".json").exists():
+        return path
+    return shared / path.name
+
+
+def write_text(path: Path, text: str) -> None:
+    """Make `text` the text of the kernel at `path`. Cards of one architecture have equal texts once, in its folder.
+
+    Kernels of other cards keep their text.
+    """
+    shared = shared_folder(path.parent)
+    if shared is not None and _has_text(shared / path.name, text):
+        path.unlink(missing_ok=True)
+        return
+    sharing = [folder / path.name for folder in sharing_folders(path.parent)]
+    if sharing and not _has_text(path, text):
+        _keep_for(sharing, path)
+    write_atomic(path, text)
+    for other in sharing:
+        if other.with_suffix(".json").exists() and _has_text(other, text):
+            other.unlink()
+
+
+def remove_kernel(path: Path) -> None:
+    """Delete the kernel at `path` and its record."""
+    remove_text(path)
+    path.with_suffix(".json").unlink(missing_ok=True)
+
+
+def remove_text(path: Path) -> None:
+    """Delete the text at `path`. Kernels of other cards keep their text."""
+    _keep_for((folder / path.name for folder in sharing_folders(path.parent)), path)
+    path.unlink(missing_ok=True)
+
+
+def _keep_for(others: Iterable[Path], path: Path) -> None:
+    """Copy the text at `path` to those of `others` that share it."""
+    for other in others:
+        if path.exists() and text_path(other) == path:
+            write_atomic(other, path.read_text())
+
+
+def _has_text(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == text.encode()
 
 
 def write_record(path: Path, record: Mapping[str, Any]) -> None:

@@ -16,8 +16,16 @@ from typing import Any
 
 from gemmgen.exports.cards import arch_of, belongs, card_folders, card_of
 from gemmgen.exports.json_records import VERDICTS, kernel_document
-from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_kernel, read_record, reading
-from gemmgen.exports.writing import write_kernel
+from gemmgen.exports.kernelfile import (
+    KernelFile,
+    is_record,
+    kernel_paths,
+    kernels_in,
+    read_kernel,
+    read_record,
+    reading,
+)
+from gemmgen.exports.writing import remove_kernel, write_kernel
 from gemmgen.judge.bench import is_winner
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.source import KernelSource
@@ -151,8 +159,7 @@ def _remove(kernel: KernelFile, fresh: KernelSource) -> None:
     """What stands under another name now goes."""
     assert kernel.path is not None
     if kernel.path.stem != fresh.name:
-        for path in (kernel.path, kernel.path.with_suffix(".json")):
-            path.unlink()
+        remove_kernel(kernel.path)
 
 
 def readme(folder: Path) -> str:
@@ -231,12 +238,12 @@ def _ladder(kernels: Sequence[KernelFile]) -> Iterator[str]:
 
 
 def _check_folder(folder: Path) -> Iterator[Disagreement]:
-    for path in sorted(folder.glob("*.cu")):
+    for path in kernel_paths(folder):
         reason = _check_kernel(path)
         if reason is not None:
             yield Disagreement(path, reason)
     for path in sorted(folder.glob("*.json")):
-        if not path.with_suffix(".cu").exists():
+        if not is_record(path):
             yield from _damage(path)
     yield from _damaged_libraries(folder)
     yield from _dead_links(folder)
@@ -249,7 +256,7 @@ def _check_folder(folder: Path) -> Iterator[Disagreement]:
 def _dead_links(folder: Path) -> Iterator[Disagreement]:
     """Kernels that pages of studies link to, and that are not there."""
     for path in sorted(folder.glob("study_*.md")):
-        for name in re.findall(r"\]\((\w+\.cu)\)", path.read_text()):
+        for name in re.findall(r"\]\(([\w./]+\.cu)\)", path.read_text()):
             if not (folder / name).is_file():
                 yield Disagreement(path, f"links to {name}, which is not there")
 
@@ -276,10 +283,9 @@ def _damaged_libraries(folder: Path) -> Iterator[Disagreement]:
 
 def _damage(path: Path) -> Iterator[Disagreement]:
     """Why a JSON file cannot be read as what its name says that it is."""
-    kernel = path.with_suffix(".cu")
     try:
-        if kernel.exists():
-            _require_shown(read_kernel(kernel), path.parent)
+        if is_record(path):
+            _require_shown(read_kernel(path.with_suffix(".cu")), path.parent)
         elif path.name.startswith(FAILED):
             read_failure(path)
         else:

@@ -11,7 +11,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from gemmgen.exports.json_records import verdicts_of
-from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_record
+from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_record, text_link
 from gemmgen.exports.record_form import record_text
 from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import config_of
@@ -397,7 +397,7 @@ def link(kernel: KernelFile) -> str:
     """The kernel's config, which leads to its file."""
     assert kernel.path is not None
     family, config = config_of(kernel.source)
-    return f"[{family.name} {config}]({kernel.path.name})"
+    return f"[{family.name} {config}]({text_link(kernel.path)})"
 
 
 def line(*cells: str) -> str:

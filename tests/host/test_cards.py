@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +15,21 @@ import pytest
 import gemmgen as api
 from gemmgen.cli import main
 from gemmgen.exports.cards import belongs, card_folder, card_folders, card_of, is_of_another
-from gemmgen.exports.kernelfile import KernelFile, find_kernel, find_rung, others_named, read_kernel
+from gemmgen.exports.kernelfile import (
+    KernelFile,
+    find_kernel,
+    find_rung,
+    kernel_paths,
+    kernels_in,
+    others_named,
+    read_kernel,
+)
+from gemmgen.exports.writing import remove_kernel, text_path, write_kernel
 from gemmgen.families import Config, Family
 from gemmgen.judge import bench
 from gemmgen.judge.bench import BenchRow
 from gemmgen.kernel.model import representative
+from gemmgen.lab.gallery import check, rerender, write_readmes
 from gemmgen.lab.report.page import collect
 from gemmgen.problem.device import DEVICES, DeviceSpec
 from gemmgen.problem.gemm import Problem
@@ -182,6 +193,96 @@ def test_explain_takes_the_card_of_the_record(two: Path) -> None:
     (theirs,) = two.glob(f"sm_90_h100/{NAME}*.cu")
     assert api.explain(theirs).device == DEVICES["H100"]
     assert api.explain(theirs, arch="sm_90").device == DEVICES["H200"]
+
+
+# Texts that cards share
+
+SHARED = "gemm_f32_rr_32x32x32"
+
+
+def other_text(path: Path) -> str:
+    """The text of the kernel at `path` with another comment."""
+    return f"// edited\n{path.read_text()}"
+
+
+def write_edited(path: Path) -> str:
+    """Write another text of the kernel at `path`, as a search by other templates does; returns what it was."""
+    kernel, before = read_kernel(path), path.read_text()
+    edited = replace(kernel.source, text=other_text(path))
+    write_kernel(edited, {**(kernel.record or {}), "sha256": edited.digest}, path.parent)
+    return before
+
+
+def test_a_text_that_cards_share_is_on_file_once(two: Path) -> None:
+    (text,) = two.glob(f"*/{SHARED}*.cu")
+    assert text.parent.name == "sm_90" and len([*two.glob(f"*/{SHARED}*.json")]) == 2
+    theirs = two / "sm_90_h100" / text.name
+    assert text_path(theirs) == text and theirs in kernel_paths(theirs.parent)
+    for path, device in ((text, "NVIDIA H200"), (theirs, "NVIDIA H100 80GB HBM3")):
+        for kernel in (read_kernel(path), find_kernel(str(path.with_suffix(".json")), OUT, H200)):
+            assert kernel.source.text == text.read_text() and kernel.path == path
+            assert kernel.record is not None and kernel.record["device"] == device
+    write_readmes(two)
+    assert f"](../sm_90/{text.name})" in (theirs.parent / "README.md").read_text()
+    assert check(two) == []
+
+
+def test_a_card_keeps_its_text_when_the_other_has_another(two: Path) -> None:
+    (text,) = two.glob(f"*/{SHARED}*.cu")
+    theirs = two / "sm_90_h100" / text.name
+    before = write_edited(text)
+    assert theirs.read_text() == before != text.read_text()
+    assert read_kernel(theirs).source.text == before
+    write_edited(theirs)
+    assert not theirs.exists() and read_kernel(theirs).source.text == text.read_text(), "equal again"
+
+
+def test_the_first_card_takes_the_text_that_another_had_alone(two: Path) -> None:
+    (theirs,) = two.glob(f"sm_90_h100/{NAME}*.cu")
+    kernel = read_kernel(theirs)
+    write_kernel(kernel.source, kernel.record or {}, two / "sm_90")
+    assert not theirs.exists() and read_kernel(theirs).source == kernel.source
+
+
+def test_a_card_keeps_its_text_when_the_other_has_none_any_more(two: Path) -> None:
+    (text,) = two.glob(f"*/{SHARED}*.cu")
+    theirs, before = two / "sm_90_h100" / text.name, text.read_text()
+    remove_kernel(text)
+    assert not text.exists() and not text.with_suffix(".json").exists()
+    assert read_kernel(theirs).source.text == before
+
+
+@pytest.mark.parametrize("damage", ["missing", "edited"])
+def test_a_shared_text_that_is_not_what_the_record_says_is_told_with_both_files(
+    two: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (text,) = two.glob(f"*/{SHARED}*.cu")
+    theirs = two / "sm_90_h100" / text.with_suffix(".json").name
+    write_readmes(two)
+    if damage == "missing":
+        text.unlink()
+    else:
+        text.write_text(other_text(text))
+    for command in ("explain", "verify"):
+        assert main([command, str(theirs)]) == 2
+        said = capsys.readouterr().err
+        assert str(theirs) in said and str(text) in said
+    refused: list[str] = []
+    assert theirs.stem not in {
+        kernel.source.name for kernel in kernels_in(theirs.parent, lambda it: refused.append(str(it)))
+    }
+    assert len(refused) == 1 and str(theirs) in refused[0] and str(text) in refused[0]
+    assert any(str(theirs) in one.reason and str(text) in one.reason for one in check(two))
+
+
+def test_templates_that_change_rewrite_a_shared_text_once(two: Path, tmp_path: Path) -> None:
+    (text,) = two.glob(f"*/{SHARED}*.cu")
+    theirs, today = two / "sm_90_h100" / text.name, text.read_text()
+    for path in (text, theirs):  # as templates of old rendered it
+        write_edited(path)
+    rerender(two, Store(tmp_path))
+    write_readmes(two)
+    assert text.read_text() == today and not theirs.exists() and check(two) == []
 
 
 # Bench

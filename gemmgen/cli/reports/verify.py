@@ -8,6 +8,7 @@ from rich.console import Console
 
 from gemmgen.cli.reports.words import bad, bold, facts, figure, good
 from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.exports.writing import text_path
 from gemmgen.judge.explain import Explanation
 from gemmgen.kernel.conditionals import OTHERWISE, Conditional
 from gemmgen.run.coverage import Coverage
@@ -39,7 +40,7 @@ def show_verdict(
     hidden   lines that are not judged, because compilers may read them differently
     in_part  an edited text passed, but some of it never ran
     """
-    origin = "rendered from its name" if kernel.path is None else f"{kernel.path}"
+    origin = "rendered from its name" if kernel.path is None else f"{text_path(kernel.path)}"
     edited = ", edited by hand since its JSON was written" if kernel.edited else ""
     console.print(f"{origin}{edited}", soft_wrap=True)
     show_hidden(console, hidden)

@@ -6,6 +6,7 @@ The same rows make the terminal's table and the Markdown that stands beside the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 
@@ -20,6 +21,7 @@ from gemmgen.cli.reports.words import (
     table,
     verified,
 )
+from gemmgen.exports.kernelfile import text_link
 from gemmgen.lab.study import StudyResult, StudyRow
 from gemmgen.lab.study.beside import Beside, beside, reference
 from gemmgen.lab.study.points import REPORTED_CARD
@@ -47,12 +49,12 @@ def show_study(console: Console, result: StudyResult, files: Sequence[str] = ())
         console.print(bold("\nfiles"), *files, sep="\n  ", soft_wrap=True)
 
 
-def markdown(result: StudyResult, date: str, command: str, plot: str | None) -> str:
-    """The study as a page; `plot` is the name of the picture beside it."""
+def markdown(result: StudyResult, date: str, command: str, plot: str | None, folder: Path = Path()) -> str:
+    """The study as a page of `folder`, which has its kernels; `plot` is the name of the picture beside it."""
     lines = [f"# {title(result)}", "", result.study.question, "", limit_sentence(result), ""]
     if plot is not None:
         lines += [f"![{title(result)}]({plot})", ""]
-    cells = [(_linked(row, result), *_cells(row, result)[1:]) for row in result.rows]
+    cells = [(_linked(row, result, folder), *_cells(row, result)[1:]) for row in result.rows]
     lines += [*markdown_table(_columns(result, " "), cells), "", "## Why", ""]
     lines += [f"- **{row.point.label}**: {sentence(row)}." for row in result.rows]
     compared = beside(result)
@@ -118,10 +120,11 @@ def _cells(row: StudyRow, result: StudyResult) -> tuple[str, ...]:
     )
 
 
-def _linked(row: StudyRow, result: StudyResult) -> str:
-    """The row's label, which leads to its kernel where that stands beside the page."""
-    keeps = result.study.keeps and row.runs and row.trial is not None
-    return f"[{row.point.label}]({row.trial.source.name}.cu)" if keeps and row.trial else row.point.label
+def _linked(row: StudyRow, result: StudyResult, folder: Path) -> str:
+    """The row's label, which leads to its kernel where `folder` has that."""
+    if not (result.study.keeps and row.runs) or row.trial is None:
+        return row.point.label
+    return f"[{row.point.label}]({text_link(folder / f'{row.trial.source.name}.cu')})"
 
 
 def _reference_sentence(result: StudyResult) -> str:

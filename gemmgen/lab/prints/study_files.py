@@ -33,15 +33,14 @@ def write_study(result: StudyResult, command: str, out: Path) -> Written:
     stem, no_plot = f"study_{result.study.name}_{problem_name(result.problem)}", why_no_plot()
     pictures = {} if no_plot else draw(result)
     shown = f"{stem}.svg" if pictures else None
+    keeps = kernels(result, command) if result.study.keeps else ()
+    written = [path for source, beside in keeps for path in write_kernel(source, beside, out)]
     files: dict[str, bytes | str] = {
-        "md": markdown(result, str(record["date"])[:10], command, shown),
+        "md": markdown(result, str(record["date"])[:10], command, shown, out),
         "json": record_text(record),
         **pictures,
     }
     paths = [out / f"{stem}.{suffix}" for suffix in files]
     for path, data in zip(paths, files.values(), strict=True):
         write_atomic(path, data)
-    if result.study.keeps:
-        for source, beside in kernels(result, command):
-            paths += write_kernel(source, beside, out)
-    return Written(tuple(dict.fromkeys(paths)), no_plot)  # two rungs may be one kernel
+    return Written(tuple(dict.fromkeys((*paths, *written))), no_plot)  # two rungs may be one kernel

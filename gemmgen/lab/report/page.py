@@ -15,6 +15,7 @@ from gemmgen.exports.certificate import certificate_name
 from gemmgen.exports.json_records import verdicts_of
 from gemmgen.exports.kernelfile import KernelFile, kernels_in, reading
 from gemmgen.exports.recheck import read_certificate
+from gemmgen.exports.writing import text_path
 from gemmgen.judge.bench import is_winner
 from gemmgen.judge.explain import Explanation, explain
 from gemmgen.judge.explanation_text import (
@@ -265,7 +266,7 @@ def _card(kernel: KernelFile, base: Path, store: Store | None) -> KernelCard:
 
 def _files(kernel: Path) -> tuple[Path, ...]:
     """A kernel's text, and what may stand beside it."""
-    return kernel, kernel.with_suffix(".json"), kernel.with_name(certificate_name(kernel.stem))
+    return text_path(kernel), kernel.with_suffix(".json"), kernel.with_name(certificate_name(kernel.stem))
 
 
 def _link(path: Path, base: Path) -> str:

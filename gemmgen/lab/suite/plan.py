@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from gemmgen.exports.cards import arch_of, card_folders
 from gemmgen.exports.json_records import Document, problem_document
-from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_kernel
+from gemmgen.exports.kernelfile import KernelFile, kernel_paths, kernels_in, read_kernel
 from gemmgen.exports.library.spec import Product
-from gemmgen.exports.writing import write_kernel, write_record
+from gemmgen.exports.writing import remove_kernel, text_path, write_kernel, write_record
 from gemmgen.judge.bench import is_winner
 from gemmgen.lab.scores import failure_path, write_failure
 from gemmgen.problem.gemm import Problem
@@ -106,7 +106,7 @@ class SuitePlan:
         """The records that other cards of the architecture have of the same text: names end in its digest."""
         for folder in card_folders(self.folder.parent, arch_of(self.folder)):
             path = folder / f"{kernel.source.name}.cu"
-            if folder != self.folder and path.is_file():
+            if folder != self.folder and text_path(path).is_file():
                 with suppress(InvalidInput):
                     twin = read_kernel(path)
                     if twin.source.text == kernel.source.text and not twin.edited:
@@ -126,9 +126,9 @@ class SuitePlan:
 
 def _kernels_now(folder: Path) -> Iterator[KernelFile]:
     """`kernels_in`, for every problem anew: other processes write there, too. Only what they changed is read again."""
-    for path in sorted(folder.glob("*.cu")):
+    for path in kernel_paths(folder):
         with suppress(OSError, InvalidInput):
-            stats = (path.stat(), path.with_suffix(".json").stat())  # none without a record
+            stats = (text_path(path).stat(), path.with_suffix(".json").stat())  # none without a record
             yield _read(path, tuple((it.st_ino, it.st_mtime_ns, it.st_size) for it in stats))
 
 
@@ -182,7 +182,7 @@ def search_digest() -> str:
 def keep(kernel: KernelFile, record: Mapping[str, Any], plan: SuitePlan) -> KernelFile:
     """Write kernel and record. A rung of a ladder stays one, and verdicts on the same text stand."""
     path = plan.folder / f"{kernel.source.name}.cu"
-    before = dict(read_kernel(path).record or {}) if path.exists() else {}
+    before = dict(read_kernel(path).record or {}) if text_path(path).exists() else {}
     kept = ["rung", *(OF_TEXT if before.get("sha256") == kernel.source.digest else ())]
     write_kernel(kernel.source, {**record, **{name: before[name] for name in kept if name in before}}, plan.folder)
     return read_kernel(path)
@@ -196,5 +196,4 @@ def retire(kernel: KernelFile) -> None:
         kept = {name: value for name, value in record.items() if name not in ("bench", "suite")}
         write_record(kernel.path.with_suffix(".json"), kept)
         return
-    for path in (kernel.path, kernel.path.with_suffix(".json")):
-        path.unlink(missing_ok=True)
+    remove_kernel(kernel.path)

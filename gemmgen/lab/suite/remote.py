@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gemmgen.exports.writing import remove_text, text_path, write_text
 from gemmgen.lab.runtime_m import problem_of
 from gemmgen.lab.runtime_page import result_path
 from gemmgen.lab.scores import failure_path
@@ -96,11 +97,7 @@ def run_on(lanes: Sequence[Child], step: Step, plan: SuitePlan, on_done: Callabl
     with closing(as_done(lanes, _jobs(step, plan), _ask)) as answers:
         for _, done in answers:
             for name, data in done.files.items():
-                path = plan.folder.parent / name
-                if data is None:
-                    path.unlink(missing_ok=True)
-                else:
-                    write_atomic(path, data)
+                _put(plan.folder.parent / name, data)
             on_done(done.outcome)
 
 
@@ -110,7 +107,7 @@ def _jobs(step: Step, plan: SuitePlan) -> Iterator[ShapeJob]:
         if plan.late:
             return
         kernels = [one for one in plan.on_file() if one.source.problem == problem] + plan.borrowed(problem)
-        paths = [path for one in kernels if one.path for path in (one.path, one.path.with_suffix(".json"))]
+        paths = [path for one in kernels if one.path for path in (text_path(one.path), one.path.with_suffix(".json"))]
         yield ShapeJob(
             step, replace(alone, problems=(problem,)), _read(plan, [*paths, failure_path(problem, plan.folder)])
         )
@@ -119,6 +116,16 @@ def _jobs(step: Step, plan: SuitePlan) -> Iterator[ShapeJob]:
             return
         path = result_path(plan.folder, product.name)
         yield ShapeJob(step, replace(alone, products=(product,)), _read(plan, [path]))
+
+
+def _put(path: Path, data: bytes | None) -> None:
+    """Have the file be as the worker left it; None: gone."""
+    if path.suffix == ".cu":
+        remove_text(path) if data is None else write_text(path, data.decode())
+    elif data is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_atomic(path, data)
 
 
 def _read(plan: SuitePlan, paths: Sequence[Path]) -> Files:
