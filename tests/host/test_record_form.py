@@ -11,12 +11,16 @@ import pytest
 
 from gemmgen import api
 from gemmgen.exports import record_form
-from gemmgen.exports.kernelfile import read_kernel
+from gemmgen.exports.cards import card_folders
+from gemmgen.exports.kernelfile import kernel_paths, read_kernel
 from gemmgen.exports.record_form import completed, record_text, shortened
 from gemmgen.families import FAMILIES
 from gemmgen.families.naive.family import NaiveConfig
 from gemmgen.kernel.config import axis
 from gemmgen.problem.gemm import Problem
+
+REPOSITORY = Path(__file__).parents[2]
+ON_FILE = [path for folder in card_folders(REPOSITORY / "generated") for path in kernel_paths(folder)]
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,12 @@ def record(tmp_path: Path) -> dict[str, Any]:
     baseline = {**time, "us": 3.0, "protocol": {"samples": 2, "launches_per_sample": 7}}
     measured = {"time": time, "bench": {"name": source.name, "cublaslt": baseline, "speedup": 1.5}}
     return completed({**whole, "verification": verdict, "emulator": {**verdict, "executor": "emulator"}, **measured})
+
+
+@pytest.mark.parametrize("path", ON_FILE[::20], ids=lambda path: path.stem)
+def test_records_on_file_have_the_form_that_is_written(path: Path) -> None:
+    record = read_kernel(path).record
+    assert record is not None and path.with_suffix(".json").read_text() == record_text(record)
 
 
 def test_what_is_left_out_comes_back(record: dict[str, Any]) -> None:
