@@ -95,7 +95,9 @@ def emulator_check(store: Store, processes: int | None = None) -> Check:
         "emulate",
         lambda kernels: emulator_lanes(emulator, [kernel.source.problem for kernel in kernels], processes),
         lambda source: VerifyJob(source, examples_for(source.problem)),
-        lambda record: (verdict := record.get("emulator") or {}).get("passed") is True and "coverage" in verdict,
+        lambda record: (
+            (verdict := record.get("emulator") or {}).get("passed") is True and bool(verdict.get("coverage"))
+        ),
         lambda verdict: verdict.failure,
         entries,
         lambda twin: {"emulator": twin["emulator"]},
