@@ -231,9 +231,8 @@ class Simt(Family):
                 f"each block has {fewest} k tiles or more of a tile of C, for {stages} stages",
             )
         if most <= stages:
-            k = "k * SLICES" if plan.work.k_slices > 1 else "k"
-            because = f"K has no more k tiles than {stages} stages"
-            yield Never(f"padded - {k} > (STAGES - 1) * BK", True, because)
+            because, slices = f"K has no more k tiles than {stages} stages", " * SLICES" * (plan.work.k_slices > 1)
+            yield Never(f"padded - k{slices} > (STAGES - 1) * BK", True, because)
             yield Never("stage + 1 < STAGES", False, f"{because}: nothing follows the last of them")
         if plan.schedule is not None and plan.schedule.idle == 0:
             yield Never("stream_block >= schedule.stream_blocks", True, "the last wave has k tiles for all its blocks")
