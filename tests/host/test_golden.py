@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ from gemmgen.render.kernel_text import render
 from gemmgen.support.paths import TEMPLATES
 
 GOLDEN = Path(__file__).parent.parent / "golden"
+VALUE = re.compile(r"[A-Za-z_]\w*( \w+)*|\d*|[\w/]+\.cu")  # a name, a type or words; a number; a template
 
 
 @dataclass(frozen=True)
@@ -389,6 +391,25 @@ def test_multiply_add_is_there_where_it_is_called(name: str) -> None:
     text = SAMPLES[name].render().text
     assert text.count("multiply_add(") != 1, "nvcc warns of a function that nobody calls"
     assert ("int multiply_add(int a" in text) == ("multiply_add(" in text)
+
+
+def held(value: object, name: str = "view") -> Iterator[tuple[str, str]]:
+    """The strings that a view of a family gives a template, by their names."""
+    if isinstance(value, str):
+        yield name, value
+    elif isinstance(value, tuple | frozenset):
+        for part in value:
+            yield from held(part, name)
+    elif is_dataclass(value) and type(value).__module__.startswith("gemmgen.families"):
+        computed = (each for each, _ in inspect.getmembers(type(value), lambda one: isinstance(one, property)))
+        for part in (*(one.name for one in fields(value)), *computed):
+            yield from held(getattr(value, part), f"{name}.{part}")
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_a_view_holds_names_and_numbers(name: str) -> None:
+    view = plan_of(SAMPLES[name].render()).view
+    assert {part: text for part, text in held(view) if not VALUE.fullmatch(text)} == {}
 
 
 def test_no_snapshot_is_left_over(request: pytest.FixtureRequest) -> None:

@@ -1,22 +1,17 @@
-"""Text stands in templates: families' Python holds no C++, and hands none to a template."""
+"""Text stands in templates: the families' Python holds no C++. `test_golden.py` looks at what it hands to them."""
 
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
 
 import gemmgen.families
-from gemmgen.families import plan_of
-from tests.host.test_golden import SAMPLES
 
 FOLDER = Path(gemmgen.families.__file__).parent
-VALUE = re.compile(r"[A-Za-z_]\w*( \w+)*|\d*|[\w/]+\.cu")  # a name, a type or words; a number; a template
 # Expressions of axes and constants have capitals alone, as constraints do; C++ has small letters beside an operator.
 OPERATOR = r"([-+*/%<>?:=]|[-+*/%<>=!]=)"
 CXX = re.compile(
@@ -77,22 +72,3 @@ def test_no_string_of_a_family_is_cxx(path: Path) -> None:
 )
 def test_what_templates_are_for_is_known_as_cxx(text: str) -> None:
     assert CXX.search(text)
-
-
-def held(value: object, name: str = "view") -> Iterator[tuple[str, str]]:
-    """The strings that a view of a family gives a template, by their names."""
-    if isinstance(value, str):
-        yield name, value
-    elif isinstance(value, tuple | frozenset):
-        for part in value:
-            yield from held(part, name)
-    elif is_dataclass(value) and type(value).__module__.startswith("gemmgen.families"):
-        computed = (each for each, _ in inspect.getmembers(type(value), lambda one: isinstance(one, property)))
-        for part in (*(one.name for one in fields(value)), *computed):
-            yield from held(getattr(value, part), f"{name}.{part}")
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_a_view_holds_names_and_numbers(name: str) -> None:
-    view = plan_of(SAMPLES[name].render()).view
-    assert {part: text for part, text in held(view) if not VALUE.fullmatch(text)} == {}
