@@ -2,6 +2,7 @@
     A schedule extends it and fills `main_loop`; the family names the copy, fragment and compute files. #*/
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
+//% from "layout.cu" import at, to_k, to_mn
 //% from "signature.cu" import signature, matrices_of
 //% from "device/convert.cu" import element_types
 //% from "device/vec.cu" import vec, load_edge
@@ -24,12 +25,6 @@
 //% set factors = "e" if kernel.epilogue else "alpha, beta"
 /*# How many k a block sums over. #*/
 //% set K = "extent" if kernel.launch.adds_up else "s.K"
-/*# Where in K a block's first k tile starts. #*/
-//% macro from_begin(x)
-//% if kernel.launch.adds_up
- + ${ "begin" if x.along_k else "Offset(begin) * s." ~ x.ld }
-//%- endif
-//%- endmacro
 /*# The reduced sums go to C row by row: they take no registers beside the accumulators, whose allocation serves the FMAs. #*/
 //% macro add_rows(where, rows, columns)
 //% for name in kernel.problem.epilogue.sums
@@ -70,8 +65,8 @@ struct Coord {
     int mn, k;
 };
 
-using TileA = ${ T }[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [${ "k][m" if view.a.k_rows else "m][k" }]
-using TileB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [${ "k][n" if view.b.k_rows else "n][k" }]
+using TileA = ${ T }[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: ${ at(not view.a.k_rows, "m", "k") }
+using TileB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: ${ at(not view.b.k_rows, "n", "k") }
 
 /*% endblock %*/
 /*% block device %*/
@@ -156,12 +151,13 @@ ${ matrices_of(kernel, "matrix").rstrip() }
     const ThreadOrigin thread = thread_origin();
 //% set rows, columns = "M" in kernel.edges and not view.a.moves, "N" in kernel.edges and not view.b.moves
 //% if rows or columns
-    const int ${ "rows = s.M - tile.m" if rows }${ ", " if rows and columns }${ "columns = s.N - tile.n" if columns };  // from the tile's origin to the edge of C
+    const int ${ (["rows = s.M - tile.m"] * rows + ["columns = s.N - tile.n"] * columns) | join(", ") };  // from the tile's origin to the edge of C
 //% endif
-    const ${ TA }* a_tile = A + ${ "Offset(tile.m) * s.lda" if view.a.along_k else "tile.m" }${ from_begin(view.a) };
-    const ${ TB }* b_tile = B + ${ "Offset(tile.n) * s.ldb" if view.b.along_k else "tile.n" }${ from_begin(view.b) };
-    const Offset a_step = ${ "BK" if view.a.along_k else "Offset(BK) * s.lda" };  // to the next tile along K
-    const Offset b_step = ${ "BK" if view.b.along_k else "Offset(BK) * s.ldb" };
+//% for x in (view.a, view.b)
+    const ${ element[x.X] }* ${ x.x }_tile = ${ x.X } + ${ to_mn(x, "tile." ~ x.mn) }${ " + " ~ to_k(x, "begin") if kernel.launch.adds_up };
+//% endfor
+    const Offset a_step = ${ to_k(view.a, "BK") };  // to the next tile along K
+    const Offset b_step = ${ to_k(view.b, "BK") };
 /*% block accumulators %*/
     ${ T } acc[TM][TN] = {};
 //% if kernel.problem.epilogue.sums

@@ -2,6 +2,7 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
+//% from "layout.cu" import at
 //% from "device/convert.cu" import element_types
 //% from "device/vec.cu" import vec
 //% from "device/cp_async.cu" import cp_async
@@ -25,8 +26,8 @@ static_assert(Shape::batch % (MB * BATCH_TILES) == 0, "batch tiles end where the
 
 /*% endif %*/
 ${ vec() }
-using MatrixA = ${ T }[SHARED_A / PITCH_A][PITCH_A];  // A in shared memory, line by line: [${ "m][k" if view.a.along_k else "k][m" }]
-using MatrixB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B in shared memory, line by line: [${ "n][k" if view.b.along_k else "k][n" }]
+using MatrixA = ${ T }[SHARED_A / PITCH_A][PITCH_A];  // A in shared memory, line by line: ${ at(view.a.along_k, "m", "k") }
+using MatrixB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B in shared memory, line by line: ${ at(view.b.along_k, "n", "k") }
 
 // The first element of a thread tile within its product. Thread tiles are FM x FN patches, STEP_M and STEP_N apart,
 // so that neighbouring threads read neighbouring addresses of shared memory.

@@ -1,4 +1,5 @@
 /*# Which accesses of a tile's copy to shared memory each thread makes. The contiguous dimension is that of global memory. #*/
+//% from "layout.cu" import at
 //% macro access(x)
 //% set strided, contiguous = ("mn", "k") if x.along_k else ("k", "mn")
 // This thread's first access to ${ x.X }'s tile: ${ x.X }_LANES neighbouring threads copy along ${ x.mn if contiguous == "mn" else "k" }, which is contiguous.
@@ -64,7 +65,6 @@ ${ caller() }    }
 
 /*# The element of the shared tile that lies `i` elements along the contiguous dimension from `at`. #*/
 //% macro shared_element(x, i="")
-//% set k = "at.k" ~ i if x.along_k else "at.k"
-//% set mn = "at.mn" if x.along_k else "at.mn" ~ i
-shared[${ k if x.k_rows else mn }][${ mn if x.k_rows else k }]
+//% set mn, k = ("at.mn", "at.k" ~ i) if x.along_k else ("at.mn" ~ i, "at.k")
+shared${ at(not x.k_rows, mn, k) }
 //%- endmacro

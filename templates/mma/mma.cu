@@ -7,6 +7,7 @@
 //% from "device/ldmatrix.cu" import ldmatrix
 //% from "device/mma.cu" import mma as mma_function
 //% from "copy/swizzle.cu" import swizzle
+//% from "layout.cu" import at
 //% from "mma/ldmatrix_pairs.cu" import unzip
 //% from "mma/tensor.cu" import column_of, declare_summed, exchange, fragment_of
 //% block elements
@@ -14,8 +15,8 @@ ${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves
 //%- endblock
 //% block types
 ${ vec() }
-using TileA = ${ TA }${ "[BK][BM]" if view.a.k_rows else "[BM][BK]" };  // A's tile in shared memory, as A lies in global memory${ " but swizzled" if view.a.swizzled }
-using TileB = ${ TB }${ "[BK][BN]" if view.b.k_rows else "[BN][BK]" };  // B's, likewise
+using TileA = ${ TA }${ at(view.a.along_k, "BM", "BK") };  // A's tile in shared memory, as A lies in global memory${ " but swizzled" if view.a.swizzled }
+using TileB = ${ TB }${ at(view.b.along_k, "BN", "BK") };  // B's, likewise
 using Accumulators = ${ "unsigned" if view.halves else T }[MMAS_M][MMAS_N][${ view.registers }];  // this thread's sums, by instructions of its warp${ "; two halves each" if view.halves }
 
 /*% endblock %*/

@@ -2,6 +2,7 @@
     tests/golden/fragment_prefetch.cu shows the plain form; `k_vector` and `hoist` add to that. #*/
 //% extends "tiled.cu"
 //% from "device/cp_async.cu" import cp_async, start_tile
+//% from "layout.cu" import at, to_k
 //% from "simt/outer.cu" import outer_product
 //% block access
 ${ cp_async() }
@@ -14,13 +15,11 @@ ${ outer_product(view) }
 //% set hoist, others = ("<0, HOIST>", "<HOIST, %s>" % view.lines) if view.hoist else ("", "")
 /*# This thread's fragment of the first k in a stage's tile of x. #*/
 //% macro begin_of(x, stage)
-//% set k, mn = "thread.k" if view.slices > 1 else "0", "thread." ~ x.mn
-&${ x.X }s[${ stage }][${ k if x.k_rows else mn }][${ mn if x.k_rows else k }]
+&${ x.X }s[${ stage }]${ at(not x.k_rows, "thread." ~ x.mn, "thread.k" if view.slices > 1 else "0") }
 //%- endmacro
-/*# The outer product of the k in slot d, or `some` rows or columns of it. #*/
-//% macro add(d, some)
-//% set slot = "[%s %% 2]" % d
-outer_product${ some }(a${ slot if not view.a.k_vector }, b${ slot if not view.b.k_vector }, acc${ ", %s%s" % (d, " % K_UNROLL" if d != "d" else "") if k_vector });
+/*# The outer product of the d-th k, whose fragments are in a slot, or `some` rows or columns of it. #*/
+//% macro add(some, slot, d)
+outer_product${ some }(a${ "[%s]" % slot if not view.a.k_vector }, b${ "[%s]" % slot if not view.b.k_vector }, acc${ ", " ~ d if k_vector });
 //%- endmacro
     const int padded = (${ K } + BK - 1) / BK * BK;  // rounded up to whole k tiles
     #pragma unroll
@@ -28,8 +27,8 @@ outer_product${ some }(a${ slot if not view.a.k_vector }, b${ slot if not view.b
 //% if view.a.k_edge
         // The first k tile is the remainder of K, filled up with zeros, so that all others are whole.
         const int depth = stage == 0 ? ${ K } - (padded - BK) : BK;
-${ start_tile(view.a, view.b, "padded > stage * BK", "depth", "stage") | indent(8, first=true) }        a_tile += ${ "depth" if view.a.along_k else "Offset(depth) * s.lda" };
-        b_tile += ${ "depth" if view.b.along_k else "Offset(depth) * s.ldb" };
+${ start_tile(view.a, view.b, "padded > stage * BK", "depth", "stage") | indent(8, first=true) }        a_tile += ${ to_k(view.a, "depth") };
+        b_tile += ${ to_k(view.b, "depth") };
 //% else
 ${ start_tile(view.a, view.b, "padded > stage * BK", "BK", "stage") | indent(8, first=true) }        a_tile += a_step;
         b_tile += b_step;
@@ -68,7 +67,7 @@ ${ start_tile(view.a, view.b, "padded > stage * BK", "BK", "stage") | indent(8, 
 
 //% endif
 //% if hoist
-        outer_product${ hoist }(a${ "[0]" if not view.a.k_vector }, b${ "[0]" if not view.b.k_vector }, acc${ ", 0" if k_vector });
+        ${ add(hoist, "0", "0") }
 //% endif
         int stage = 0;
         for (int k = K_UNROLL; k < padded${ " / SLICES" if view.slices > 1 }; k += K_UNROLL) {${ "  // k counts those of a slice, DEPTH of each k tile" if view.slices > 1 }
@@ -88,7 +87,7 @@ ${ start_tile(view.a, view.b, "padded - k%s > (STAGES - 1) * BK" % (" * SLICES" 
                     a_from = ${ begin_of(view.a, "stage") };
                     b_from = ${ begin_of(view.b, "stage") };
                 }
-                ${ add("d", others) }
+                ${ add(others, "d % 2", "d") }
 //% if k_vector
                 if (d == K_UNROLL - 1) load_fragment_${ k_vector.x }${ others }(${ k_vector.x }_from, ${ k_vector.x });
 //% endif
@@ -99,7 +98,7 @@ ${ start_tile(view.a, view.b, "padded - k%s > (STAGES - 1) * BK" % (" * SLICES" 
                 load_fragment_${ x.x }(${ x.x }_from + (d + 2) % K_UNROLL * PITCH_${ x.X }, ${ x.x }[d % 2]);
 //% endfor
 //% if hoist
-                ${ add("(d + 1)", hoist) }
+                ${ add(hoist, "(d + 1) % 2", "(d + 1) % K_UNROLL") }
 //% if k_vector
                 if (d + 1 == K_UNROLL - 1) load_fragment_${ k_vector.x }${ hoist }(${ k_vector.x }_from, ${ k_vector.x });
 //% endif
@@ -109,14 +108,14 @@ ${ start_tile(view.a, view.b, "padded - k%s > (STAGES - 1) * BK" % (" * SLICES" 
 
         #pragma unroll
         for (int d = 0; d < K_UNROLL; ++d) {  // the last iteration
-            ${ add("d", others) }
+            ${ add(others, "d % 2", "d") }
             if (d + 2 < K_UNROLL) {
 //% for x in (view.a, view.b) if not x.k_vector
                 load_fragment_${ x.x }(${ x.x }_from + (d + 2) * PITCH_${ x.X }, ${ x.x }[d % 2]);
 //% endfor
             }
 //% if hoist
-            if (d + 1 < K_UNROLL) ${ add("(d + 1)", hoist) }
+            if (d + 1 < K_UNROLL) ${ add(hoist, "(d + 1) % 2", "(d + 1) % K_UNROLL") }
 //% endif
         }
     }

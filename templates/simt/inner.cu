@@ -1,3 +1,4 @@
+//% from "layout.cu" import at
 //% from "epilogue/sums.cu" import add_fragments, sum_parameters
 //% macro mma(view, kernel)
 // acc += A's tile * B's tile. k is innermost: each FMA reads its own two values from shared memory and
@@ -12,7 +13,7 @@ __device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrig
             const int n = thread.n + j / FN * STEP_N + j % FN;
             #pragma unroll 4
             for (int k = 0; k < BK; ++k) {
-                acc[i][j] = ${ fma }(${ "As[k][m]" if view.a.k_rows else "As[m][k]" }, ${ "Bs[k][n]" if view.b.k_rows else "Bs[n][k]" }, acc[i][j]);
+                acc[i][j] = ${ fma }(As${ at(not view.a.k_rows, "m", "k") }, Bs${ at(not view.b.k_rows, "n", "k") }, acc[i][j]);
             }
         }
     }
@@ -20,8 +21,7 @@ __device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrig
 //% set m, n = "thread.m + i / FM * STEP_M + i % FM", "thread.n + i / FN * STEP_N + i % FN"
     #pragma unroll 4
     for (int k = 0; k < BK; ++k) {
-//% set a, b = ("As[k][%s]" if view.a.k_rows else "As[%s][k]") | format(m), ("Bs[k][%s]" if view.b.k_rows else "Bs[%s][k]") | format(n)
-${ add_fragments(kernel, a, b) | indent(8, true) | trim("\n") }
+${ add_fragments(kernel, "As" ~ at(not view.a.k_rows, m, "k"), "Bs" ~ at(not view.b.k_rows, n, "k")) | indent(8, true) | trim("\n") }
     }
 //% endif
 }

@@ -1,11 +1,7 @@
 /*# acc += A's tile * B's tile with k outermost: TM + TN values feed TM * TN independent FMAs. #*/
 /*# Of a product: what it takes of x. #*/
 //% macro factor(x)
-//% if x.k_vector
-const Vec<K_UNROLL> (&${ x.x })[T${ x.MN }]
-//%- else
-const ${ T } (&${ x.x })[T${ x.MN }]
-//%- endif
+const ${ "Vec<K_UNROLL>" if x.k_vector else T } (&${ x.x })[T${ x.MN }]
 //%- endmacro
 //% macro outer_product(view)
 //% set outer, inner = ("i", "j") if view.runs_along_n else ("j", "i")
@@ -42,6 +38,7 @@ __device__ __forceinline__ void outer_product(${ factor(view.a) }, ${ factor(vie
 }
 //% endmacro
 
+//% from "layout.cu" import at
 //% from "epilogue/sums.cu" import add_fragments, sum_parameters
 //% macro mma(view, kernel)
 ${ outer_product(view) }
@@ -51,8 +48,8 @@ __device__ __forceinline__ void mma(const TileA& As, const TileB& Bs, ThreadOrig
     #pragma unroll
     for (int k = 0; k < BK; ++k) {
         ${ T } a[TM], b[TN];
-        load_fragment_a(&As${ "[k][thread.m]" if view.a.k_rows else "[thread.m][k]" }, a);
-        load_fragment_b(&Bs${ "[k][thread.n]" if view.b.k_rows else "[thread.n][k]" }, b);
+        load_fragment_a(&As${ at(not view.a.k_rows, "thread.m", "k") }, a);
+        load_fragment_b(&Bs${ at(not view.b.k_rows, "thread.n", "k") }, b);
         outer_product(a, b, acc);
 //% if kernel.problem.epilogue.sums
 ${ add_fragments(kernel, "a[i]", "b[i]") | indent(8, true) | trim("\n") }

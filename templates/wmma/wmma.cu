@@ -2,6 +2,7 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
+//% from "layout.cu" import at, to
 //% from "device/convert.cu" import element_types
 //% from "device/wmma.cu" import wmma
 //% from "epilogue/result.cu" import result, narrowed
@@ -17,7 +18,7 @@ __device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }* ${ x.X },
     for (int i = threadIdx.x; i < ${ lines } * ${ contiguous }; i += THREADS) {
         const int line = i / ${ contiguous }, at = i % ${ contiguous };
         const int ${ x.mn } = tile_${ x.mn } + ${ "line" if x.along_k else "at" }, k = tile_k + ${ "at" if x.along_k else "line" };
-//% set from = x.X ~ "[" ~ ("Offset(%s) * s.ld%s + k" % (x.mn, x.x) if x.along_k else "Offset(k) * s.ld%s + %s" % (x.x, x.mn)) ~ "]"
+//% set from = "%s[%s]" | format(x.X, to(x, x.mn, "k"))
 //% set inside = [x.mn ~ " < s." ~ x.MN] * mn_edge + ["k < s.K"] * k_edge
         shared[line][at] = ${ "%s ? %s : %s{}" % (inside | join(" && "), from, element[x.X]) if inside else from };
     }
@@ -30,8 +31,8 @@ namespace {
 
 ${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, adds=kernel.adds_integers) }${ shape(kernel) }
 ${ tiling(kernel, "MNK") }
-using TileA = ${ TA }[${ "BM" if a.along_k else "BK" }][PITCH_A];  // A's tile in shared memory: [${ "m][k" if a.along_k else "k][m" }]
-using TileB = ${ TB }[${ "BN" if b.along_k else "BK" }][PITCH_B];  // B's tile in shared memory: [${ "n][k" if b.along_k else "k][n" }]
+using TileA = ${ TA }[${ "BM" if a.along_k else "BK" }][PITCH_A];  // A's tile in shared memory: ${ at(a.along_k, "m", "k") }
+using TileB = ${ TB }[${ "BN" if b.along_k else "BK" }][PITCH_B];  // B's tile in shared memory: ${ at(b.along_k, "n", "k") }
 
 ${ wmma(view.wmma) }
 ${ copy(a) }
@@ -70,9 +71,9 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
             FragmentA a[FRAGMENTS_M];
             FragmentB b[FRAGMENTS_N];
             #pragma unroll
-            for (int i = 0; i < FRAGMENTS_M; ++i) wmma_load_a_${ view.wmma.a }(a[i], &As${ "[warp_m + 16 * i][step]" if a.along_k else "[step][warp_m + 16 * i]" }, PITCH_A);
+            for (int i = 0; i < FRAGMENTS_M; ++i) wmma_load_a_${ view.wmma.a }(a[i], &As${ at(a.along_k, "warp_m + 16 * i", "step") }, PITCH_A);
             #pragma unroll
-            for (int j = 0; j < FRAGMENTS_N; ++j) wmma_load_b_${ view.wmma.b }(b[j], &Bs${ "[warp_n + 16 * j][step]" if b.along_k else "[step][warp_n + 16 * j]" }, PITCH_B);
+            for (int j = 0; j < FRAGMENTS_N; ++j) wmma_load_b_${ view.wmma.b }(b[j], &Bs${ at(b.along_k, "warp_n + 16 * j", "step") }, PITCH_B);
             #pragma unroll
             for (int i = 0; i < FRAGMENTS_M; ++i) {
                 #pragma unroll
