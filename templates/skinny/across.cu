@@ -1,6 +1,7 @@
 /*# Weights whose lines run across C: LANES lanes of a warp take neighbouring weights of one k, other lanes other k. #*/
 //% from "device/packed.cu" import access, start, weights
 //% from "device/warp_sum.cu" import warp_sum
+//% from "skinny/edge.cu" import weights_exist
 //% macro stream(x, w, view)
 //% if view.direct and types.uniform
 using Chunk = ${ element[x.X] }[1][S];  // ${ x.X }'s values that a step's weights are multiplied by, in registers: [k][${ x.mn }]
@@ -51,14 +52,13 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const ${ access(w
     }
 }
 //% else
-// Start the loads of one step: this thread's ${ "columns" if w.X == "B" else "rows" } of ${ w.X } at k, zeros from k = `end` on.
+// Start the loads of one step: this thread's ${ w.extent } of ${ w.X } at k, zeros from k = `end` on.
 __device__ __forceinline__ void fetch(const ${ T }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, Vec<VW> (&weights)[LOADS])
 {
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const int first = ${ w.mn } + output(i * VW);
-        const bool exists = k < end${ " && first < s.%s" % w.MN if view.w_edge };
-        const int valid = exists ? ${ "s.%s - first" % w.MN if view.partial else "VW" } : 0;
+${ weights_exist(w, view, "k", "first", "s.%s - first" | format(w.MN)) | indent(8, true) | trim("\n") }
         weights[i] = load_edge<VW>(${ w.X } + Offset(k) * s.${ w.ld } + first, valid);
     }
 }
@@ -123,14 +123,13 @@ __device__ __forceinline__ int output(int t)
 //% endmacro
 
 //% macro fetch(w, view)
-// Start the loads of one step: this thread's ${ "columns" if w.X == "B" else "rows" } of ${ w.X } at DEPTH k, zeros from k = `end` on.
+// Start the loads of one step: this thread's ${ w.extent } of ${ w.X } at DEPTH k, zeros from k = `end` on.
 __device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, ${ weights(w, view) })
 {
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const int depth = k + i / (T / VW), first = ${ w.mn } + output(i % (T / VW) * VW);
-        const bool exists = ${ "k" if view.whole_steps else "depth" } < end${ " && first < s.%s" % w.MN if view.w_edge };
-        const int valid = exists ? ${ "s.%s - first" % w.MN if view.partial else "VW" } : 0;
+${ weights_exist(w, view, "k" if view.whole_steps else "depth", "first", "s.%s - first" | format(w.MN)) | indent(8, true) | trim("\n") }
 ${ start(w, "i", w.X ~ " + Offset(depth) * s." ~ w.ld ~ " + first", view) }    }
 //% if view.ring
     cp_async_commit();

@@ -6,7 +6,7 @@
 //% macro stream(x, w, view)
 ${ mma((view.mma,)) }
 using Chunk = ${ access(x, "XW") }[S / 8][DEPTH / XW];  // ${ x.X }'s part of a step in this thread's registers: [${ x.mn } / 8][k]
-using Accumulators = ${ T }[S / 8][T / 2][4];  // by instructions: 8 lines of ${ x.X } times 16 ${ "columns" if w.X == "B" else "rows" } of ${ w.X }
+using Accumulators = ${ T }[S / 8][T / 2][4];  // by instructions: 8 lines of ${ x.X } times 16 ${ w.extent } of ${ w.X }
 
 // This thread's first weights, from the block's: lane 4 g + t takes vector g of 8 neighbours, at DEPTH k of number t of its warp.
 __device__ __forceinline__ ThreadOrigin thread_origin()
@@ -27,7 +27,7 @@ __device__ __forceinline__ unsigned two_k(const ${ access(w, "VW") }& first, con
     return __byte_perm(first.words[i / 2], second.words[i / 2], i % 2 ? 0x7632 : 0x5410);
 }
 
-// acc += the products of a step. Which k, and which ${ "columns" if w.X == "B" else "rows" }, an instruction calls its own is free while both operands, and the
+// acc += the products of a step. Which k, and which ${ w.extent }, an instruction calls its own is free while both operands, and the
 // stores, agree: a lane's are those that its loads brought.
 __device__ __forceinline__ void mma(const Chunk& chunk, int, const ${ access(w, "VW") } (&weights)[LOADS], Accumulators& acc)
 {

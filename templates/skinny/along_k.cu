@@ -1,6 +1,7 @@
 /*# Weights whose lines run along k: a warp takes T rows or columns, its lanes neighbouring vectors along k. #*/
 //% from "device/packed.cu" import access, start, weights
 //% from "device/warp_sum.cu" import warp_sum
+//% from "skinny/edge.cu" import weights_exist
 //% macro stream(x, w, view)
 //% if view.direct and types.uniform
 using Chunk = ${ element[x.X] }[S][VW];  // ${ x.X }'s values that a step's weights are multiplied by, in registers: [${ x.mn }][k]
@@ -15,27 +16,26 @@ using Chunk = ${ access(x, "XW") }[VW][S / XW];  // ${ x.X }'s values that a ste
 using Chunk = ${ element[x.X] if view.dots else T }[S][PITCH];  // of ${ x.X } in shared memory: [${ x.mn }][k], so that a lane reads vectors along k
 
 //% endif
-// This thread's first weights, from the block's: T ${ "columns" if w.X == "B" else "rows" } a warp, whose lanes take neighbouring vectors along k.
+// This thread's first weights, from the block's: T ${ w.extent } a warp, whose lanes take neighbouring vectors along k.
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     return {lane * VW, warp * T};
 }
 
-// Start the loads of one step: VW k from `k` on of the warp's T ${ "columns" if w.X == "B" else "rows" } of ${ w.X }, zeros from k = `end` on.
+// Start the loads of one step: VW k from `k` on of the warp's T ${ w.extent } of ${ w.X }, zeros from k = `end` on.
 __device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, ${ weights(w, view) })
 {
     #pragma unroll
     for (int t = 0; t < T; ++t) {
-        const bool exists = k < end${ " && %s + t < s.%s" % (w.mn, w.MN) if view.w_edge };
-        const int valid = exists ? ${ "end - k" if view.partial else "VW" } : 0;
+${ weights_exist(w, view, "k", w.mn ~ " + t", "end - k") | indent(8, true) | trim("\n") }
 ${ start(w, "t", w.X ~ " + Offset(" ~ w.mn ~ " + t) * s." ~ w.ld ~ " + k", view) }    }
 //% if view.ring
     cp_async_commit();
 //% endif
 }
 
-// acc += ${ x.X }'s S values times the weights of T ${ "columns" if w.X == "B" else "rows" }, over VW k from `k` on: every weight serves S times.
+// acc += ${ x.X }'s S values times the weights of T ${ w.extent }, over VW k from `k` on: every weight serves S times.
 __device__ __forceinline__ void mma(const Chunk& chunk, int k, const ${ access(w, "VW") } (&weights)[LOADS], ${ T } (&acc)[S][T])
 {
     #pragma unroll

@@ -2,6 +2,7 @@
 //% from "device/packed.cu" import access, start, weights
 //% from "device/mma.cu" import mma
 //% from "skinny/mma_sums.cu" import store_sums
+//% from "skinny/edge.cu" import weights_exist
 //% macro stream(x, w, view)
 ${ mma((view.mma,)) }
 using Chunk = ${ access(x, "XW") }[S / 8][VW / XW];  // ${ x.X }'s part of a step in this thread's registers: [${ x.mn } / 8][k]
@@ -14,13 +15,12 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {(warp * 4 + lane % 4) * VW, lane / 4};
 }
 
-// Start the loads of one step: VW k from `k` on of every 8th ${ "column" if w.X == "B" else "row" } of ${ w.X }, zeros from k = `end` on.
+// Start the loads of one step: VW k from `k` on of every 8th ${ w.extent[:-1] } of ${ w.X }, zeros from k = `end` on.
 __device__ __forceinline__ void fetch(const ${ element[w.X] }* ${ w.X }, Shape s, int k, int end, int ${ w.mn }, ${ weights(w, view) })
 {
     #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
-        const bool exists = k < end${ " && %s + 8 * i < s.%s" % (w.mn, w.MN) if view.w_edge };
-        const int valid = exists ? ${ "end - k" if view.partial else "VW" } : 0;
+${ weights_exist(w, view, "k", w.mn ~ " + 8 * i", "end - k") | indent(8, true) | trim("\n") }
 ${ start(w, "i", w.X ~ " + Offset(" ~ w.mn ~ " + 8 * i) * s." ~ w.ld ~ " + k", view) }    }
 //% if view.ring
     cp_async_commit();

@@ -1,10 +1,11 @@
 /*# The small operand without shared memory: each thread reads the values that its own weights are multiplied by, with no barrier. #*/
 //% from "device/packed.cu" import access
-//% from "skinny/edge.cu" import exists, valid
+//% from "layout.cu" import at, to
+//% from "skinny/edge.cu" import exists, k_end, valid, zeros
 //% macro small(x, w, view)
 //% set load, counted = ("load_edge", ", valid") if view.x_guarded else ("load" if types.uniform else "load_packed", "")
-// Start the loads of what one step's weights are multiplied by: ${ x.X }'s S values at each of this thread's k from `k` on.${ " Zeros stand\n// for those that do not exist" if view.x_guarded }${ ", and from k = `end` on" if view.k_edge }${ "." if view.x_guarded }
-__device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k${ ", int end" if view.k_edge }, Chunk& chunk)
+// Start the loads of what one step's weights are multiplied by: ${ x.X }'s S values at each of this thread's k from `k` on.${ zeros(view, "\n// ") }
+__device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k${ k_end(view, "int ") }, Chunk& chunk)
 {
 //% set line_step, depth_step = ("++line", "depth += XW") if x.along_k else ("line += XW", "++depth")
     #pragma unroll
@@ -15,20 +16,14 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
             ${ exists(x, view, "line") }
             ${ valid(x, view) }
 //% endif
-//% if not types.uniform
-//% if x.along_k
-            chunk[line][depth / XW] = ${ load }<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth${ counted });
-//% else
-            chunk[depth][line / XW] = ${ load }<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line${ counted });
-//% endif
-//% elif x.along_k
-            const Vec<XW> x = ${ load }<XW>(${ x.X } + Offset(${ x.mn } + line) * s.${ x.ld } + k + depth${ counted });
+//% set from = "%s + %s" | format(x.X, to(x, x.mn ~ " + line", "k + depth"))
+//% if types.uniform
+//% set line, depth = ("line", "depth + i") if x.along_k else ("line + i", "depth")
+            const Vec<XW> x = ${ load }<XW>(${ from }${ counted });
             #pragma unroll
-            for (int i = 0; i < XW; ++i) chunk[${ "line][depth + i" if w.along_k else "depth + i][line" }] = x.at[i];
+            for (int i = 0; i < XW; ++i) chunk${ at(w.along_k, line, depth) } = x.at[i];
 //% else
-            const Vec<XW> x = ${ load }<XW>(${ x.X } + Offset(k + depth) * s.${ x.ld } + ${ x.mn } + line${ counted });
-            #pragma unroll
-            for (int i = 0; i < XW; ++i) chunk[${ "line + i][depth" if w.along_k else "depth][line + i" }] = x.at[i];
+            chunk${ "[line][depth / XW]" if x.along_k else "[depth][line / XW]" } = ${ load }<XW>(${ from }${ counted });
 //% endif
         }
     }
@@ -37,19 +32,20 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
 
 /*# The mainloop: each thread sums over its own k. #*/
 //% macro sum_products(x, w, view)
+//% set acc = "Accumulators acc" if view.mma else T ~ " acc[S][T]"
 //% if view.ring
     // A ring in shared memory, of which each thread has elements of its own: as soon as it has taken a step's weights, it
     // copies those of UNROLL steps later to their place.
     #pragma unroll
     for (int u = 0; u < UNROLL; ++u) fetch(${ w.X }, s, begin + thread.k + u * STEP, end, ${ w.mn }, ring[u]);
 
-    ${ "Accumulators acc" if view.mma else T ~ " acc[S][T]" } = {};
+    ${ acc } = {};
     for (int k = begin; k < end; k += UNROLL * STEP) {
         #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
             const int at = thread.k + k + u * STEP;
             Chunk chunk;
-            fetch_small(${ x.X }, s, tile_${ x.mn }, at${ ", end" if view.k_edge }, chunk);
+            fetch_small(${ x.X }, s, tile_${ x.mn }, at${ k_end(view) }, chunk);
             ${ access(w, "VW") } weights[LOADS];
             take(ring[u], weights);
             fetch(${ w.X }, s, at + UNROLL * STEP, end, ${ w.mn }, ring[u]);
@@ -63,17 +59,17 @@ __device__ __forceinline__ void fetch_small(const ${ element[x.X] }* ${ x.X }, S
     #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
         fetch(${ w.X }, s, begin + thread.k + u * STEP, end, ${ w.mn }, weights[u]);
-        fetch_small(${ x.X }, s, tile_${ x.mn }, begin + thread.k + u * STEP${ ", end" if view.k_edge }, chunks[u]);
+        fetch_small(${ x.X }, s, tile_${ x.mn }, begin + thread.k + u * STEP${ k_end(view) }, chunks[u]);
     }
 
-    ${ "Accumulators acc" if view.mma else T ~ " acc[S][T]" } = {};
+    ${ acc } = {};
     for (int k = begin; k < end; k += UNROLL * STEP) {
         #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
             const int next = thread.k + k + (u + UNROLL) * STEP;
             mma(chunks[u], 0, weights[u], acc);
             fetch(${ w.X }, s, next, end, ${ w.mn }, weights[u]);
-            fetch_small(${ x.X }, s, tile_${ x.mn }, next${ ", end" if view.k_edge }, chunks[u]);
+            fetch_small(${ x.X }, s, tile_${ x.mn }, next${ k_end(view) }, chunks[u]);
         }
     }
 //% endif

@@ -32,7 +32,7 @@ ${ packed(view) }
 ${ dot(x, w) }
 //% endif
 //% endif
-// Where a thread starts: k and ${ "column n" if w.mn == "n" else "row m" } of C.
+// Where a thread starts: k and ${ w.extent[:-1] } ${ w.mn } of C.
 struct ThreadOrigin {
     int k, ${ w.mn };
 };

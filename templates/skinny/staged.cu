@@ -1,9 +1,11 @@
 /*# The small operand passes through shared memory: all threads of a block copy a chunk of it. #*/
 //% from "device/packed.cu" import access
-//% from "skinny/edge.cu" import exists, valid
+//% from "layout.cu" import at, to
+//% from "skinny/edge.cu" import exists, k_end, valid, zeros
 //% macro small(x, w, view)
-// ${ x.X }'s values at k to k + BK - 1 to shared memory.${ " Zeros stand for those that do not exist" if view.x_guarded }${ ", and from k = `end` on" if view.k_edge }${ "." if view.x_guarded }
-__device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k${ ", int end" if view.k_edge }, Chunk& chunk)
+//% set load, counted = ("load_edge", ", valid") if view.x_guarded else ("load_packed", "")
+// ${ x.X }'s values at k to k + BK - 1 to shared memory.${ zeros(view) }
+__device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s, int ${ x.mn }, int k${ k_end(view, "int ") }, Chunk& chunk)
 {
 //% if not types.uniform
     #pragma unroll ${ view.stage_unroll }
@@ -19,25 +21,26 @@ __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s
         ${ exists(x, view, "line") }
         ${ valid(x, view) }
 //% endif
-        const Offset at = ${ "Offset(%s + line) * s.%s + k + depth" % (x.mn, x.ld) if x.along_k else "Offset(k + depth) * s.%s + %s + line" % (x.ld, x.mn) };
-        const ${ access(x, "XW") } values = ${ "load_edge" if view.x_guarded else "load_packed" }<XW>(${ x.X } + at${ ", valid" if view.x_guarded });
+        const Offset at = ${ to(x, x.mn ~ " + line", "k + depth") };
+        const ${ access(x, "XW") } values = ${ load }<XW>(${ x.X } + at${ counted });
 //% if view.dots and x.along_k
         store_packed(&chunk[line][depth], values);
 //% else
+//% set line, depth = ("line", "depth + j") if x.along_k else ("line + j", "depth")
         #pragma unroll
-        for (int j = 0; j < XW; ++j) chunk[${ "line" if w.along_k else "depth" }${ " + j" if w.along_k != x.along_k }][${ "depth" if w.along_k else "line" }${ " + j" if w.along_k == x.along_k }] = values[j];
+        for (int j = 0; j < XW; ++j) chunk${ at(w.along_k, line, depth) } = values[j];
 //% endif
     }
 }
 //% else
     #pragma unroll ${ view.stage_unroll }
     for (int i = threadIdx.x; i < S * BK; i += THREADS) {  // neighbouring threads read along ${ x.X }'s lines
-        const int line = ${ "i / BK" if x.along_k else "i % S" }, depth = ${ "i % BK" if x.along_k else "i / S" };
+        const int ${ "line = i / BK, depth = i % BK" if x.along_k else "line = i % S, depth = i / S" };
 //% if view.x_guarded
         ${ exists(x, view, "line") }
 //% endif
-        const Offset at = ${ "Offset(%s + line) * s.%s + k + depth" % (x.mn, x.ld) if x.along_k else "Offset(k + depth) * s.%s + %s + line" % (x.ld, x.mn) };
-        chunk[${ "line][depth" if w.along_k else "depth][line" }] = ${ "exists ? %s[at] : %s" % (x.X, zero) if view.x_guarded else x.X ~ "[at]" };
+        const Offset at = ${ to(x, x.mn ~ " + line", "k + depth") };
+        chunk${ at(w.along_k, "line", "depth") } = ${ "exists ? %s[at] : %s" % (x.X, zero) if view.x_guarded else x.X ~ "[at]" };
     }
 }
 //% endif
@@ -60,7 +63,7 @@ __device__ __forceinline__ void stage(const ${ element[x.X] }* ${ x.X }, Shape s
     ${ T } acc[S][T] = {};
     for (int k = begin; k < end; k += BK) {
         __syncthreads();  // no thread reads the chunk before any more
-        stage(${ x.X }, s, tile_${ x.mn }, k${ ", end" if view.k_edge }, chunk);
+        stage(${ x.X }, s, tile_${ x.mn }, k${ k_end(view) }, chunk);
         __syncthreads();  // the chunk is complete
 //% if view.k_edge
         const int depth = min(BK, end - k);
