@@ -14,3 +14,7 @@ ${ k if x.along_k else "Offset(%s) * s.%s" | format(k, x.ld) }
 //% macro to(x, mn, k)
 Offset(${ mn if x.along_k else k }) * s.${ x.ld } + ${ k if x.along_k else mn }
 //%- endmacro
+/*# Whether row m or column n lies beyond C; empty where tiles end with it. #*/
+//% macro beyond(edges)
+${ (["m >= s.M"] * ("M" in edges) + ["n >= s.N"] * ("N" in edges)) | join(" || ") }
+//%- endmacro

@@ -1,12 +1,14 @@
 /*# Which accesses of a tile's copy to shared memory each thread makes. The contiguous dimension is that of global memory. #*/
 //% from "layout.cu" import at
 //% macro access(x)
-//% set strided, contiguous = ("mn", "k") if x.along_k else ("k", "mn")
-// This thread's first access to ${ x.X }'s tile: ${ x.X }_LANES neighbouring threads copy along ${ x.mn if contiguous == "mn" else "k" }, which is contiguous.
+//% set strided, contiguous, coord = ("mn", "k", "strided, contiguous") if x.along_k else ("k", "mn", "contiguous, strided")
+//% set lines_end, end = (x.extent, "depth") if x.along_k else ("depth", x.extent)
+//% set lines_edge, edge = (x.mn_edge, x.k_edge) if x.along_k else (x.k_edge, x.mn_edge)
+// This thread's first access to ${ x.X }'s tile: ${ x.X }_LANES neighbouring threads copy along ${ "k" if x.along_k else x.mn }, which is contiguous.
 __device__ __forceinline__ Coord access_origin_${ x.x }()
 {
     const int strided = threadIdx.x / ${ x.X }_LANES, contiguous = threadIdx.x % ${ x.X }_LANES * V${ x.X };
-    return {${ "strided, contiguous" if x.along_k else "contiguous, strided" }};
+    return {${ coord }};
 }
 
 // From there to its i-th access: along the contiguous dimension first. The same for all threads.
@@ -14,7 +16,7 @@ __device__ __forceinline__ Coord access_offset_${ x.x }(int i)
 {
     constexpr int TIMES = ${ x.X }_CONTIGUOUS / V${ x.X } / ${ x.X }_LANES;  // accesses along the contiguous dimension
     const int strided = i / TIMES * ${ x.X }_PASS, contiguous = i % TIMES * ${ x.X }_LANES * V${ x.X };
-    return {${ "strided, contiguous" if x.along_k else "contiguous, strided" }};
+    return {${ coord }};
 }
 
 // ${ (T if types.uniform else "element") | capitalize }s from the origin of ${ x.X }'s tile to `at`, in global memory.
@@ -24,21 +26,14 @@ __device__ __forceinline__ Offset offset_${ x.x }(Coord at, Shape s)
 }
 /*% if x.at_edge %*/
 
-// How many ${ T if types.uniform else "element" }s from there on lie inside ${ x.X }, whose edge is ${ x.extent if x.mn_edge }${ " x " if x.mn_edge and x.k_edge }${ "depth" if x.k_edge } from the tile's origin:
+// How many ${ T if types.uniform else "element" }s from there on lie inside ${ x.X }, whose edge is ${ ([x.extent] * x.mn_edge + ["depth"] * x.k_edge) | join(" x ") } from the tile's origin:
 // V${ x.X } or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_${ x.x }(Coord at${ limits(x, "int ") })
 {
-//% if x.along_k
-//% if x.mn_edge
-    if (at.mn >= ${ x.extent }) return 0;
+//% if lines_edge
+    if (at.${ strided } >= ${ lines_end }) return 0;
 //% endif
-    return ${ "depth - at.k" if x.k_edge else "V" ~ x.X };
-//% else
-//% if x.k_edge
-    if (at.k >= depth) return 0;
-//% endif
-    return ${ x.extent ~ " - at.mn" if x.mn_edge else "V" ~ x.X };
-//% endif
+    return ${ "%s - at.%s" | format(end, contiguous) if edge else "V" ~ x.X };
 }
 //% endif
 //% endmacro

@@ -17,7 +17,7 @@ __device__ __forceinline__ void start_${ x.x }(const ${ T }* tile, Shape s${ lim
 // Only tiles that cross an edge of ${ x.X } pay for predicates: the branch is uniform across the block.
 __device__ __forceinline__ void copy_${ x.x }(const ${ T }* tile, Shape s${ limits(x, "int ") }, Tile${ x.X }& shared)
 {
-    const bool inside = ${ "%s >= B%s" % (x.extent, x.MN) if x.mn_edge }${ " && " if x.mn_edge and x.k_edge }${ "depth >= BK" if x.k_edge };
+    const bool inside = ${ (["%s >= B%s" | format(x.extent, x.MN)] * x.mn_edge + ["depth >= BK"] * x.k_edge) | join(" && ") };
     if (inside) start_${ x.x }<false>(tile, s${ limits(x) }, shared);
     else start_${ x.x }<true>(tile, s${ limits(x) }, shared);
 }

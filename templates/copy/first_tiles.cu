@@ -18,7 +18,8 @@
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         const int depth = ${ K } - stage * BK;
-${ start_tile(view.a, view.b, "depth > 0", "depth", "stage") | indent(8, first=true) }        a_tile += a_step;
+${ start_tile(view.a, view.b, "depth > 0", "depth", "stage") | indent(8, true) | trim("\n") }
+        a_tile += a_step;
         b_tile += b_step;
     }
 //% endmacro

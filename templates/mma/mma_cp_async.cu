@@ -42,7 +42,8 @@ ${ first_stages(view, K) }
 //% if view.refills
             if (step == 0) {
                 const int depth = ${ K } - k - (STAGES - 1) * BK;
-${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(16, first=true) }                a_tile += a_step;
+${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(16, true) | trim("\n") }
+                a_tile += a_step;
                 b_tile += b_step;
                 write = write + 1 < STAGES ? write + 1 : 0;
             }

@@ -13,7 +13,8 @@ ${ first_stages(view, K) }
         cp_async_wait<STAGES - 2>();  // this thread's copies of the stage to read have landed
         __syncthreads();              // and all threads'; none reads the stage to write any more
         const int depth = ${ K } - k - (STAGES - 1) * BK;
-${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(8, first=true) }        a_tile += a_step;
+${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(8, true) | trim("\n") }
+        a_tile += a_step;
         b_tile += b_step;
         mma(As[read], Bs[read], thread, acc${ sums(kernel) });
         read = read + 1 < STAGES ? read + 1 : 0;

@@ -12,10 +12,12 @@ ${ outer_product(view) }
 //% endblock
 //% block main_loop
 //% set k_vector = view.k_vector
+/*# A slice's part of a k tile: its first k, how many there are, and how many of all; of k of these the block has done. #*/
+//% set first_k, depth, padded, k_of_block = ("thread.k", "DEPTH", "padded / SLICES", "k * SLICES") if view.slices > 1 else ("0", "BK", "padded", "k")
 //% set hoist, others = ("<0, HOIST>", "<HOIST, %s>" % view.lines) if view.hoist else ("", "")
 /*# This thread's fragment of the first k in a stage's tile of x. #*/
 //% macro begin_of(x, stage)
-&${ x.X }s[${ stage }]${ at(not x.k_rows, "thread." ~ x.mn, "thread.k" if view.slices > 1 else "0") }
+&${ x.X }s[${ stage }]${ at(not x.k_rows, "thread." ~ x.mn, first_k) }
 //%- endmacro
 /*# The outer product of the d-th k, whose fragments are in a slot, or `some` rows or columns of it. #*/
 //% macro add(some, slot, d)
@@ -27,10 +29,12 @@ outer_product${ some }(a${ "[%s]" % slot if not view.a.k_vector }, b${ "[%s]" % 
 //% if view.a.k_edge
         // The first k tile is the remainder of K, filled up with zeros, so that all others are whole.
         const int depth = stage == 0 ? ${ K } - (padded - BK) : BK;
-${ start_tile(view.a, view.b, "padded > stage * BK", "depth", "stage") | indent(8, first=true) }        a_tile += ${ to_k(view.a, "depth") };
+${ start_tile(view.a, view.b, "padded > stage * BK", "depth", "stage") | indent(8, true) | trim("\n") }
+        a_tile += ${ to_k(view.a, "depth") };
         b_tile += ${ to_k(view.b, "depth") };
 //% else
-${ start_tile(view.a, view.b, "padded > stage * BK", "BK", "stage") | indent(8, first=true) }        a_tile += a_step;
+${ start_tile(view.a, view.b, "padded > stage * BK", "BK", "stage") | indent(8, true) | trim("\n") }
+        a_tile += a_step;
         b_tile += b_step;
 //% endif
     }
@@ -70,7 +74,7 @@ ${ start_tile(view.a, view.b, "padded > stage * BK", "BK", "stage") | indent(8, 
         ${ add(hoist, "0", "0") }
 //% endif
         int stage = 0;
-        for (int k = K_UNROLL; k < padded${ " / SLICES" if view.slices > 1 }; k += K_UNROLL) {${ "  // k counts those of a slice, DEPTH of each k tile" if view.slices > 1 }
+        for (int k = K_UNROLL; k < ${ padded }; k += K_UNROLL) {${ "  // k counts those of a slice, DEPTH of each k tile" if view.slices > 1 }
             #pragma unroll
             for (int d = 0; d < K_UNROLL; ++d) {
                 if (d == K_UNROLL - 2) {  // loads from here on are of the next iteration
@@ -78,10 +82,11 @@ ${ start_tile(view.a, view.b, "padded > stage * BK", "BK", "stage") | indent(8, 
                     ${ x.x }_from += K_UNROLL${ " * PITCH_" ~ x.X if x.k_rows };
 //% endfor
                 }
-                if (d == K_UNROLL - 2 && k % ${ "DEPTH" if view.slices > 1 else "BK" } == 0) {  // and of the next k tile
+                if (d == K_UNROLL - 2 && k % ${ depth } == 0) {  // and of the next k tile
                     cp_async_wait<STAGES - 2>();      // this thread's copies of it have landed
                     __syncthreads();                  // and all threads'; none reads this tile any more
-${ start_tile(view.a, view.b, "padded - k%s > (STAGES - 1) * BK" % (" * SLICES" if view.slices > 1), "BK", "stage", "  // an empty group too: the wait counts groups") | indent(20, first=true) }                    a_tile += a_step;
+${ start_tile(view.a, view.b, "padded - %s > (STAGES - 1) * BK" | format(k_of_block), "BK", "stage", "  // an empty group too: the wait counts groups") | indent(20, true) | trim("\n") }
+                    a_tile += a_step;
                     b_tile += b_step;
                     stage = stage + 1 < STAGES ? stage + 1 : 0;
                     a_from = ${ begin_of(view.a, "stage") };

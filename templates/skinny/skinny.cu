@@ -3,6 +3,7 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature
+//% from "layout.cu" import beyond
 //% from "device/vec.cu" import vec, load_edge
 //% from "device/convert.cu" import add_to, dot, element_types
 //% from "device/packed.cu" import access, packed
@@ -109,8 +110,8 @@ ${ store_matrices(kernel.problem.epilogue, "m", "n") | indent(12, true) | trim("
 ${ raise_amaxes(kernel) | indent(8, true) | trim("\n") }
 //% else
         if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
-//% if "M" in kernel.edges or "N" in kernel.edges
-        if (${ "m >= s.M" if "M" in kernel.edges }${ " || " if "M" in kernel.edges and "N" in kernel.edges }${ "n >= s.N" if "N" in kernel.edges }) continue;
+//% if beyond(kernel.edges)
+        if (${ beyond(kernel.edges) }) continue;
 //% endif
         ${ TC }* const to = C + Offset(m) * s.ldc + n;
 //% if kernel.epilogue

@@ -2,7 +2,7 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature, matrices_of
-//% from "layout.cu" import at, to
+//% from "layout.cu" import at, beyond, to
 //% from "device/convert.cu" import element_types
 //% from "device/wmma.cu" import wmma
 //% from "epilogue/result.cu" import result, narrowed
@@ -25,7 +25,6 @@ __device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }* ${ x.X },
 }
 //% endmacro
 //% set a, b = view.a, view.b
-//% set m_edge, n_edge = "M" in kernel.edges, "N" in kernel.edges
 ${ header(kernel) }
 namespace {
 
@@ -95,8 +94,8 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
             for (int element = lane; element < 16 * 16; element += 32) {
                 const int row = element / 16, column = element % 16;
                 const int m = tile_m + warp_m + 16 * i + row, n = tile_n + warp_n + 16 * j + column;
-//% if m_edge or n_edge
-                if (${ "m >= s.M" if m_edge }${ " || " if m_edge and n_edge }${ "n >= s.N" if n_edge }) continue;
+//% if beyond(kernel.edges)
+                if (${ beyond(kernel.edges) }) continue;
 //% endif
                 const ${ T } acc_mn = sums[warp][row][column];
                 ${ TC }* const to = C + Offset(m) * s.ldc + n;
