@@ -28,12 +28,12 @@ ${ "%d * " | format(x.beside) if x.beside > 1 }${ lines }
 /*# The k tile of x, whose lines begin at `matrix` + tile, to where it lies `behind` the stage's beginning: a box, or several side by
     side. A run-time size may leave nothing of what a block of a cluster brings. #*/
 //% macro copy(view, x, matrix="", behind="")
-//% set inside = "part < lines_" ~ x.x if x.shared else "lines_%s > 0" | format(x.x) if view.cluster > 1
-//% if x.ragged and inside and x.boxes > 1
+//% set inside = ("part < lines_%s" if x.shared else "lines_%s > 0") | format(x.x) if x.ragged and view.cluster > 1
+//% if inside and x.boxes > 1
 if (${ inside }) {
 ${ boxes(view, x, matrix, behind) | indent(4, true) }
 }
-//%- elif x.ragged and inside
+//%- elif inside
 if (${ inside }) ${ boxes(view, x, matrix, behind) }
 //%- else
 ${ boxes(view, x, matrix, behind) }
@@ -52,8 +52,7 @@ for (int at = 0; at < B${ x.MN }; at += LINE_${ x.X }) ${ box(view, x, behind ~ 
 //%- endmacro
 /*# A box, from element `k` and line `mn` on, to so many elements `behind` the stage's beginning. #*/
 //% macro box(view, x, behind, k, mn)
-//% set part = " + part" if x.shared else ""
-tma_load_${ "multicast_" if x.shared }${ view.box_rank }d(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_" ~ x.X if x.shared }, ${ "box_" if x.ragged else "&map_" }${ x.x }, full, ${ "%s, %s" | format(k, mn) if x.along_k else "%s, %s" | format(mn, k) }${ part }${ matrix_of(view, x) }${ ", (1 << CLUSTER) - 1" if x.shared });
+tma_load_${ "multicast_" if x.shared }${ view.box_rank }d(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_" ~ x.X if x.shared }, ${ "box_" if x.ragged else "&map_" }${ x.x }, full, ${ k if x.along_k else mn }, ${ mn if x.along_k else k }${ " + part" if x.shared }${ matrix_of(view, x) }${ ", (1 << CLUSTER) - 1" if x.shared });
 //%- endmacro
 /*# The further coordinates of a box: which matrix it is of. #*/
 //% macro matrix_of(view, x)
