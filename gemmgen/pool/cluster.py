@@ -1,4 +1,4 @@
-"""A cluster of dask.distributed workers, seen from gemmgen's process: lanes that answer as children of it do."""
+"""A cluster of dask.distributed workers, seen from gemmgen's process: its lanes answer like children."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ START_SECONDS = 60.0  # for the first worker to be there
 
 
 class Cluster(Connection):
-    """Workers by their resource, GPU or CPU. A context manager: leaving it ends what it started.
+    """Workers by their resource, GPU or CPU. It is a context manager: leaving it ends what it started.
 
-    A local one has the workers alone that run kernels on `device`: "auto", "gpu" or "emulator".
+    A local cluster has only workers that run kernels on `device`: "auto", "gpu" or "emulator".
 
-    Raises InvalidInput where no cluster is at `where`, or where its workers are not as this gemmgen is.
+    Raises InvalidInput if there is no cluster at `where`, or if its workers differ from this gemmgen.
     """
 
     def __init__(self, where: str, device: DeviceChoice = "auto") -> None:
@@ -65,7 +65,7 @@ class Cluster(Connection):
             raise InvalidInput(f"no scheduler answers at {self.where}: {error}") from None
 
     def _started_here(self) -> Any:
-        """A scheduler in this process, and the workers of this machine in another."""
+        """Start a scheduler in this process, and the workers of this machine in another."""
         dask = distributed()
         scheduler = {"cls": dask.Scheduler, "options": {**HERE_ALONE, "dashboard": False}}
         cluster = self._stack.enter_context(dask.SpecCluster(scheduler=scheduler, workers={}, silence_logs="error"))
@@ -85,7 +85,7 @@ class Cluster(Connection):
         return self._stack.enter_context(dask.Client(cluster))
 
     def _described(self) -> dict[str, Mapping[str, Any]]:
-        """What each worker is, by its name. Raises InvalidInput for those that differ."""
+        """The description of each worker, by its name. Raises InvalidInput if workers differ."""
         deadline = time.monotonic() + START_SECONDS
         wanted = len(places_for(self._device)) if self.where == LOCAL else 1
         while len(names := self._names()) < wanted and time.monotonic() < deadline:
@@ -103,15 +103,15 @@ class Cluster(Connection):
         return {address: str(one["name"]) for address, one in workers.items()}
 
     def share(self, resource: str) -> int:
-        """The most workers with it on one host, which share its memory."""
+        """The largest number of workers with the resource on one host, which share its memory."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         hosts = Counter(one["host"] for one in workers if one["resources"].get(resource, 0) > 0)
         return max(hosts.values(), default=1)
 
     def resource_for(self, device: DeviceChoice) -> str:
-        """That of the workers that run kernels on `device`: "auto", "gpu" or "emulator".
+        """The resource of the workers that run kernels on `device`: "auto", "gpu" or "emulator".
 
-        Raises InvalidInput where none has it.
+        Raises InvalidInput if no worker has it.
         """
         gpus = self.count(GPU)
         require(device != "gpu" or gpus > 0, f"no worker of the cluster at {self.where} has a GPU")
@@ -120,18 +120,18 @@ class Cluster(Connection):
         return resource
 
     def __str__(self) -> str:
-        """ "4 workers on 2 hosts, 2 of them with an NVIDIA H200"."""
+        """The cluster in words: "4 workers on 2 hosts, 2 of them with an NVIDIA H200"."""
         hosts, gpus = {one["host"] for one in self.known.values()}, self.count(GPU)
         cards = "" if self.card is None else f", {gpus} of them with {with_article(self.card['name'])}"
         return f"{plural(len(self.known), 'worker')} on {plural(len(hosts), 'host')}{cards}"
 
     @property
     def card(self) -> Mapping[str, Any] | None:
-        """What the driver says of the card of the workers that have one: all have the same."""
+        """The driver's data of the workers' card: all workers with a card have the same."""
         return next((one["card"] for one in self.known.values() if one["card"] is not None), None)
 
     def lost(self) -> list[str]:
-        """Names of the workers that are no longer there, or began anew: others, or they, did again what they had."""
+        """The names of workers that are gone or were started again; their tasks were repeated."""
         left = {name: address for address, name in self._names().items()}
         return sorted(name for name in self.known if left.get(name) != self._addresses[name])
 
@@ -150,7 +150,7 @@ class Cluster(Connection):
 
 
 def require_safe(address: str) -> None:
-    """Raise InvalidInput for the address of a scheduler that others may reach, without TLS: it runs anybody's code."""
+    """Raise InvalidInput for a scheduler's address that others can reach without TLS, as it runs anybody's code."""
     parts = urlsplit(address)
     try:
         known = bool(parts.scheme and parts.hostname and parts.port)
@@ -167,9 +167,9 @@ def require_safe(address: str) -> None:
 def require_alike(
     expected: Mapping[str, str | None], described: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, str | None]:
-    """`expected` with what it leaves open taken from the first worker that says it.
+    """Complete `expected` with values from the first worker that gives them.
 
-    Raises InvalidInput for workers of another gemmgen or compiler than here, or whose cards or drivers differ.
+    Raises InvalidInput for workers with a gemmgen or compiler other than this one, or with different cards or drivers.
     """
     known = dict(expected)
     for name, one in described.items():

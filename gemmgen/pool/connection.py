@@ -1,4 +1,4 @@
-"""A client's view of a scheduler: workers by their resource, and lanes on them that answer as children do."""
+"""A client's view of a scheduler: workers by their resource, and lanes on them that answer like children."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ JOIN_SECONDS = 10.0  # that a worker's child waits for the scheduler
 
 
 class Connection:
-    """To the scheduler at `where`, by dask's `client`. By the `name` workers know whose their children are."""
+    """A connection to the scheduler at `where`, by dask's `client`. Workers know the owner of their children by its
+    `name`."""
 
     def __init__(self, where: str, client: Any, name: str) -> None:
         self.where, self.client, self._id = where, client, name
         self.expected = remote.identity(remote.describe())  # of workers
 
     def count(self, resource: str) -> int:
-        """How many workers have the resource."""
+        """The number of workers that have the resource."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         return sum(1 for one in workers if one["resources"].get(resource, 0) > 0)
 
     def lanes(self, resource: str, factory: str, *arguments: str) -> list[Child]:
-        """As many as workers have the resource: each request goes to one that is idle."""
+        """Return as many lanes as workers have the resource: each request goes to an idle worker."""
         return [RemoteChild(self, resource, factory, *arguments) for _ in range(self.count(resource))]
 
     def submit(self, resource: str, factory: tuple[str, ...], message: bytes, timeout: float | None) -> Any:
-        """The future of a request."""
+        """Submit a request and return its future."""
         key, call = f"{factory[0].rpartition(':')[2]}-{uuid4().hex}", (self._id, self.expected, factory)
         return self.client.submit(remote.ask, *call, message, timeout, key=key, resources={resource: 1})
 
 
 class RemoteChild(Child):
-    """A child of whichever worker is idle: requests carry all that they need."""
+    """A child of any idle worker: requests carry all that they need."""
 
     def __init__(self, cluster: Connection, resource: str, factory: str, *arguments: str) -> None:
         super().__init__(factory, *arguments)
@@ -50,7 +51,7 @@ class RemoteChild(Child):
         self._future: Any = None
 
     def start(self) -> None:
-        """Workers start their children with the first request."""
+        """Do nothing, as workers start their children with the first request."""
 
     def request(self, message: object, timeout: float | None = None) -> Any:
         self._future = self._cluster.submit(self._resource, self._factory, pickle.dumps(message, 5), timeout)
@@ -64,9 +65,9 @@ class RemoteChild(Child):
         raise GemmgenError(answer)
 
     def _wait(self, future: Any) -> tuple[str, Any]:
-        """Its result, wherever it is done in the end: dask does again what a worker had that is lost.
+        """Wait for the future's result, on whichever worker: dask repeats the tasks of a lost worker.
 
-        Raises GemmgenError where no worker is left.
+        Raises GemmgenError if no worker is left.
         """
         since = time.monotonic()
         while (found := self._result(future)) is None:
@@ -78,10 +79,10 @@ class RemoteChild(Child):
         return found
 
     def _result(self, future: Any) -> tuple[str, Any] | None:
-        """None where it takes longer than LOOK_SECONDS.
+        """The future's result; None if it takes longer than LOOK_SECONDS.
 
-        Raises GemmgenError where dask gives it up, as worker after worker was lost with it, and where the scheduler is
-        gone. What fails on a worker comes as an answer: see `remote.ask`.
+        Raises GemmgenError if dask gives up, because worker after worker was lost with the task, or if the scheduler is
+        gone. A failure on a worker comes as an answer: see `remote.ask`.
         """
         dask = distributed()
         try:
@@ -104,7 +105,7 @@ class RemoteChild(Child):
 
 @cache
 def joined(name: str, where: str) -> Connection | None:
-    """To the scheduler of a worker's own cluster, from a child of the worker; None where that cannot reach it."""
+    """Connect a worker's child to the scheduler of the worker's cluster; None if the child cannot reach it."""
     try:
         return Connection(where, distributed().Client(where, timeout=JOIN_SECONDS), name)
     except (OSError, InvalidInput):  # its certificates may be known to the client alone
@@ -112,6 +113,6 @@ def joined(name: str, where: str) -> Connection | None:
 
 
 def compilers(name: str, where: str) -> list[Child]:
-    """Lanes on that cluster's CPU workers, which compile; empty where there are none."""
+    """Lanes on that cluster's CPU workers, which compile; empty if there are none."""
     connection = joined(name, where)
     return [] if connection is None else connection.lanes(CPU, COMPILER)

@@ -30,11 +30,11 @@ _lock = Lock()
 def ask(
     client: str, expected: Mapping[str, str | None], factory: tuple[str, ...], message: bytes, timeout: float | None
 ) -> tuple[str, Any]:
-    """(what became of a request to a child of this worker, its answer or why there is none).
+    """Return (the outcome of a request to a child of this worker, its answer or the reason why there is none).
 
-    expected  of the worker, which may have come after the client looked at all of them: see `identity`
+    expected  the required identity of the worker, which may have joined after the client's check: see `identity`
 
-    A worker does one request after the other. Children of a client that came before end here: it may have died.
+    A worker handles one request at a time. Children of an earlier client are ended here, as that client may have died.
     """
     try:
         if (other := difference(expected, describe())) is not None:
@@ -62,7 +62,7 @@ def identity(described: Mapping[str, Any]) -> dict[str, str | None]:
 
 
 def difference(expected: Mapping[str, str | None], described: Mapping[str, Any]) -> str | None:
-    """How a worker is not as `expected`, in words; None where it is."""
+    """The difference between a worker and `expected`, in words; None if there is none."""
     for what, has in identity(described).items():
         wanted = expected[what]
         if None not in (wanted, has) and has != wanted:
@@ -81,7 +81,8 @@ def _child(client: str, factory: tuple[str, ...]) -> Child:
 
 
 def _farm(client: str) -> dict[str, str]:
-    """For the children of a worker with a GPU: where the cluster's other workers compile for them."""
+    """For the children of a worker with a GPU: the environment that lets the cluster's other workers compile for
+    them."""
     worker = import_module("distributed").get_worker()
     if GPU not in worker.state.total_resources:
         return {}
@@ -89,7 +90,7 @@ def _farm(client: str) -> dict[str, str]:
 
 
 def stop(client: str) -> None:
-    """End what a client's requests started here; one that is under way ends as ChildDied."""
+    """End what a client's requests started here; a running request ends as ChildDied."""
     with _lock:
         mine = [key for key in _children if key[0] == client]
         children = [_children.pop(key) for key in mine]
@@ -99,7 +100,7 @@ def stop(client: str) -> None:
 
 @cache
 def describe() -> dict[str, Any]:
-    """What a worker is: versions, and its card if it sees one."""
+    """The description of a worker: versions, and its card if it sees one."""
     card = asdict(properties_here()) if cards_here() else None
     return {
         "host": platform.node(),
@@ -111,7 +112,7 @@ def describe() -> dict[str, Any]:
 
 
 def compiler_version_or_none() -> str | None:
-    """ "NVRTC 13.0"; None where there is none."""
+    """ "NVRTC 13.0"; None without NVRTC."""
     try:
         return compiler_version()
     except CandidateFailed:

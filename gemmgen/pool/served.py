@@ -1,4 +1,4 @@
-"""The side of a worker's child: what a worker passes on, unread."""
+"""The side of a worker's child: it unpacks what the worker passes on unread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workers of one machine: one for each GPU, and others that compile and emulate."""
+"""The workers of one machine: one per GPU, and others that compile and emulate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTINGS = {"distributed.worker.profile.enabled": False}
 
 @dataclass(frozen=True)
 class Place:
-    """What one worker process has: its name ("host/GPU-...", "host/cpu-3"), resource and environment."""
+    """The name ("host/GPU-...", "host/cpu-3"), resource and environment of one worker process."""
 
     name: str
     resource: str
@@ -36,7 +36,7 @@ class Place:
 
 
 def places(cpus: int | None = None) -> list[Place]:
-    """Those of this machine: a place for each GPU, and `cpus` others; None: as many as the GPUs leave cores."""
+    """The places of this machine: one per GPU, and `cpus` others; None: as many as the GPUs leave cores."""
     host, cards = platform.node(), cards_here()
     count = max(1, cores() - CORES_A_GPU * len(cards)) if cpus is None else cpus
     gpus = [Place(f"{host}/{uuid}", GPU, {"CUDA_VISIBLE_DEVICES": uuid}) for uuid in cards]
@@ -44,16 +44,17 @@ def places(cpus: int | None = None) -> list[Place]:
 
 
 def places_for(device: str) -> list[Place]:
-    """Those of this machine that run kernels on `device`: with GPUs, but for "emulator", where it has some."""
+    """The places of this machine that run kernels on `device`: those with GPUs if there are any, except for
+    "emulator"."""
     found = places()
     wanted = GPU if device != "emulator" and any(one.resource == GPU for one in found) else CPU
     return [one for one in found if one.resource == wanted]
 
 
 def serve(address: str, wanted: Sequence[Place]) -> None:
-    """Work for the scheduler at `address` until it ends, or this process is interrupted or terminated.
+    """Work for the scheduler at `address` until it ends, or until this process is interrupted or terminated.
 
-    Raises InvalidInput where dask.distributed is missing, and GemmgenError where no worker starts.
+    Raises InvalidInput if dask.distributed is missing, and GemmgenError if no worker starts.
     """
     distributed()
     with configured():
@@ -61,14 +62,14 @@ def serve(address: str, wanted: Sequence[Place]) -> None:
 
 
 def configured() -> Any:
-    """A context in which dask is set as gemmgen's workers need it."""
+    """A context in which dask has the settings that gemmgen's workers need."""
     import dask
 
     return dask.config.set(SETTINGS)
 
 
 def distributed() -> Any:
-    """dask.distributed. Raises InvalidInput where it is not installed."""
+    """The module dask.distributed. Raises InvalidInput if it is not installed."""
     try:
         import distributed
     except ImportError:
@@ -115,7 +116,7 @@ async def _serve(address: str, wanted: Sequence[Place]) -> None:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether nobody but this machine reaches "tcp://HOST:PORT"."""
+    """Whether only this machine can reach "tcp://HOST:PORT"."""
     host = urlsplit(address).hostname or ""
     try:
         return ip_address(host).is_loopback
@@ -124,7 +125,7 @@ def is_loopback(address: str) -> bool:
 
 
 def main() -> None:
-    """The workers of a local cluster, in a process of their own: the scheduler's address, and the device to be for."""
+    """Run the workers of a local cluster in this process; the arguments are the scheduler's address and the device."""
     address, device = sys.argv[1:]
     serve(address, places_for(device))
 
