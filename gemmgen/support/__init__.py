@@ -1,1 +1,1 @@
-"""What every room uses: errors, whole files and the store of results, processes that may die, clock, version."""
+"""Support for all rooms: errors, whole files and the store of results, processes that may die, clock, version."""

@@ -1,4 +1,4 @@
-"""Small products by one thread of numpy's BLAS: to wake its others costs more than they save."""
+"""Small products by one thread of numpy's BLAS, as waking its other threads costs more than they save."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CALLS = (
 
 
 def multiply(a: Doubles, b: Doubles) -> Doubles:
-    """a @ b."""
+    """Return a @ b."""
     flops = 2 * a.shape[-2] * a.shape[-1] * b.shape[-1]
     if flops > SMALL_FLOPS:
         return np.asarray(a @ b)
@@ -34,7 +34,7 @@ def multiply(a: Doubles, b: Doubles) -> Doubles:
 
 
 class OneThread:
-    """Numbers of threads are the process's: it has its own back once no product is under way that wants one."""
+    """Limits BLAS to one thread. The limit is per process; it ends once no product that wants it is running."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,7 +43,7 @@ class OneThread:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Of another BLAS than OpenBLAS threads are as they are."""
+        """Limit BLAS to one thread in the block. Only OpenBLAS is limited."""
         calls = openblas()
         if calls is None:
             yield
@@ -68,7 +68,7 @@ ONE_THREAD = OneThread()
 
 @cache
 def openblas() -> tuple[Callable[[], int], Callable[[int], None]] | None:
-    """How many threads it has, and what changes that; None where numpy has another BLAS."""
+    """Return (a function that gives OpenBLAS's number of threads, one that sets it); None if numpy has another BLAS."""
     core = next((sys.modules[name] for name in CORES if name in sys.modules), None)
     if core is None or getattr(core, "__file__", None) is None:
         return None

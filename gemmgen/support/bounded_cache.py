@@ -13,9 +13,9 @@ Made = TypeVar("Made")
 
 
 class Recent:
-    """What was made last, by its arguments: at most `entries` values, and no more bytes of arrays than `most_bytes`.
+    """A cache of the latest results by their arguments: at most `entries` values, and `most_bytes` bytes of arrays.
 
-    The newest value is kept whatever its size.
+    The newest value is kept, whatever its size.
     """
 
     def __init__(self, entries: int, most_bytes: int) -> None:
@@ -24,11 +24,11 @@ class Recent:
         self.bytes = 0
 
     def share(self, processes: int) -> None:
-        """This process is one of so many: from now on it keeps that part of the bytes."""
+        """Reduce the limit in bytes, as this process is one of `processes` that share the memory."""
         self._most_bytes //= processes
 
     def get(self, key: Hashable, make: Callable[[], Made], arrays: Callable[[Made], Iterable[AnyArray]]) -> Made:
-        """The value of `key`, made now where it is not kept; `arrays` are those of its own."""
+        """The value of `key`, made now if it is not kept; `arrays` gives the value's own arrays."""
         if key in self._kept:
             self._kept.move_to_end(key)
             return cast(Made, self._kept[key][0])

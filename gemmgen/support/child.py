@@ -52,11 +52,11 @@ class FatalFailure(CandidateFailed):
 class Child:
     """A process that answers requests with `factory(*arguments)`, a callable; `factory` is "module:name".
 
-    It starts with the first request and again after each death. `environment` is set besides what it inherits. One
-    thread at a time.
+    It starts with the first request and again after each death. `environment` is added to what it inherits. Only one
+    thread at a time may use it.
 
-    answers  for a child that is not trusted, because a stranger's text may have taken it over: the classes, besides
-             plain values, that its answers may contain. None: the child is trusted
+    answers  for an untrusted child, which a third-party text may have taken over: the classes, besides plain values,
+             that its answers may contain. None: the child is trusted
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Child:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start now what would start with the first request: imports take a while."""
+        """Start the process before the first request, as imports take a while."""
         self._started()
 
     def request(self, message: object, timeout: float | None = None) -> Any:
@@ -106,7 +106,7 @@ class Child:
         return self._unpack(kind, payload)
 
     def close(self) -> None:
-        """End the process; it needs no goodbye."""
+        """End the process, without a farewell message."""
         if self._process is None:
             return
         self.kill()
@@ -120,7 +120,7 @@ class Child:
         self._process = None
 
     def kill(self) -> None:
-        """Let the process end; `close` waits for that."""
+        """Tell the process to end; `close` waits for that."""
         handle, process = self._handle, self._process
         if handle is not None:
             handle.kill()
@@ -171,7 +171,7 @@ Answer = TypeVar("Answer")
 
 @contextlib.contextmanager
 def crew(children: Sequence[Child]) -> Iterator[Sequence[Child]]:
-    """`children`, which end with the block: all at once, as each takes a while to die."""
+    """Yield `children`, and end all of them with the block, together because each takes a while."""
     try:
         yield children
     finally:
@@ -187,9 +187,9 @@ def spread(
     ask: Callable[[Child, Item], Answer],
     on_done: Callable[[Item, Answer], None],
 ) -> list[Answer]:
-    """`ask(child, item)` for each item, with whichever child is idle; the answers in the items' order.
+    """Call `ask(child, item)` for each item on any idle child; return the answers in the items' order.
 
-    `on_done` is called here, in the caller's thread, as each gets ready. Where that raises, some children still work.
+    `on_done` is called in the caller's thread as each answer is ready. If it raises, some children are still working.
     """
     ask_one = _by_whoever_is_idle(children, ask)
     pool = ThreadPoolExecutor(len(children))  # a thread waits for each process
@@ -205,10 +205,10 @@ def spread(
 def in_order(
     children: Sequence[Child], items: Iterable[Item], ask: Callable[[Child, Item], Answer]
 ) -> Generator[tuple[Item, Answer], None, None]:
-    """`ask(child, item)` for each item, with whichever child is idle; items and answers in the items' order.
+    """Yield (item, `ask(child, item)`) in the items' order, each asked on any idle child.
 
-    Items may come without end: AHEAD for each child are taken, and no more while the first of them takes long. Where
-    `ask` raises, so does this in that item's turn. Who stops early closes it, which waits for what children are at.
+    Items may be endless: AHEAD per child are taken, and no more while the first of them takes long. If `ask` raises, so
+    does this in that item's turn. A caller that stops early must close the generator, which waits for running requests.
     """
     ask_one = _by_whoever_is_idle(children, ask)
     pool, waiting = ThreadPoolExecutor(len(children)), deque[tuple[Item, Future[Answer]]]()
@@ -229,7 +229,7 @@ def in_order(
 def as_done(
     children: Sequence[Child], items: Iterable[Item], ask: Callable[[Child, Item], Answer]
 ) -> Generator[tuple[Item, Answer], None, None]:
-    """The same as items get done, whatever their order: an item is taken as a child gets idle."""
+    """Yield (item, answer) as items are done, in any order; an item is taken when a child becomes idle."""
     ask_one, left = _by_whoever_is_idle(children, ask), iter(items)
     pool = ThreadPoolExecutor(len(children))
     futures = {pool.submit(ask_one, item): item for item in islice(left, len(children))}
@@ -247,7 +247,7 @@ def as_done(
 
 
 def _by_whoever_is_idle(children: Sequence[Child], ask: Callable[[Child, Item], Answer]) -> Callable[[Item], Answer]:
-    """What as many threads as there are children may call."""
+    """A function that asks any idle child; as many threads as there are children may call it."""
     idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
     for child in children:
         idle.put(child)
@@ -388,7 +388,7 @@ def _read_requests(stream: IO[bytes], requests: queue.SimpleQueue[Any]) -> None:
 
 @dataclass(frozen=True)
 class _Unreadable:
-    """A request that cannot be unpickled, and why."""
+    """A request that cannot be unpickled, and the reason."""
 
     why: str
 
@@ -416,19 +416,19 @@ def _exit_reason(code: int) -> str:
 
 
 def child_environment() -> dict[str, str]:
-    """This process' environment for a Python that imports what this one does, this very gemmgen first."""
+    """The environment for a Python that imports the same modules as this process, with this very gemmgen first."""
     folders = [str(Path(__file__).parents[2]), *(entry for entry in sys.path if entry)]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
 
 
 def _close_quietly(stream: IO[bytes]) -> None:
-    """Close a pipe whose reader may be gone and whose buffer may be full of what it never read."""
+    """Close a pipe whose reader may be gone, and whose buffer may be full."""
     with contextlib.suppress(OSError):
         stream.close()
 
 
 def main() -> None:
-    """The child's own program: its arguments are "module:name" of the factory and what to call it with."""
+    """Run the child's program: the arguments are "module:name" of the factory, and the factory's arguments."""
     factory, *arguments = sys.argv[1:]
     module, _, name = factory.partition(":")
     serve(getattr(importlib.import_module(module), name)(*arguments))

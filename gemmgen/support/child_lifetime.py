@@ -1,4 +1,4 @@
-"""Processes that end with this one, however it ends, with all that they have started."""
+"""Processes that end with this one, however it ends, together with all that they have started."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Lifeline:
         os.close(end)
 
     def tie(self, leader: int) -> None:
-        """The process `leader` and its group live no longer than the line."""
+        """Tie the process `leader` and its group to the line: they end with it."""
         fcntl.fcntl(self.end, fcntl.F_SETOWN, -leader)
         fcntl.fcntl(self.end, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(self.end, fcntl.F_SETFL, os.O_ASYNC)
@@ -78,7 +78,8 @@ class Lifeline:
 
 
 class Lifelines:
-    """Of the processes that threads start and wait for: closing it ends them all, and no other starts."""
+    """The lifelines of processes that threads start and wait for: closing this ends all of them, and no other can
+    start."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -89,7 +90,7 @@ class Lifelines:
     def started(
         self, command: Sequence[str], inherited: Sequence[int] = (), **options: Any
     ) -> Iterator[subprocess.Popen[str]]:
-        """`Popen(command, text=True, **options)`, whose process and its group end with the block at the latest.
+        """Start `Popen(command, text=True, **options)`; the process and its group end with the block at the latest.
 
         It keeps the descriptors `inherited`.
 

@@ -1,10 +1,10 @@
-"""When something was done, as records write it: UTC."""
+"""The time as records write it: UTC."""
 
 from datetime import datetime, timezone
 
 
 def now() -> str:
-    """Date and time, to the second, in ISO 8601."""
+    """The date and time, to the second, in ISO 8601."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 

@@ -1,4 +1,4 @@
-"""Where strings meet rich: what is printed is the text as it is."""
+"""A console for rich that prints strings literally."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gemmgen.support.words import printable
 
 
 class PlainConsole(Console):
-    """A console for which no string holds markup, emoji or orders to the terminal.
+    """A console that finds no markup, emoji or terminal control sequences in strings.
 
-    Names and paths are a user's and may hold anything. What is to be bold or red is a rich.text.Text (reports.words).
+    Names and paths come from users and may hold anything. Bold or red text is a rich.text.Text (reports.words).
     """
 
     def __init__(self, *, stderr: bool, width: int) -> None:

@@ -1,7 +1,7 @@
-"""What can go wrong: exceptions for callers, typed failures for records.
+"""Errors: exceptions for callers, and typed failures for records.
 
-A candidate that fails does not raise through the search: it becomes a `Failure` that stays in the
-record, with what failed (`kind`), why (`reason`) and who said so (`source`).
+A candidate that fails does not raise through the search. It becomes a `Failure` that stays in the record, with what
+failed (`kind`), why (`reason`) and who found it (`source`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class InvalidInput(GemmgenError):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a candidate is out.
+    """The reason why a candidate is out.
 
     kind    rejected (a constraint), compile, launch, timeout, crash, race, wrong or nondeterministic (the
             verifier), uncovered (part of its text never ran, where all had to), unjudged (the emulator
@@ -54,7 +54,7 @@ class Failure:
 
 
 class CandidateFailed(GemmgenError):
-    """Carries a `Failure` out of a stage (compile, load, run) to whoever keeps the record."""
+    """Carries a `Failure` out of a stage (compile, load, run) to the code that keeps the record."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(f"{failure.kind} ({failure.source}): {failure.reason}")
@@ -62,7 +62,7 @@ class CandidateFailed(GemmgenError):
 
 
 def require_no_nul(text: str) -> None:
-    """Raise CandidateFailed, unjudged, for a kernel's text that compilers do not read to its end."""
+    """Raise CandidateFailed, unjudged, for a kernel's text with a NUL byte, at which compilers stop reading."""
     before, nul, _ = text.partition("\0")
     if nul:
         where = f"line {before.count(chr(10)) + 1} has a NUL byte"
@@ -70,7 +70,7 @@ def require_no_nul(text: str) -> None:
 
 
 class NoBaseline(CandidateFailed):
-    """A library has no kernel for a problem: ours has nothing to be held against."""
+    """A library has no kernel for a problem, so there is no baseline."""
 
     def __init__(self, reason: str, library: str) -> None:
         super().__init__(Failure("unavailable", f"no baseline: {reason}", library))
@@ -83,7 +83,8 @@ def require(condition: bool, message: str) -> None:
 
 
 def whole(name: str, value: object, least: int | None = None) -> int:
-    """`value` as an int: an int or an integer of numpy's, `least` or more. Raises InvalidInput for any other."""
+    """Return `value` as an int if it is an int or a numpy integer of at least `least`. Raises InvalidInput
+    otherwise."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:

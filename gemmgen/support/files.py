@@ -22,7 +22,7 @@ CHECKSUM_BYTES = hashlib.sha256().digest_size
 
 
 def write_atomic(path: Path, data: bytes | str, mode: int = 0o644) -> None:
-    """Write `path` by rename, so that a reader sees the old file or the new one and nothing between.
+    """Write `path` by rename, so that a reader sees either the old file or the new one.
 
     Creates missing folders. Raises GemmgenError with the path and the system's reason
     (read-only folder, full disk); nothing is left behind then.
@@ -43,12 +43,12 @@ def write_atomic(path: Path, data: bytes | str, mode: int = 0o644) -> None:
 
 
 def sha256(data: bytes) -> str:
-    """As certificates and records write it."""
+    """SHA-256 in the form of certificates and records."""
     return hashlib.sha256(data).hexdigest()
 
 
 def content_key(*parts: str) -> str:
-    """One key for everything that a result depends on (source, compiler, flags, device, ...)."""
+    """One key for all that a result depends on (source, compiler, flags, device, ...)."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(len(part).to_bytes(8, "little"))
@@ -57,13 +57,14 @@ def content_key(*parts: str) -> str:
 
 
 def code_digest(*files: str) -> str:
-    """One key for files of gemmgen ("search/pick.py"): results that they judged or measured stand while they stay."""
+    """One key for files of gemmgen ("search/pick.py"): results that depend on them stay valid while they do not
+    change."""
     return content_key(*((PACKAGE / file).read_text() for file in files))
 
 
 @cache
 def generator_digest() -> str:
-    """One key for all of gemmgen's code and templates, which is the same in a checkout and in an installed package."""
+    """One key for all of gemmgen's code and templates, the same in a checkout and in an installed package."""
     files = [(path, PACKAGE) for pattern in ("*.py", "*.hpp", "*.cpp") for path in PACKAGE.rglob(pattern)]
     files += [(path, TEMPLATES) for path in TEMPLATES.rglob("*") if path.is_file()]
     named = sorted((path.relative_to(root).as_posix(), path) for path, root in files)
@@ -72,7 +73,7 @@ def generator_digest() -> str:
 
 @cache
 def _usable(folder: Path) -> Path:
-    """`folder`, created if it is missing; a temporary folder, with a warning, if it cannot be used."""
+    """Return `folder`, created if it is missing, or a temporary folder, with a warning, if it cannot be used."""
     reason = _why_unusable(folder)
     if reason is None:
         return folder
@@ -84,7 +85,7 @@ def _usable(folder: Path) -> Path:
 
 
 def _why_unusable(folder: Path) -> str | None:
-    """Why `folder`, created if it is missing, cannot be the cache; None if it can."""
+    """The reason why `folder`, created if it is missing, cannot be the cache; None if it can."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -115,7 +116,7 @@ class Store:
         return self.root / kind / key[:2] / key
 
     def get(self, kind: str, key: str) -> bytes | None:
-        """The entry's payload, or None where there is no intact one."""
+        """The entry's payload, or None if there is no intact one."""
         path = self.path(kind, key)
         try:
             with path.open("rb") as file:
@@ -131,11 +132,11 @@ class Store:
 
     @contextmanager
     def alone(self, kind: str, key: str, *, shared: bool = False) -> Iterator[None]:
-        """The block runs in one process and thread at a time, so that what takes long is made once: ask again in it.
+        """Run the block in one process and thread at a time, so that expensive results are made once: check again
+        inside.
 
-        `shared` blocks run beside each other, and beside none that is not. Who waits goes first: a block that others
-        share cannot keep one that nobody shares from its turn. Where the folder takes no lock, or the system has none
-        (Windows), nobody waits.
+        `shared` blocks run concurrently with each other, but not with others. Waiting blocks go first, so shared blocks
+        cannot starve an exclusive one. If the folder or the system (Windows) has no locks, nobody waits.
         """
         with ExitStack() as held:
             with suppress(OSError, ImportError):
@@ -150,7 +151,7 @@ class Store:
             yield
 
     def made(self, kind: str, key: str, make: Callable[[], bytes]) -> bytes:
-        """The entry; `make` gives it where there is none, once for all processes that ask together."""
+        """The entry, made by `make` if there is none, once for all processes that ask at the same time."""
         found = self.get(kind, key)
         if found is not None:
             return found
@@ -162,7 +163,7 @@ class Store:
         return found
 
     def put(self, kind: str, key: str, payload: bytes) -> None:
-        """Keep `payload` where it can be written."""
+        """Keep `payload`, if it can be written."""
         if not self._writable:
             return
         try:
@@ -173,5 +174,5 @@ class Store:
 
 
 def _private_file(path: str, flags: int) -> int:
-    """Opens a lock that only this user can open: whoever can open it could hold it."""
+    """Open a lock file that only this user can open, because whoever can open it could hold it."""
     return os.open(path, flags, 0o600)

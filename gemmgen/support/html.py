@@ -1,4 +1,4 @@
-"""HTML and SVG from templates/report/, autoescape on. Python computes, the templates place."""
+"""HTML and SVG from templates/report/, with autoescape on. Python computes, and the templates place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Record = TypeVar("Record")
 
 
 def render_html(template: str, **values: object) -> str:
-    """templates/report/`template` with `values`. What they hold is text, never markup."""
+    """Render templates/report/`template` with `values`, whose contents are text, never markup."""
     return _environment().get_template(template).render(**values)
 
 
@@ -37,12 +37,12 @@ def _environment() -> jinja2.Environment:
 
 
 def pixels(value: float) -> str:
-    """A coordinate: a tenth is as fine as anybody sees, and keeps pages small."""
+    """A coordinate to a tenth of a pixel, which is as fine as anybody sees and keeps pages small."""
     return f"{value:.1f}".rstrip("0").rstrip(".")
 
 
 def shown_as(template: str) -> Callable[[type[Record]], type[Record]]:
-    """Class decorator: a notebook shows this record by templates/report/cards/`template`, which knows it as `it`."""
+    """A class decorator: a notebook shows the record by templates/report/cards/`template`, which calls it `it`."""
 
     def decorated(record: type[Record]) -> type[Record]:
         record._repr_html_ = partialmethod(_shown, f"cards/{template}")  # type: ignore[attr-defined]

@@ -31,7 +31,7 @@ def _entries(value: Any) -> Iterable[Any]:
 
 
 def json_text(value: Any, margin: str = "") -> str:
-    """`value` as JSON, lists and objects over several lines only where one is too short. Raises ValueError for NaN."""
+    """`value` as JSON; lists and objects span lines only if one line is too short. Raises ValueError for NaN."""
     line = json.dumps(value, allow_nan=False)
     if len(margin) + len(line) < WIDTH or not isinstance(value, dict | list | tuple) or not value:
         return line
@@ -46,7 +46,7 @@ def json_text(value: Any, margin: str = "") -> str:
 
 
 def _filled(parts: Iterable[tuple[str, bool]], width: int) -> Iterator[str]:
-    """Lines of entries, each with whether it may stand beside others."""
+    """Fill lines with entries; each comes with whether it may share a line with others."""
     line, open_ = "", False
     for text, shares in parts:
         if open_ and shares and len(line) + len(text) + len(", ,") <= width:

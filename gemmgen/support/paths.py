@@ -1,4 +1,4 @@
-"""Where the templates lie: beside the package in a checkout, inside it in an installed wheel."""
+"""The folder of the templates: beside the package in a checkout, inside it in an installed wheel."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Temporary folders that go at the end of their use; what a killed process leaves, the next one removes."""
+"""Temporary folders that are removed after use; those of a killed process are removed by the next one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ UNLOCKED = ".gemmgen-unlocked-"  # by its process, so far
 
 @contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """A temporary folder, removed at the end of the block. What processes that were killed have left is removed first.
+    """A temporary folder, removed at the end of the block. Folders that killed processes left are removed first.
 
-    Windows has no locks on folders: what such a process leaves there stays.
+    Windows has no locks on folders, so there such folders stay.
     """
     if sys.platform == "win32":
         with tempfile.TemporaryDirectory(prefix=PREFIX) as name:

@@ -1,4 +1,4 @@
-"""Records whose repr a person can read: a kernel's text, its machine code and long lists stand for their length."""
+"""Records with a readable repr: a kernel's text, its machine code and long lists are replaced by their length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Record = TypeVar("Record")
 
 
 def brief(record: type[Record]) -> type[Record]:
-    """Class decorator: the repr of this dataclass has at most LONGEST characters."""
+    """A class decorator: the repr of this dataclass has at most LONGEST characters."""
     record.__repr__ = _repr  # type: ignore[method-assign]
     return record
 
@@ -25,7 +25,7 @@ def _repr(record: Any) -> str:
 
 
 def _short(value: object) -> str:
-    """`value` as Python writes it, or how long it is: what is large is not written first and cut then."""
+    """`value` as Python writes it, or its length if it is large, in which case it is never written out."""
     if isinstance(value, str | bytes) and len(value) > LONGEST_FIELD:
         return f"<{len(value):,} {'characters' if isinstance(value, str) else 'bytes'}>"
     if isinstance(value, Sized) and not isinstance(value, str | bytes) and len(value) > MOST_ENTRIES:

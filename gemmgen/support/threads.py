@@ -1,4 +1,4 @@
-"""Threads that nobody waits for once the work is interrupted."""
+"""Threads that nobody waits for after an interrupt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Answer = TypeVar("Answer")
 
 
 def in_threads(ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Answer]:
-    """`ask(item)` for each, in their order; here where there is but one."""
+    """Return `ask(item)` for each item, in order; a single item is asked in this thread."""
     if len(items) <= 1:
         return [ask(item) for item in items]
     with thread_pool(min(len(items), cores())) as pool:
@@ -21,16 +21,16 @@ def in_threads(ask: Callable[[Item], Answer], items: Sequence[Item]) -> list[Ans
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
 def thread_pool(workers: int | None = None) -> Iterator[ThreadPoolExecutor]:
-    """A pool that has done its work when the block ends.
+    """A pool whose work is done when the block ends.
 
-    A KeyboardInterrupt leaves at once: what has not begun is dropped, and what the threads wait for is to be ended by
-    whoever owns it, an executor's `close` for one.
+    A KeyboardInterrupt leaves at once: tasks that have not begun are dropped. What the threads wait for must be ended
+    by its owner, such as an executor's `close`.
     """
     pool = ThreadPoolExecutor(workers)
     try:

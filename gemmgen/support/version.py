@@ -1,4 +1,4 @@
-"""Which gemmgen this is, for records: the installed distribution's version."""
+"""The version of the installed gemmgen, for records."""
 
 from functools import cache
 from importlib import metadata
@@ -6,7 +6,7 @@ from importlib import metadata
 
 @cache
 def gemmgen_version() -> str:
-    """ "0.1.0"; "0+source" where gemmgen runs from a checkout that nobody installed."""
+    """ "0.1.0"; "0+source" if gemmgen runs from a checkout that is not installed."""
     try:
         return metadata.version("gemmgen")
     except metadata.PackageNotFoundError:

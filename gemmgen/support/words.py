@@ -1,4 +1,4 @@
-"""How counts and figures read, in kernels' headers and in every report."""
+"""Counts and figures as text, for kernels' headers and all reports."""
 
 import math
 import re
@@ -21,7 +21,7 @@ def listed(names: Iterable[str], joint: str = "and") -> str:
 
 
 def with_article(name: str) -> str:
-    """ "an H200", "a B200": of a card, whose name begins with a letter that is spelt out."""
+    """ "an H200", "a B200": a card's name with its article; the name begins with a letter that is spelt out."""
     return f"{'an' if name[:1] in 'AEFHILMNORSX' else 'a'} {name}"
 
 
@@ -36,13 +36,13 @@ def figure(value: float) -> str:
 
 
 def short(value: float) -> str:
-    """Like `figure`, without zeros that say nothing: 64, 0.5, 10.67."""
+    """Like `figure`, without trailing zeros: 64, 0.5, 10.67."""
     text = figure(value)
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def percent(share: float) -> str:
-    """ "12%", or "0.062%" for what would round to nothing."""
+    """ "12%", or "0.062%" for a share that would round to 0%."""
     return f"{share:.0%}" if share >= 0.01 or share == 0 else f"{100 * share:.2g}%"
 
 
