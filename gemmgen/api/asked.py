@@ -1,4 +1,4 @@
-"""What callers hand over: kernels, folders and numbers, looked up and checked."""
+"""Arguments of the API's callers: kernels, folders and numbers, looked up and checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Kernel = TuneResult | Trial | KernelSource | KernelFile | Folder
 
 
 def kernel_file(kernel: Kernel, spec: DeviceSpec, out: Path = DEFAULT_OUT) -> KernelFile:
-    """The kernel that is meant; a name is looked up in `out` first."""
+    """The kernel that `kernel` names; a name is looked up in `out` first."""
     if isinstance(kernel, TuneResult):
         kernel = kernel.winner
     if isinstance(kernel, Trial):
@@ -32,7 +32,7 @@ def kernel_file(kernel: Kernel, spec: DeviceSpec, out: Path = DEFAULT_OUT) -> Ke
 
 
 def rung_or_kernel(kernel: Kernel, out: Path) -> Kernel:
-    """The kernel of the rung that is called so; else what is meant, of which a name is looked up in `out` first."""
+    """The kernel of the rung with this title, or else the kernel that `kernel` names, looked up in `out` first."""
     if not isinstance(kernel, str):
         return kernel
     card = compile_target("auto")[1]

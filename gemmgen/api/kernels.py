@@ -56,20 +56,20 @@ def tune(
     """Find the fastest correct kernel for `problem`.
 
     device    "gpu" (or "cuda") runs, verifies and measures; "emulator" runs on the CPU, and times are predicted;
-              "auto" takes the GPU where there is one and it is of `arch`
-    arch      what to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
+              "auto" takes the GPU if there is one and it has `arch`
+    arch      the architecture to compile for: "sm_80", ..., a card's name ("A100"), or "auto": the GPU's, else sm_90
     family    name of the one kernel family to search, of gemmgen.families.FAMILIES: "simt", "wgmma", ...;
-              None: all that suit the problem, naive and wmma apart
+              None: all that suit the problem, except naive and wmma
     budget    candidates to try, at least one (None: gemmgen.search.tuner.default_budget)
-    seed      of test data, thread schedules and what the property tests draw
-    objective "time", or "energy": of the fastest, the one whose launch takes the least energy; asks NVML of a GPU
+    seed      seed of test data, thread schedules and the property tests' draws
+    objective "time", or "energy": among the fastest, the one with the least energy per launch (by NVML, on a GPU)
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
-    name      what the winner is called, a C identifier (None: a name that it has of itself)
-    command   what NAME.json says that it was made by
-    progress  hears each step; see gemmgen.search.trial.Progress. None: bars in a notebook, or in a terminal
+    name      the winner's name, a C identifier (None: a generated name)
+    command   the command that NAME.json records
+    progress  receives each step; see gemmgen.search.trial.Progress. None: bars in a notebook or terminal
 
-    A second call for the same problem takes what is known from the cache.
-    Raises InvalidInput (the request is wrong) or GemmgenError (the work failed).
+    A second call for the same problem reuses cached results. Raises InvalidInput (the request is wrong) or GemmgenError
+    (the work failed).
     """
     require_problem(problem)
     families = SEARCHED if family is None else (family_named(family),)
@@ -96,7 +96,7 @@ def tune(
 
 
 def _require_free(name: str, problem: Problem, families: Sequence[Family]) -> None:
-    """Raise InvalidInput for a name that kernels of `families` use: better before a long search than after it."""
+    """Raise InvalidInput for a name that kernels of `families` use, before a long search instead of after it."""
     require_identifier(name)
     for family in families:
         config = family.default(problem)
@@ -113,16 +113,17 @@ def verify(
     bits: bool = False,
     sanitize: Sequence[Tool] = (),
 ) -> Verdict:
-    """Property-test `kernel`: a KernelSource, a `.cu` file as it stands, or a kernel's name.
+    """Property-test `kernel`: a KernelSource, a `.cu` file as it is, or a kernel's name.
 
-    device    where it runs, as for `tune`
+    device    the device that runs it, as for `tune`
     examples  situations to try, at least one: sizes, leading dimensions, scalars and data
-    seed      of all that is drawn; the same seed tries the same situations
-    bits      an edited text fails, too, where its sums on tensor cores are not those of its plan
-    sanitize  tools of compute-sanitizer that watch it too, on a GPU; gemmgen.verification.sanitizers.tool.TOOLS are all
+    seed      seed of all draws; the same seed tries the same situations
+    bits      whether an edited text also fails if its sums on tensor cores differ from its plan's
+    sanitize  tools of compute-sanitizer that also watch it, on a GPU; gemmgen.verification.sanitizers.tool.TOOLS lists
+              all
 
-    A wrong kernel is a Verdict whose `failure`, `situation` and `mismatch` say how it is wrong.
-    Raises InvalidInput (no such kernel, no examples) or CandidateFailed (the device is not available).
+    For a wrong kernel the Verdict's `failure`, `situation` and `mismatch` say how it is wrong. Raises InvalidInput (no
+    such kernel, no examples) or CandidateFailed (the device is not available).
     """
     examples, seed = whole("examples", examples, least=1), whole("seed", seed, least=0)
     for tool in sanitize:
@@ -141,12 +142,12 @@ def verify(
 
 
 def explain(kernel: Kernel, *, arch: str = "auto") -> Explanation:
-    """Why `kernel` is as it is and what to expect of it: tiles, traffic, roofline, occupancy, machine code.
+    """Explain `kernel` and its expected speed: tiles, traffic, roofline, occupancy, machine code.
 
-    arch  what to compile for: "sm_80", ..., a card's name, or "auto": the one that the kernel's JSON names, on the card
-          that it names, else the GPU's, else sm_90
+    arch  the architecture to compile for: "sm_80", ..., a card's name, or "auto": the one that the kernel's JSON names,
+          on the card that it names, else the GPU's, else sm_90
 
-    Nothing is run. Raises InvalidInput where there is no such kernel, or its family and config are not known.
+    Nothing is run. Raises InvalidInput if there is no such kernel, or if its family or config is not known.
     """
     from gemmgen.judge.explain import explain as explain_kernel
 
@@ -163,12 +164,12 @@ def explain(kernel: Kernel, *, arch: str = "auto") -> Explanation:
 def diff(
     a: Kernel, b: Kernel, *, out: Folder = DEFAULT_OUT, arch: str = "auto", context: int | None = None
 ) -> Difference:
-    """What sets kernel `b` apart from kernel `a`: config, resources, main loop, text.
+    """Compare kernel `b` with kernel `a`: config, resources, main loop, text.
 
     a, b     kernels as `explain` takes them, or the titles of rungs of a ladder on file
     out      folder in which names and titles are looked up before generated/
-    arch     what to compile for, as for `explain`
-    context  lines about each change of the text (None: 3)
+    arch     the architecture to compile for, as for `explain`
+    context  lines around each change of the text (None: 3)
 
     Raises InvalidInput as `explain` does.
     """

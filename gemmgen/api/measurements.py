@@ -1,4 +1,4 @@
-"""Kernels beside cuBLASLt."""
+"""Measurements: kernels compared with cuBLASLt."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def bench(
     command: str = "gemmgen.bench(...)",
     progress: Progress | None = None,
 ) -> tuple[BenchRow, ...]:
-    """Time kernels beside cuBLASLt's best on the GPU here, each pair interleaved in one run: a row for each.
+    """Time kernels and cuBLASLt's best on the GPU here, each pair interleaved in one run; return a row for each.
 
-    wanted   kernels, or problems: of these the winner on file, else one that is tuned now
+    wanted   kernels, or problems: for a problem the winner on file, else one that is tuned now
     out      folder in which winners are looked up before generated/, and written if tuned now
-    energy   let each run alone for two seconds, too, and ask the card (NVML) what energy, power and clocks that takes
-    command  what the JSON of one that is tuned now says that it was made by
+    energy   also let each run alone for two seconds, and read energy, power and clocks from the card (NVML)
+    command  the command that is recorded in the JSON of a kernel that is tuned now
 
-    The result is added to the JSON of a kernel that has one, unless that is of another card. Raises InvalidInput (no
-    such kernel), GemmgenError (no GPU) or CandidateFailed (a kernel is wrong or does not run; there is no cuBLASLt).
+    The result is added to the kernel's JSON, if there is one and it belongs to this card. Raises InvalidInput (no such
+    kernel), GemmgenError (no GPU) or CandidateFailed (a kernel is wrong or does not run; there is no cuBLASLt).
     """
     from gemmgen.judge.bench import measure_all, require_gpu
 

@@ -1,4 +1,4 @@
-"""What kernels become: exported folders, libraries, and functions of arrays."""
+"""Uses of kernels: exported folders, libraries, and functions of arrays."""
 
 from __future__ import annotations
 
@@ -41,20 +41,21 @@ def export(
 ) -> Exported:
     """Verify `kernel`, and write it to the folder `to`: kernel, launcher, header, self-test, build file, certificate.
 
-    What other kernels `to` holds that were exported stays, and goes into its build file.
+    Other exported kernels in `to` stay, and are part of its build file.
 
-    device    where it is verified, as for `tune`
-    arch      what to compile for; "auto" is the one that the kernel's JSON names, else the GPU's, else sm_90
-    examples  situations to verify it in (None: 100, of large problems 20; 0: none, and the certificate says so)
-    seed      of all that is drawn
-    name      what kernel, files and launcher are called, a C identifier (None: the kernel's own name)
-    torch     write operators of torch, too: NAME_torch.cpp, for torch.utils.cpp_extension or CMake with LibTorch
-    command   what the certificate says that it was made by
+    device    the device that verifies it, as for `tune`
+    arch      the architecture to compile for; "auto" is the one that the kernel's JSON names, else the GPU's, else
+              sm_90
+    examples  situations to verify it in (None: 100, or 20 for large problems; 0: none, and the certificate says so)
+    seed      seed of all draws
+    name      the name of kernel, files and launcher, a C identifier (None: the kernel's own name)
+    torch     whether to write torch operators, too: NAME_torch.cpp, for torch.utils.cpp_extension or CMake with
+              LibTorch
+    command   the command that the certificate records
 
-    A kernel that is wrong is not written: `files` is empty, and `verdict` says how it is wrong.
-    Raises InvalidInput (no such kernel; `to` holds other files of these names; `torch`, and the kernel takes arrays of
-    pointers), CandidateFailed (it does not compile; the device is not available) or GemmgenError (`to` cannot be
-    written).
+    A kernel that is wrong is not written: `files` is empty, and `verdict` says how it is wrong. Raises InvalidInput (no
+    such kernel; `to` holds other files of these names; `torch` for a kernel that takes arrays of pointers),
+    CandidateFailed (it does not compile; the device is not available) or GemmgenError (`to` cannot be written).
     """
     if examples is not None:
         examples = whole("examples", examples, least=0)
@@ -78,9 +79,10 @@ def export_all(
     command: str = "gemmgen.export_all(...)",
     progress: Progress | None = None,
 ) -> tuple[Exported, ...]:
-    """`export` of several kernels into one folder, with one build file. The first that is wrong ends it, unwritten.
+    """Export several kernels into one folder with one build file. The first wrong kernel ends it, and nothing is
+    written.
 
-    Raises InvalidInput besides for kernels of one name: `KernelFile.renamed` gives another.
+    Also raises InvalidInput for kernels with the same name: `KernelFile.renamed` gives another.
     """
     if examples is not None:
         examples = whole("examples", examples, least=0)
@@ -108,25 +110,24 @@ def library(
 ) -> Library:
     """Write a library of kernels with one dispatcher to the folder `to`: see gemmgen.exports.library.spec.
 
-    spec      a SPEC.toml, or what one says
-    device    where kernels are verified and timed, as for `tune`; of other architectures than the GPU's they are
-              verified in the emulator, and their times are predicted
-    arch      what to compile for where the spec names no architectures; "auto" is the GPU's, else sm_90
-    budget    candidates of each search, and of one for many sizes those per size in its first round (None: 24 and 2;
-              without a GPU 1, or 2 where that one fails)
-    examples  situations to verify each kernel in (None: as for `export`, and in the emulator a sixth of that, where one
-              launch runs 3 times)
-    seed      of all that is drawn
-    points    sizes at which a product's kernels are timed, at most (None: 112 measured, 256 predicted)
-    fallback  "cublaslt" lets cuBLASLt serve sizes for which it was measured to be faster than all kernels, of products
-              with the linear epilogue; the library then needs it. None: it needs the CUDA runtime alone
-    command   what record and certificates say that it was made by
-    lanes     of a cluster, that each make what one product needs on one architecture (none: it is made here)
+    spec      a SPEC.toml, or its contents as a Spec
+    device    the device that verifies and times kernels, as for `tune`; for architectures other than the GPU's, kernels
+              are verified in the emulator and their times are predicted
+    arch      the architecture to compile for if the spec names none; "auto" is the GPU's, else sm_90
+    budget    candidates per search; in a search for many sizes, candidates per size in its first round (None: 24 and 2;
+              without a GPU 1, or 2 if that one fails)
+    examples  situations to verify each kernel in (None: as for `export`; in the emulator a sixth of that, with 3 runs
+              of one launch)
+    seed      seed of all draws
+    points    most sizes at which a product's kernels are timed (None: 112 measured, 256 predicted)
+    fallback  "cublaslt" lets cuBLASLt serve sizes at which it was measured to be faster than all kernels, in products
+              with the linear epilogue; the library then needs cuBLASLt. None: it needs only the CUDA runtime
+    command   the command that record and certificates name
+    lanes     lanes of a cluster, each of which makes one product for one architecture (none: made here)
 
-    What was found before is taken from the cache: with a changed spec only what changed is done again. Files of an
-    earlier run that are no longer named are removed, unless they were edited.
-    Raises InvalidInput (the spec; `to` holds other files of these names) or GemmgenError (a kernel is wrong; `to`
-    cannot be written).
+    Earlier results are cached: with a changed spec only the changed parts are made again. Files of an earlier run that
+    are no longer needed are removed, unless they were edited. Raises InvalidInput (the spec; `to` holds other files of
+    these names) or GemmgenError (a kernel is wrong; `to` cannot be written).
     """
     from gemmgen.exports.library.building import Options, build_library, made_here
     from gemmgen.exports.library.clustered import made_by
@@ -159,16 +160,17 @@ def regret(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> tuple[ProductRegret, ...]:
-    """How much longer the choices of a library take than the fastest of all candidates, by product and architecture.
+    """Return how much longer a library's choices take than the fastest of all candidates, by product and
+    architecture.
 
-    spec   what the library was made of, as for `library`, and `to` the folder that holds it
-    sizes  so many, drawn at random from the ranges of `spec` and not of the grid, that a GPU times kernels for: 200
-           where it is None
-    seed   of what is drawn
+    spec   the specification of the library, as for `library`; `to` is the folder that holds it
+    sizes  the number of sizes to draw at random from the ranges of `spec`, outside of the grid, and to time on a GPU
+           (None: 200)
+    seed   seed of the draws
 
-    Where there is no GPU of an architecture nothing is measured: there sizes of the library's record are decided by
-    rules made without them ("cross-validated"), if its times were measured, and else predicted times are compared.
-    Raises InvalidInput where the folder holds no library of this spec, and for a number of sizes where none are drawn.
+    Without a GPU of an architecture nothing is measured. Then sizes in the library's record are decided by rules made
+    without them ("cross-validated") if its times were measured; else predicted times are compared. Raises InvalidInput
+    if the folder holds no library of this spec, or if a number of sizes is given but none are drawn.
     """
     from gemmgen.exports.library.regret import measured_regret
     from gemmgen.exports.library.spec import Spec, read_spec
@@ -182,15 +184,15 @@ def regret(
 
 
 def load(kernel: Kernel, *, device: DeviceChoice = "auto") -> ArrayKernel:
-    """`kernel` as a function of arrays: `kernel(a, b)` of torch, CuPy, PyCUDA, JAX or numpy, without a copy of them.
+    """Load `kernel` as a function of arrays: `kernel(a, b)` of torch, CuPy, PyCUDA, JAX or numpy, without copying
+    them.
 
     kernel  as for `verify`
-    device  "gpu" (or "cuda") takes arrays of a GPU, in the context and on the stream that are current there; "emulator"
-            takes arrays of the host, and is slow; "auto" takes the GPU where there is one
+    device  "gpu" (or "cuda") takes arrays on a GPU, in the context and on the stream that are current there; "emulator"
+            takes arrays of the host, and is slow; "auto" takes the GPU if there is one
 
-    On a GPU it is compiled at the first call, for the device of the arrays. Nothing verifies it here.
-    Raises InvalidInput (no such kernel) or CandidateFailed (the device is not available; the emulator has no twin of
-    what the kernel uses).
+    On a GPU it is compiled at the first call, for the device of the arrays. It is not verified. Raises InvalidInput (no
+    such kernel) or CandidateFailed (the device is not available; the emulator lacks an instruction of the kernel).
     """
     from gemmgen.arrays.load import load_source
 
@@ -198,10 +200,10 @@ def load(kernel: Kernel, *, device: DeviceChoice = "auto") -> ArrayKernel:
 
 
 def load_library(folder: Folder, *, device: DeviceChoice = "auto") -> ArrayLibrary:
-    """The products of a folder that `library` wrote, by name, as functions of arrays of any size: see `load`.
+    """Load the products of a folder that `library` wrote, by name, as functions of arrays of any size: see `load`.
 
-    The rules of its record choose among its kernels, as its dispatcher in C does.
-    Raises InvalidInput where the folder holds no library, or none for this device's architecture.
+    The rules in its record choose among its kernels, as its dispatcher in C does. Raises InvalidInput if the folder
+    holds no library, or none for this device's architecture.
     """
     from gemmgen.arrays.load import load_library as load_folder
 

@@ -1,4 +1,4 @@
-"""Searches on the workers of a cluster: a job for each problem, whose result comes back as `tune` gives it."""
+"""Searches on the workers of a cluster: one job per problem, with the result of `tune`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TuneJob:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What it found, and the winner's record; of a search that finds none the reason alone."""
+    """The result of a search, and the winner's record; only the reason if it found none."""
 
     result: TuneResult | None
     record: Document
@@ -47,7 +47,8 @@ class Tuned:
 
 
 class TuneLane:
-    """The worker's side: answers TuneJobs. Targets are opened once: a GPU's worker takes a while."""
+    """The worker's side: it answers TuneJobs. Targets are opened once, because a GPU's worker takes a while to
+    start."""
 
     def __init__(self) -> None:
         self._store = Store()
@@ -77,12 +78,12 @@ class TuneLane:
 def tune_on(
     cluster: Cluster, problems: Sequence[Problem], job: TuneJob, out: Folder | None = None
 ) -> Iterator[TuneResult]:
-    """The results of a search for each problem, in their order, as `job` says of device, budget and so on.
+    """Yield the result of a search for each problem, in order, with device, budget and so on from `job`.
 
     out  folder for the winners' NAME.cu and NAME.json
 
-    Winners are written as they are found. Raises InvalidInput where no worker can do it, and at the end GemmgenError
-    with the problems whose searches found nothing.
+    Winners are written as they are found. Raises InvalidInput if no worker can run the search, and at the end
+    GemmgenError with the problems whose searches found nothing.
     """
     if out is not None:
         require_writable(Path(out))
