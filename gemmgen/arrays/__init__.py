@@ -1,15 +1,15 @@
-"""A kernel called on the arrays of other libraries, where they lie: no copy of an operand.
+"""Kernels called on arrays of other libraries, in place: no operand is copied.
 
-kernel.py     ArrayKernel, which `gemmgen.load` gives; a Plan for many launches. Every call comes to `ArrayKernel.seen`,
-              and to the complete check, `_checked`, only where operands lie in a way that is not known
-fastcall.py   known calls on torch's tensors, by fastcall.c where it can be compiled; all others go the way above
+kernel.py     ArrayKernel, which `gemmgen.load` returns; a Plan for many launches. Every call reaches
+              `ArrayKernel.seen`; the complete check, `_checked`, runs only for operands of an unknown layout
+fastcall.py   known calls on torch's tensors, by fastcall.c if it can be compiled; all others use kernel.py
 library.py    a library's folder: its products by name, its rules among kernels
-view.py       what an array says of itself: address, shape, strides, type, device
-dlpack.py     the same of one that speaks DLPack alone
+view.py       an array's own description: address, shape, strides, type, device
+dlpack.py     the same for arrays that support only DLPack
 libraries.py  torch, CuPy, PyCUDA, JAX and numpy: new arrays, current streams
 overlap.py    whether two of them share an element
-binding.py    arrays held against what a kernel takes: the launch's sizes, or what does not fit
-load.py       which of the next two runs it
+binding.py    arrays checked against a kernel: the launch's sizes, or an error
+load.py       the choice between the next two
 card.py       launches on the caller's context and stream
 emulated.py   the same kernel in the emulator, on arrays of the host
 """

@@ -14,7 +14,7 @@ from gemmgen.problem.case import Case
 
 
 class Planned(Protocol):
-    """Launches on arrays that stay where they are, on the stream of a call."""
+    """A function that enqueues a planned launch, on arrays that stay in place, on the stream of a call."""
 
     def __call__(self, stream: Any) -> None: ...
 
@@ -25,11 +25,11 @@ class Backend(Protocol):
     device: Device
 
     def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
-        """Enqueue the kernel's launches; `a` and `stream` are those of the call, others as `Arrays` has them."""
+        """Enqueue the kernel's launches; `a` and `stream` are those of the call, the rest is as in `Arrays`."""
         ...
 
     def plan(self, arrays: Arrays) -> Planned:
-        """The same for later, in a workspace of its own."""
+        """Prepare launches for later, in a workspace of their own."""
         ...
 
     def locate(self, view: ArrayView) -> ArrayView:
@@ -46,9 +46,9 @@ class Backend(Protocol):
         ...
 
     def direct(self, known: Checked) -> Direct | None:
-        """The launch that ran, in the context of its first run, for fastcall.c; None if C does not serve it.
+        """The launch that ran, in the context of its first run, for fastcall.c; None if fastcall.c cannot run it.
 
-        Raises LookupError where nothing of it ran.
+        Raises LookupError if nothing of it ran.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Arrays held against what a kernel takes: the sizes of the launch, or an error that shows what does not fit."""
+"""Checks arrays against a kernel: the result is the sizes of the launch, or an error that shows what does not fit."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gemmgen.support.errors import InvalidInput, require
 
 @dataclass(frozen=True)
 class Prepared:
-    """The copy of an operand as a kernel's launches prepare it, made once for many of them.
+    """The copy of an operand that a kernel's launches would make, made once for many launches.
 
     operand  "A" or "B"
     array    the copy: an array of the operand's library
-    shape    of the operand: (rows, columns), in a batch behind the number of products
-    layout   identifies how the copy lies: kernels with the same one can share it
-    sums     of its lines, for zero points, where the kernel takes them: an array likewise
+    shape    shape of the operand: (rows, columns), in a batch (products, rows, columns)
+    layout   identifies the copy's layout: kernels with the same layout can share it
+    sums     an array of the sums of its lines, for zero points, if the kernel takes them
     """
 
     operand: str
@@ -40,7 +40,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Distances:
-    """How far lines and matrices of an operand lie apart, in elements; None where there is one alone."""
+    """The distances of lines and of matrices in an operand, in elements; None if there is only one."""
 
     ld: int | None
     stride: int | None
@@ -53,7 +53,7 @@ CALLED = ("out", "alpha", "beta", "stream")  # what a call takes by name beside 
 
 
 def require_known(problem: Problem, given: Iterable[str], others: tuple[str, ...] = CALLED) -> None:
-    """Raise InvalidInput for the name of an argument that is none of `others`, nor an operand of the epilogue."""
+    """Raise InvalidInput for an argument name that is neither in `others` nor an operand of the epilogue."""
     known = (*others, *(operand.name for operand in problem.epilogue.operands))
     for name in given:
         require(
@@ -63,7 +63,7 @@ def require_known(problem: Problem, given: Iterable[str], others: tuple[str, ...
 
 
 def number(name: str, value: Any) -> float:
-    """The scalar `name`. Raises InvalidInput for what is no real number."""
+    """Return the scalar `name` as a float. Raises InvalidInput if it is not a real number."""
     try:
         if not isinstance(value, str):
             return float(value)
@@ -73,7 +73,7 @@ def number(name: str, value: Any) -> float:
 
 
 def require_names(problem: Problem, operands: Mapping[str, Any], alpha: float, beta: float) -> None:
-    """Raise InvalidInput unless all operands of the epilogue are there, and scalars are ones that it names."""
+    """Raise InvalidInput unless all operands of the epilogue are given, and only scalars that it names."""
     for operand in problem.epilogue.operands:
         name, does = operand.name, "writes" if operand.written else "reads"
         require(operands.get(name) is not None, f"the epilogue {problem.epilogue} {does} {name}: give {name}=")
@@ -83,9 +83,9 @@ def require_names(problem: Problem, operands: Mapping[str, Any], alpha: float, b
 
 
 class Bound(NamedTuple):
-    """A launch, and the shape of C: M x N, in a batch behind the number of products.
+    """A launch, and the shape of C: M x N, in a batch products x M x N.
 
-    The case of a C without an element is that of the least sizes: it is checked as others are, and not launched.
+    If C has no element, the case has the least sizes: it is checked like others, but not launched.
     """
 
     case: Case
@@ -93,7 +93,7 @@ class Bound(NamedTuple):
 
 
 def bound(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: float = 1.0, beta: float = 0.0) -> Bound:
-    """The launch whose operands are `views`: A and B, and C where it is there, and matrices of the epilogue.
+    """The launch with the operands `views`: A, B, C if it is given, and matrices of the epilogue.
 
     Raises InvalidInput with both values where two operands disagree, or one with what the kernel is built for.
     """
@@ -118,7 +118,7 @@ def bound(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: fl
 def _agree(
     sizes: Sizes, problem: Problem, matrix: MatrixSizes, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> None:
-    """Take the sizes that `shape` gives. Raises InvalidInput where another operand has given others."""
+    """Take the sizes that `shape` gives. Raises InvalidInput if another operand has given others."""
     names: tuple[str, ...] = ("batch", matrix.rows, matrix.cols) if problem.batched else (matrix.rows, matrix.cols)
     shared = problem.batched and len(shape) == 2 and matrix.stride != "stride_c"  # one matrix for all products
     names = names[1:] if shared else names
@@ -133,7 +133,7 @@ def _agree(
 
 
 def size_of(matrix: MatrixSizes, name: str, elements: int) -> int:
-    """The size `name` by rows or columns of `matrix`. Raises InvalidInput where these are no whole number of it."""
+    """The size `name` from the rows or columns of `matrix`. Raises InvalidInput if they are not a multiple of it."""
     times = matrix.times(name)
     require(
         elements % times == 0, f"{matrix.name} has {elements} columns: of {times} matrices side by side as many each"
@@ -148,7 +148,7 @@ def _worded(matrix: MatrixSizes, names: tuple[str, ...]) -> list[str]:
 def _transposed(
     known: Mapping[str, int | None], matrix: MatrixSizes, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> str:
-    """A hint for an operand whose transpose has the `known` sizes and the right order; empty where it has not."""
+    """A hint for an operand whose transpose has the `known` sizes and the right order; else empty."""
     rows, cols = shape[-1], shape[-2]
     fits = matrix.extent(matrix.rows, known) in (None, rows) and matrix.extent(matrix.cols, known) in (None, cols)
     lies = matrix.order == "c" and strides[-1:] == (1,)  # its transpose is column-major
@@ -156,7 +156,7 @@ def _transposed(
 
 
 def _distances(problem: Problem, matrix: MatrixSizes, view: ArrayView) -> Distances:
-    """What `view`'s strides say. Raises InvalidInput where lines do not run as the kernel reads them."""
+    """The distances in `view`'s strides. Raises InvalidInput if lines do not run as the kernel reads them."""
     rows, cols = view.shape[-2:]
     down, right = view.strides[-2:]
     along, across = (right, down) if matrix.order == "r" else (down, right)
@@ -174,7 +174,7 @@ def _distances(problem: Problem, matrix: MatrixSizes, view: ArrayView) -> Distan
 
 
 def _same(distances: dict[str, int | None], name: str, value: int | None, whose: str) -> None:
-    """An output of the epilogue lies as C does."""
+    """Check that an output of the epilogue has C's layout."""
     before = distances.get(name)
     require(
         before is None or value is None or before == value,
@@ -218,14 +218,15 @@ def require_address(problem: Problem, name: str, address: int, matrix: Matrix) -
 
 
 def vector_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the epilogue's vector `name` where C has `shape`: in a batch products share those that are read."""
+    """The shape of the epilogue's vector `name` for this `shape` of C; products of a batch share vectors that are
+    read."""
     operand = OPERANDS[name]
     count = {"m": shape[-2], "n": shape[-1]}.get(operand.along, 1)
     return (*shape[:-2], count) if operand.is_amax else (count,)
 
 
 def _require_vector(name: str, view: ArrayView, shape: tuple[int, ...]) -> None:
-    """One element a row, or a column, or one for all. `shape` is C's."""
+    """Check a vector's shape: one element per row or column, or one for all. `shape` is C's."""
     wanted = vector_shape(name, shape)
     count = wanted[-1]
     shapes = [wanted, ()] if wanted == (1,) else [wanted]

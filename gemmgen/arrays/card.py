@@ -26,7 +26,7 @@ from gemmgen.support.files import Store
 
 
 class CardBackend:
-    """Runs `source` on the device of its arrays, in the context that is current there, else the primary one."""
+    """Runs `source` on the device of its arrays, in the context that is current there, or else in the primary one."""
 
     device: Device = "cuda"
 
@@ -45,7 +45,7 @@ class CardBackend:
             return replace(view, ordinal=int(checked(driver.cuPointerGetAttribute(attribute, view.address))))
 
     def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
-        """In the current context, where it is one of the arrays' device, with little ado."""
+        """Run in the current context with little overhead, if it belongs to the arrays' device."""
         form: Form | Zeroing | None = known.forms.get(int(driver.cuCtxGetCurrent()[1]))
         if form is None:
             with failures(), current(known.ordinal) as context:
@@ -73,7 +73,7 @@ class CardBackend:
         return forms[0].direct() if isinstance(forms[0], Form) else None
 
     def plan(self, arrays: Arrays) -> Planned:
-        """Its context has to be current when it is called."""
+        """Make a plan, whose context must be current when it is called."""
         library, ordinal, rows = arrays.library, arrays.checked.ordinal, arrays.rows
         with failures(), current(ordinal) as context:
             form, memory = self._form(context, arrays.checked), Workspace()
@@ -126,19 +126,19 @@ class CardBackend:
         return self._functions[context][name]
 
     def _workspace(self, context: Context, stream: int, library: Library) -> Workspace:
-        """The stream's; a new one for a graph that is recorded, to whose memory it belongs."""
+        """The stream's workspace; a new one for a graph that is being captured, as it belongs to the graph's memory."""
         if library.capturing(stream, context.ordinal):
             return Workspace()
         return self._workspaces.setdefault((context, stream), Workspace())
 
 
 def _require_arch(source: KernelSource, context: Context) -> None:
-    """Raise InvalidInput where the kernel has instructions of another architecture alone."""
+    """Raise InvalidInput if the kernel has instructions that only another architecture has."""
     made = source.arch.rstrip("a")
     alone = arch_for(source, made).endswith("a") and made != context.arch
     require(not alone, f"{source.name} is for {made}a alone, and device {context.ordinal} is of {context.arch}")
 
 
 def handle_in(library: Library, ordinal: int, stream: Any) -> int:
-    """The handle of a call's `stream`, which is the library's current one where none was given."""
+    """The handle of a call's `stream`, or of the library's current stream if none was given."""
     return library.stream(ordinal) if stream is None else handle_of(stream)

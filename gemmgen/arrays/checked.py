@@ -22,19 +22,21 @@ C = 2  # its place among addresses
 
 @dataclass(frozen=True)
 class Checked:
-    """A checked launch, kept for operands of the same types, strides and sizes: at any address and, `by_rows`, any M.
+    """A checked launch, for operands of the same types, strides and sizes, at any address and, if `by_rows`, with any
+    M.
 
-    case      of the first one: see `at`
-    shape     of C in the first one; without an element there is nothing to launch, and the case is that of the least
+    case      the case of the first call: see `at`
+    shape     shape of C in the first call; without an element there is nothing to launch, and the case has the least
               sizes
-    names     of the addresses: A, B and C ("prepared_b" for B's copy), operands in the call's order, sums of copies
+    names     names of the addresses: A, B and C ("prepared_b" for B's copy), operands in the call's order, sums of
+              copies
     prepared  the operands that were prepared before
-    sums      those of them that have sums
-    by_rows   kernels, strides and types allow any M from 2 on: `at` says which launch that is
-    ordinal   of the device
-    library   that makes new arrays
-    tracked   the tensors among them that require a gradient
-    forms     cache of the backend and of products for such launches, by keys of their own
+    sums      the prepared operands that have sums
+    by_rows   whether kernels, strides and types allow any M from 2 on: `at` gives the launch
+    ordinal   number of the device
+    library   the library that makes new arrays
+    tracked   names of the tensors that require a gradient
+    forms     a cache of the backend and of products for such launches, by their own keys
     apart     distances between operands at which they are known to share no element
     """
 
@@ -57,7 +59,7 @@ class Checked:
 
     @property
     def zeroed(self) -> tuple[tuple[str, int], ...]:
-        """Largest magnitudes that are 0 where C is empty, with their bytes."""
+        """The vectors of largest magnitudes that are set to 0 if C is empty, with their bytes."""
         amaxes = [operand.name for operand in self.case.problem.epilogue.amaxes] if self.empty else []
         size = self.case.problem.types.scalar.size
         return tuple((name, size * math.prod(vector_shape(name, self.shape))) for name in amaxes)
@@ -66,7 +68,7 @@ class Checked:
     def pairs(self) -> tuple[tuple[int, int, int, int, int, int], ...]:
         """Pairs of an output and another operand, each with its place and its extent in bytes.
 
-        If M is open, the extent is split: the bytes without a row, and those of each row.
+        If M is open, the extent is split into the bytes without a row, and the bytes per row.
         """
         tensors, written = self.case.tensors, tuple(self.case.written)
         names = [name for name in self.names if name in tensors and tensors[name].elements]
@@ -86,7 +88,7 @@ class Checked:
 
     @property
     def _grown(self) -> set[str]:
-        """The operands with a line for each row of C, where M is open."""
+        """The operands with a line for each row of C, if M is open."""
         if not self.by_rows:
             return set()
         problem = self.case.problem
@@ -95,7 +97,7 @@ class Checked:
 
     @cached_property
     def masks(self) -> tuple[tuple[int, int], ...]:
-        """The bits that have to be zero in the address of each operand that is read or written in place."""
+        """The address bits that must be zero for each operand that is read or written in place."""
         tensors, problem = self.case.tensors, self.case.problem
         if self.empty:
             return ()
@@ -103,11 +105,12 @@ class Checked:
         return tuple((place, problem.align_of(name) - 1) for place, name in places)
 
     def at(self, rows: int | None) -> Case:
-        """The launch of so many rows. Raises InvalidInput for a number that none has."""
+        """The launch with `rows` rows. Raises InvalidInput for an impossible number."""
         return self.case if rows in (None, self.case.m) else replace(self.case, m=rows)
 
     def require_addresses(self, addresses: Sequence[int], rows: int | None) -> None:
-        """Raise InvalidInput for operands that a kernel cannot take there, or whose gradient would be lost."""
+        """Raise InvalidInput for operands that a kernel cannot take at these addresses, or whose gradient would be
+        lost."""
         if self.tracked:
             require_untracked(self.tracked)
         for place, mask in self.masks:
@@ -120,7 +123,7 @@ class Checked:
                 self._require_apart(out, other, addresses, rows)
 
     def _require_apart(self, out: int, other: int, addresses: Sequence[int], rows: int | None) -> None:
-        """Raise InvalidInput where the other operand has an element of `out`, rather than lies between these."""
+        """Raise InvalidInput if the other operand shares an element with `out`, rather than lies between its lines."""
         first, second, tensors = addresses[out], addresses[other], self.at(rows).tensors
         known = out, other, second - first, rows
         if known in self.apart:
@@ -139,7 +142,7 @@ class Checked:
 
     @cached_property
     def _room(self) -> tuple[tuple[int, ...], int, int, DType]:
-        """A new C: sizes before its columns, elements of a row in memory and in C, and their type."""
+        """The layout of a new C: (sizes before its columns, elements per row in memory, columns, type)."""
         c = self.case.c
         if self.empty:
             return self.shape[:-1], self.shape[-1], self.shape[-1], c.dtype
@@ -147,7 +150,7 @@ class Checked:
         return (c.rows,) if c.batch is None else (c.batch, c.rows), c.ld, c.cols, c.dtype
 
     def new_c(self, rows: int | None, like: Any) -> Any:
-        """An array for C. Raises InvalidInput where none is made that lies so."""
+        """Make an array for C. Raises InvalidInput if none can be made with that layout."""
         lead, ld, cols, dtype = self._room
         made = self.library.empty((*lead, ld) if rows is None else (rows, ld), dtype, like)
         return made if ld == cols else made[..., :cols]
@@ -156,11 +159,11 @@ class Checked:
 class Arrays(NamedTuple):
     """The arrays of one launch.
 
-    rows       M, where `checked` leaves it open
-    addresses  of operands, and of what was prepared of them, by `Checked.names`
+    rows       M, if `checked` leaves it open
+    addresses  addresses of operands and of their copies, in the order of `Checked.names`
     like       an array of the library that makes new ones
-    kept       all that have to live as long as they are read
-    written    those that are written and were there before
+    kept       the arrays that must stay alive while they are read
+    written    the arrays that are written and existed before
     """
 
     checked: Checked
@@ -181,7 +184,8 @@ class Arrays(NamedTuple):
 
 
 def require_untracked(names: tuple[str, ...]) -> None:
-    """Raise InvalidInput where torch's grad mode is on, for tensors that require a gradient: no launch records one."""
+    """Raise InvalidInput for tensors that require a gradient while torch's grad mode is on, as no launch records
+    one."""
     require(
         not records_gradients(),
         f"{listed(names)} {'requires' if len(names) == 1 else 'require'} a gradient, and a launch records none: call "

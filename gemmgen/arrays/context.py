@@ -1,4 +1,4 @@
-"""CUDA contexts: the one that is current on a device, else its primary one."""
+"""CUDA contexts: the one that is current on a device, or else its primary one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def elsewhere(context: Context) -> str:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Errors of the driver, and of maps that it does not take, are a launch's."""
+    """Turn errors of the driver, and tensor maps that it refuses, into launch failures."""
     try:
         yield
     except DriverError as error:
@@ -41,7 +41,7 @@ def failures() -> Iterator[None]:
 
 @contextmanager
 def current(ordinal: int) -> Iterator[Context]:
-    """The context that is current, where it is of this device; else its primary one, which is current meanwhile."""
+    """Yield the current context if it belongs to this device; else its primary one, which is current in the block."""
     now = int(checked(driver.cuCtxGetCurrent()))
     if now != 0 and int(checked(driver.cuCtxGetDevice())) == ordinal:
         yield context_of(now, ordinal)
@@ -61,7 +61,7 @@ def primary(ordinal: int) -> int:
 
 
 def arch_here(ordinal: int = 0) -> str:
-    """ "sm_90": that of a device. Raises CandidateFailed."""
+    """The architecture of a device: "sm_90". Raises CandidateFailed."""
     with failures():
         checked(driver.cuInit(0))
         return context_of(0, ordinal).arch

@@ -12,7 +12,7 @@ NAMED = {10: "float8_e4m3fn", 12: "float8_e5m2"}
 
 
 class DLTensor(ctypes.Structure):
-    """What the capsule begins with."""
+    """The head of DLPack's capsule."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -30,10 +30,10 @@ class DLTensor(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Exchanged:
-    """An array as DLPack tells of it.
+    """An array as DLPack describes it.
 
-    strides  in elements; None where rows follow each other
-    dtype    the type's name in numpy
+    strides  strides in elements; None if rows are contiguous
+    dtype    numpy's name of the type
     """
 
     address: int
@@ -45,7 +45,7 @@ class Exchanged:
 
 
 def read_dlpack(array: Any) -> Exchanged:
-    """What `array` exports. The memory stays its own: it has to live as long as a launch reads it."""
+    """Read what `array` exports. It keeps its memory, so it must stay alive while a launch reads it."""
     capsule = array.__dlpack__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)

@@ -1,4 +1,4 @@
-"""The same kernel in the emulator, on arrays of the host: slow, checked access by access."""
+"""Kernels in the emulator, on arrays of the host: slow, checked access by access."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class EmulatedBackend:
         self._run(known.at(rows), known, addresses)
 
     def plan(self, arrays: Arrays) -> Planned:
-        """The whole program runs: what was prepared holds what the launches before the kernel's make anew."""
+        """Plan a run of the whole program, in which the first launches prepare operands again."""
         return lambda stream: self._run(arrays.case, arrays.checked, arrays.addresses)
 
     def _run(self, case: Case, known: Checked, addresses: Sequence[int]) -> None:
@@ -58,12 +58,12 @@ class EmulatedBackend:
             matrix.view(flat[name].view(bits))[...] = matrix.view(found.view(bits))
 
     def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, library: Library, stream: Any) -> None:
-        """What the launch computes; sums of lines each run of the program makes anew."""
+        """Compute what the launch would; sums of lines are made again by each run of the program."""
         if isinstance(step, Prepare):
             self._copy(step, case, view, made)
 
     def _copy(self, prepare: Prepare, case: Case, view: ArrayView, copy: ArrayView) -> None:
-        """The operand's elements in the copy's order, or their pieces, zeros behind lines."""
+        """Copy the operand's elements, or their pieces, in the copy's order, with zeros behind lines."""
         operand, to = case.tensors[prepare.operand], prepare.matrix(case)
         held, bits, pieces = storage(copy.address, _whole(to)), to.dtype.bits, case.problem.types.compute.pieces
         held[:] = 0
@@ -82,7 +82,7 @@ class EmulatedBackend:
         self._executor.close()
 
     def _storage(self, name: str, case: Case, prepared: Sequence[str], addresses: Mapping[str, int]) -> Elements:
-        """The operand, or the same again of its copy: the emulator makes copies in memory of its own."""
+        """The operand's storage, restored from its copy if it was prepared: the emulator makes its own copies."""
         operand = case.tensors[name]
         if name not in prepared:
             return storage(addresses[name], operand)
@@ -105,5 +105,5 @@ def storage(address: int, matrix: Matrix) -> Elements:
 
 
 def _whole(copy: Matrix) -> Matrix:
-    """With what lies behind the last line's end."""
+    """The matrix with the padding behind its last line."""
     return Matrix((copy.batch or 1) * copy.lines, copy.ld, copy.ld, "r", dtype=copy.dtype)

@@ -1,7 +1,7 @@
-"""Calls that are known, in C: fastcall.c, which is compiled once per machine and Python, where there is a compiler.
+"""Known calls in C: fastcall.c, which is compiled once per machine and Python, if there is a compiler.
 
-It does again what `ArrayKernel.seen` and `Form.run` do, for tensors of torch that lie as those of an earlier call did,
-and leaves all else to them: its answer is NotImplemented then. Whatever is checked once is checked there alone.
+It repeats `ArrayKernel.seen` and `Form.run` for torch tensors with the layout of an earlier call, and leaves all other
+calls to them by answering NotImplemented. All one-time checks are made only there.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Call = Callable[..., Any]  # of (a, b, out, alpha, beta, stream, operands): C, o
 
 
 def unknown(*given: Any) -> Any:
-    """The answer where nothing is known."""
+    """Answer NotImplemented, as no call is known."""
     return NotImplemented
 
 
 class Pointers(NamedTuple):
-    """Functions of the driver, by their addresses."""
+    """Addresses of the driver's functions."""
 
     get_current: int
     enqueue: int
@@ -48,14 +48,13 @@ class Pointers(NamedTuple):
 class Direct:
     """A form's only launch in one context, for `Launch` of fastcall.c.
 
-    config      CUlaunchConfig, of which the first dimension of the grid and the stream are set anew
-    parameters  the host's addresses of the arguments
-    variables   (the place of an argument, the place of its word), where words are the addresses and M
-    maps        those that are tensor maps: the same, whether it has as many lines as C has rows, and
-                `MapEncoder.arguments`
-    tile        grids of as many tiles of so many rows are the same
-    blocks      of the grid, by M
-    kept        what has to live as long
+    config      CUlaunchConfig, in which the first dimension of the grid and the stream are set per call
+    parameters  host addresses of the arguments
+    variables   (index of an argument, index of its word); the words are the addresses and M
+    maps        the same for tensor maps, with whether a map has as many lines as C has rows, and `MapEncoder.arguments`
+    tile        rows per tile: M with the same number of such tiles have the same grid
+    blocks      blocks of the grid, by M
+    kept        objects that must live as long
     """
 
     pointers: Pointers
@@ -76,7 +75,7 @@ class Direct:
 
 
 def launch_of(native: Any, direct: Direct, by_rows: bool, masks: Iterable[Any], pairs: Iterable[Any]) -> Any:
-    """A `Launch` that tests addresses by `Checked.masks` and `Checked.pairs`."""
+    """A `Launch` of fastcall.c that tests addresses by `Checked.masks` and `Checked.pairs`."""
     arrays = direct.variables, direct.maps, masks, pairs
     return native.Launch(
         *direct.pointers,
@@ -100,7 +99,7 @@ _made: dict[Path, Any] = {}  # by the folder of the store
 
 
 def native(store: Store) -> Any:
-    """The module of fastcall.c, kept by `store`; None where it cannot be made, and Python does all."""
+    """The module of fastcall.c, kept by `store`; None if it cannot be made, so that Python does everything."""
     if store.root not in _made:
         _made[store.root] = None
         if suits():
@@ -110,7 +109,7 @@ def native(store: Store) -> Any:
 
 
 def suits() -> bool:
-    """Whether fastcall.c is written for this Python, whose interpreter lock it relies on, and its headers are here."""
+    """Whether fastcall.c supports this Python, on whose interpreter lock it relies, and its headers are installed."""
     cpython = sys.platform.startswith("linux") and sys.implementation.name == "cpython"
     headers = Path(sysconfig.get_path("include"), "Python.h").exists()
     return cpython and headers and not sysconfig.get_config_var("Py_GIL_DISABLED")
@@ -138,7 +137,7 @@ def _load(program: bytes) -> Any:
 
 @cache
 def tensor_type() -> Any:
-    """torch.Tensor, whose calls are known here."""
+    """The type torch.Tensor, whose calls may be known here."""
     import torch
 
     return torch.Tensor

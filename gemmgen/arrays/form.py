@@ -1,4 +1,4 @@
-"""The launches of calls whose operands lie alike: what is planned once, and what is bound anew for each call."""
+"""The launches of calls whose operands have the same layout: what is planned once, and what is bound per call."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ MOST_EXTENTS = 1 << 14  # of a form: numbers of rows that a server brings
 class Part:
     """Memory of a workspace, which only grows: an array of the operands' library, its address and bytes.
 
-    It belongs to one stream, whose launches alone use it. Memory that is freed on growth is reused only after the
-    launches that read it: the allocator is ordered by the stream, or else the stream is synchronized first.
+    It belongs to one stream, and only that stream's launches use it. Memory that is freed on growth is reused only
+    after the launches that read it: the allocator is ordered by the stream, or else the stream is synchronized first.
     """
 
     array: Any = None
@@ -53,7 +53,7 @@ class Part:
     size: int = 0
 
     def reserve(self, size: int, library: Library, like: Any, stream: int) -> int:
-        """The address of `size` bytes, which are zero where launches on `stream` first use them."""
+        """The address of `size` bytes, which are zero when launches on `stream` first use them."""
         if self.size < size:
             if self.array is not None and not library.ordered:
                 checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
@@ -74,8 +74,8 @@ class Workspace:
 class Maps:
     """The tensor maps of one argument, each kept where the driver reads it.
 
-    place    of the operand among the addresses
-    by_rows  the operand has as many lines as C has rows
+    place    index of the operand among the addresses
+    by_rows  whether the operand has as many lines as C has rows
     """
 
     def __init__(self, tensor: TiledTensor, place: int, by_rows: bool) -> None:
@@ -89,7 +89,7 @@ class Maps:
         return self._place, self._by_rows, *self._encode.arguments
 
     def at(self, addresses: Sequence[int], rows: int | None) -> int:
-        """The host's address of the map for these operands. Raises DriverError, or InvalidInput for the address."""
+        """The host address of the map for these operands. Raises DriverError, or InvalidInput for the address."""
         key = 0 if self._anywhere else addresses[self._place], rows if self._by_rows else None
         made = self._made.get(key)
         if made is None:
@@ -104,7 +104,7 @@ class Step:
     """One launch of a kernel's program.
 
     launch  its geometry
-    zeroed  outputs that are zero before it, by the place of their address
+    zeroed  outputs that must be zeroed before it, by the index of their address
     """
 
     launch: Launch
@@ -119,10 +119,10 @@ class Step:
 class Extent(NamedTuple):
     """The launch parameters of a form for one number of rows.
 
-    blocks      of each step
+    blocks      blocks of each step
     semaphores  bytes of the workspace's semaphores
-    offsets     of its other parts in `rest` bytes
-    words       4 bytes each, of each output that is zero before a launch
+    offsets     offsets of the other parts of the workspace in `rest` bytes
+    words       number of 4-byte words of each output that must be zeroed before a launch
     """
 
     blocks: tuple[int, ...]
@@ -135,11 +135,11 @@ class Extent(NamedTuple):
 class Form:
     """The launches for one `Checked`: at any addresses and, if the kernel leaves M open, for any number of rows.
 
-    case     of one of them
-    by_rows  they have any M, else that of `case`
-    names    of the operands whose addresses a launch gets
-    parts    of the workspace: their addresses come behind those, that of the semaphores last
-    waits    it returns when they are done
+    case     the case of one of them
+    by_rows  whether they take any M, instead of only that of `case`
+    names    names of the operands whose addresses a launch gets
+    parts    parts of the workspace: their addresses follow, that of the semaphores last
+    waits    whether it returns only when they are done
 
     All arguments that vary are read from one array of words: the addresses, and M.
     """
@@ -169,7 +169,7 @@ class Form:
         self._alone = Lock()  # threads of one stream's callers share the arguments
 
     def add(self, source: KernelSource, function: DriverFunction) -> None:
-        """The launch of `source` as the next step; none where it has no block."""
+        """Add the launch of `source` as the next step, unless it has no block."""
         blocks = blocks_on(source.launch, self._case.values, self.context.sms)
         if blocks == 0:
             return  # K = 0, and a launch that prepares an operand without an element
@@ -207,7 +207,7 @@ class Form:
         return self._with_memory(found, case if rows is None else replace(case, m=rows))
 
     def _with_memory(self, extent: Extent, case: Case) -> Extent:
-        """With the memory that launches of `case` take or set."""
+        """`extent` with the memory that launches of `case` use or zero."""
         lengths = self._source.launch.workspace(case).lengths
         rounded = [-(-lengths[name] // PART_ALIGN) * PART_ALIGN for name in self._parts[:-1]]
         *offsets, rest = accumulate(rounded, initial=0)
@@ -215,7 +215,7 @@ class Form:
         return Extent(extent.blocks, lengths.get("semaphores", 0), tuple(offsets), rest, words)
 
     def direct(self) -> Direct | None:
-        """It as fastcall.c has it; None where that is more than one launch on operands as they lie."""
+        """The form for fastcall.c; None if it is more than one launch on operands in place."""
         if len(self._steps) != 1 or self._zeroed or self._parts or self._waits:
             return None
         (step,) = self._steps
@@ -235,13 +235,13 @@ class Form:
         return found if found.fits else None
 
     def run(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
-        """Bind and enqueue them."""
+        """Bind the arguments and enqueue the launches."""
         with self._alone:
             self.bind(addresses, rows)
             self.enqueue(addresses, rows, stream)
 
     def bind(self, addresses: Sequence[int], rows: int | None) -> None:
-        """Raises CandidateFailed (launch), or InvalidInput, for what no tensor map is made of."""
+        """Bind the arguments. Raises CandidateFailed (launch), or InvalidInput, if a tensor map cannot be made."""
         self._pack(self._words, 0, *addresses, rows or 0)
         if rows != self._bound:
             for step, blocks in zip(self._steps, self.extent(rows).blocks, strict=True):
@@ -254,7 +254,7 @@ class Form:
             raise CandidateFailed(Failure("launch", str(error), "gpu")) from error
 
     def enqueue(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
-        """Raises CandidateFailed: launch."""
+        """Enqueue the launches. Raises CandidateFailed: launch."""
         try:
             for step in self._steps:
                 if step.zeroed:
@@ -277,10 +277,10 @@ class Form:
 
 @dataclass(frozen=True)
 class Zeroing:
-    """Replaces a Form if C has no elements: largest magnitudes become 0.
+    """Replaces a Form if C has no elements: largest magnitudes are set to 0.
 
-    zeroed  the places of their addresses, and their bytes
-    waits   as a Form's
+    zeroed  the indices of their addresses, and their bytes
+    waits   as in a Form
     """
 
     context: Context
@@ -289,14 +289,14 @@ class Zeroing:
     takes_workspace = False
 
     def run(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
-        """Enqueue what sets them to 0."""
+        """Enqueue setting them to 0."""
         self.enqueue(addresses, rows, stream)
 
     def bind(self, addresses: Sequence[int], rows: int | None) -> None:
-        """Nothing is encoded."""
+        """Do nothing, as there is nothing to encode."""
 
     def enqueue(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
-        """Raises CandidateFailed: launch."""
+        """Enqueue setting them to 0. Raises CandidateFailed: launch."""
         with failures():
             for place, size in self.zeroed:
                 checked(driver.cuMemsetD32Async(addresses[place], 0, size // WORD, driver.CUstream(stream)))
@@ -304,12 +304,12 @@ class Zeroing:
                 checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
 
     def placed(self, rows: int | None, memory: Workspace, library: Library, like: Any, stream: int) -> tuple[int, ...]:
-        """No part of a workspace."""
+        """Return no addresses, as it uses no workspace."""
         return ()
 
 
 def _zeros(library: Library, count: int, like: Any, stream: int) -> Any:
-    """Bytes of zero that `stream` finds so."""
+    """An array of zero bytes, as `stream` sees it."""
     made = library.zeros(count, like, stream)
     if not library.ordered:  # the default stream writes them
         checked(driver.cuStreamSynchronize(driver.CUstream(0)))

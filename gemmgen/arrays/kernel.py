@@ -1,4 +1,4 @@
-"""A kernel that takes arrays: what `gemmgen.load` gives."""
+"""Kernels that take arrays: the objects that `gemmgen.load` returns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Shortcut:
         self._forms: dict[bytes, tuple[Any, ...]] = {}
 
     def learn(self, kernel: ArrayKernel, known: Checked, call: Sequence[Any], launch: Any, *routed: Any) -> None:
-        """Take calls like this one, which `kernel` found `known`, to `launch`; see ENTRY of fastcall.c."""
+        """Let `launch` serve calls like this one, which `kernel` found `known`; see ENTRY of fastcall.c."""
         *arrays, operands = call
         if self._calls is None:
             self._calls = kernel.native.Calls(tensor_type(), kernel.rows_of, SIZE_LIMIT, self._forms)
@@ -64,12 +64,12 @@ class Shortcut:
 
 
 class Plan:
-    """A launch on arrays that stay where they are: checked and encoded once, enqueued as often as it is called.
+    """A launch on arrays that stay in place: checked and encoded once, enqueued as often as it is called.
 
-    It has a workspace of its own. Calls follow each other on one stream, or the caller orders them. What is called on
-    another stream than the one that was current when it was made has to be done before the plan goes.
+    It has its own workspace. Its calls must be on one stream, or be ordered by the caller. Calls on a stream other than
+    the current one of its creation must be complete before the plan is deleted.
 
-    out  what it writes, the array of C
+    out  the array of C, which it writes
     """
 
     def __init__(self, planned: Planned, arrays: Arrays) -> None:
@@ -78,7 +78,8 @@ class Plan:
         self._library, self._written = arrays.library, arrays.written
 
     def __call__(self, stream: Any = None) -> Any:
-        """Enqueue it on the current stream, or on `stream`; returns `out`. Raises CandidateFailed: launch."""
+        """Enqueue the launch on the current stream, or on `stream`, and return `out`. Raises CandidateFailed:
+        launch."""
         self._planned(stream)
         for array in self._written:
             self._library.wrote(array)
@@ -88,10 +89,9 @@ class Plan:
 class ArrayKernel:
     """A kernel that takes arrays of torch, CuPy, PyCUDA, JAX, numpy or any library with DLPack, without copying them.
 
-    A is M x K, B is K x N (K x 2N where the epilogue is gated) and C is M x N; in a batch each has the number of
-    products before. Strides say how they lie, and have to be those that the kernel reads: by layout "rc" B is
-    column-major, as `weight.t()` of a torch.nn.Linear.
-    A context manager: leaving it frees what `device` holds.
+    A is M x K, B is K x N (K x 2N if the epilogue is gated) and C is M x N; in a batch the number of products comes
+    first. Strides must be those that the kernel reads: with layout "rc" B is column-major, like `weight.t()` of a
+    torch.nn.Linear. It is a context manager: leaving it frees what `device` holds.
     """
 
     def __init__(self, source: KernelSource, backend: Backend) -> None:
@@ -111,12 +111,12 @@ class ArrayKernel:
 
     @property
     def identity(self) -> str:
-        """The same of kernels that compute the same in the same way."""
+        """A key that is equal for kernels that compute the same in the same way."""
         return self.traced.identity
 
     @cached_property
     def device(self) -> Device:
-        """Where its arrays have to be: on "cpu" the emulator runs it."""
+        """The device on which its arrays must be; on "cpu" the emulator runs it."""
         return self._backend.device
 
     def __call__(
@@ -130,17 +130,18 @@ class ArrayKernel:
         stream: Any = None,
         **operands: Any,
     ) -> Any:
-        """Enqueue C = alpha * A * B + beta * C, or what the epilogue says, on the current stream; returns `out`.
+        """Enqueue C = alpha * A * B + beta * C, or the epilogue, on the current stream; return `out`.
 
-        out       the array of C; None makes one in A's library. With beta != 0 it holds the old C. No element of it
-                  is another operand's
-        stream    instead of the one that is current in A's library: a handle, or an object of torch, CuPy or cuda.core
-        operands  the epilogue's, by name (bias_n=..., scale_a=...): those that it writes as well as those that it reads
+        out       the array of C; None makes one in A's library. With beta != 0 it holds the old C. It must not share
+                  elements with another operand
+        stream    stream in place of A's library's current one: a handle, or an object of torch, CuPy or cuda.core
+        operands  operands of the epilogue, by name (bias_n=..., scale_a=...): those that it reads and those that it
+                  writes
 
-        `a` and `b` may be what `prepare_a` and `prepare_b` gave. A result of numpy or JAX is there at once; others as
-        the stream gets to it. Where C has no element nothing is launched. No gradient is recorded: gemmgen.torch.gemm
-        does that, and a tensor that requires one is refused here while torch's grad mode is on. Raises InvalidInput
-        where sizes, strides, types, addresses or devices do not fit, and CandidateFailed (compile or launch).
+        `a` and `b` may be results of `prepare_a` and `prepare_b`. With numpy or JAX the result is ready on return; else
+        it is ready in stream order. If C has no element nothing is launched. No gradient is recorded, as
+        gemmgen.torch.gemm does: a tensor that requires one is refused while torch's grad mode is on. Raises
+        InvalidInput if sizes, strides, types, addresses or devices do not fit, and CandidateFailed (compile or launch).
         """
         c = self._shortcut.call(a, b, out, alpha, beta, stream, operands)
         if c is not NotImplemented:
@@ -153,17 +154,17 @@ class ArrayKernel:
         return c
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
-        """A launch on these arrays that costs little to repeat: arguments as for a call, which it keeps alive."""
+        """Make a launch on these arrays that is cheap to repeat; it takes a call's arguments and keeps them alive."""
         require("stream" not in operands, "a plan takes its stream when it is called: plan(stream=...)")
         arrays = self.arrays(a, b, out, alpha, beta, operands)
         return Plan(self._backend.plan(arrays), arrays)
 
     def launch(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
-        """Enqueue the launch of what was checked on operands at these addresses: see `Arrays`."""
+        """Enqueue the checked launch on operands at these addresses: see `Arrays`."""
         self._backend.run(known, rows, addresses, a, stream)
 
     def wrote(self, known: Checked, out: Any, operands: Mapping[str, Any]) -> None:
-        """Tell the library what a launch writes that was there before the call."""
+        """Tell the library which existing arrays a launch writes."""
         if out is not None:
             known.library.wrote(out)
         for name in self.outputs:
@@ -175,7 +176,7 @@ class ArrayKernel:
         return self._backend.native
 
     def direct(self, known: Checked) -> Any:
-        """The `Launch` of fastcall.c for what was launched once; None where Python has to do it. Raises LookupError."""
+        """The `Launch` of fastcall.c for a launch that ran once; None if Python has to run it. Raises LookupError."""
         if DIRECT not in known.forms:
             simple = known.library.name == "torch" and not (known.empty or known.prepared or known.tracked)
             found = self._backend.direct(known) if simple and self.native is not None else None
@@ -184,25 +185,25 @@ class ArrayKernel:
         return known.forms[DIRECT]
 
     def prepare_a(self, a: Any, *, stream: Any = None) -> Prepared:
-        """A as `prepare_b` does B."""
+        """Prepare A, as `prepare_b` prepares B."""
         return self._prepare("A", a, stream)
 
     def prepare_b(self, b: Any, *, stream: Any = None) -> Prepared:
-        """The copy of B that the kernel would make at each launch, made once: pass it as `b`.
+        """Make the copy of B that the kernel would make at each launch, once; pass it as `b`.
 
-        Raises InvalidInput where the kernel reads B as it lies, so that there is nothing to prepare.
+        Raises InvalidInput if the kernel reads B itself, so that there is nothing to prepare.
         """
         return self._prepare("B", b, stream)
 
     def prepared_b(self, array: Any, shape: tuple[int, ...]) -> Prepared:
-        """What `prepare_b` gave for B of this `shape`, from the `array` that held it."""
+        """The result of `prepare_b` for B of this `shape`, from the `array` that held it."""
         prepare = self.source.launch.prepared("B")
         assert prepare is not None, "this kernel reads B as it lies"
         require(not self.source.launch.sums_of("B"), f"{self.name} takes the sums of B's columns beside its copy")
         return Prepared("B", array, shape, layout_of(self.source, prepare))
 
     def prepares(self, operand: str) -> bool:
-        """Whether launches copy "A", or "B", first."""
+        """Whether launches first copy `operand`, "A" or "B"."""
         return self.source.launch.prepared(operand) is not None
 
     def close(self) -> None:
@@ -222,7 +223,7 @@ class ArrayKernel:
         return f"<kernel {self.name}: {self.source.problem}, for arrays on {self.device}>"
 
     def arrays(self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]) -> Arrays:
-        """What a call on these arrays is, before it is launched. Raises InvalidInput for what does not fit."""
+        """Check a call on these arrays before it is launched. Raises InvalidInput for what does not fit."""
         known, rows, addresses, c = self.seen(a, b, out, alpha, beta, operands)
         written = (*(() if out is None else (out,)), *(operands[name] for name in self.outputs))
         return Arrays(known, rows, addresses, c, like(a), (a, b, c, *operands.values()), written)
@@ -230,11 +231,11 @@ class ArrayKernel:
     def seen(
         self, a: Any, b: Any, out: Any, alpha: float, beta: float, operands: Mapping[str, Any]
     ) -> tuple[Checked, int | None, list[int], Any]:
-        """(what was checked, M where that leaves it open, the addresses, C). Raises InvalidInput for what does not fit.
+        """Return (the check, M if that leaves it open, the addresses, C). Raises InvalidInput for what does not fit.
 
-        Every call comes here. What lies in one way is checked once, by `_checked`, and then found by types, strides,
-        devices and shapes. Of these M is left out where the check does not depend on it (see `rows_of`), but for M
-        being the same of all operands: a call with another M is known, too. Addresses are tested each time.
+        Every call comes here. Each layout is checked once, by `_checked`, and then found by types, strides, devices and
+        shapes. If the check does not depend on M (see `rows_of`), M is left out of that key, except that all operands
+        must have the same M: a call with another M is then known, too. Addresses are tested each time.
         """
         if operands and not self._operands.issuperset(operands):
             require_known(self.source.problem, operands)
@@ -265,7 +266,7 @@ class ArrayKernel:
         return known, rows, addresses, out
 
     def _operands_seen(self, operands: Mapping[str, Any], rows: int | None, addresses: list[int]) -> tuple[Any, ...]:
-        """The epilogue's part of a call's key; their addresses come behind `addresses`."""
+        """The epilogue's part of a call's key; the operands' addresses are appended to `addresses`."""
         key: list[Any] = []
         for name, one in operands.items():
             lies, shape, at = seen(name, one, self._backend.locate)
@@ -276,7 +277,7 @@ class ArrayKernel:
         return tuple(key)
 
     def _complete(self, key: Hashable, call: tuple[Any, ...], rows: int | None) -> tuple[Checked, Any]:
-        """(what the complete check finds of a call, kept by its key; C, which is new where none was given)."""
+        """Return (the complete check of a call, kept by its key; C, which is new if none was given)."""
         a, b, out, alpha, beta, operands = call
         given = {"A": a, "B": b, **operands} if out is None else {"A": a, "B": b, "C": out, **operands}
         scalars, by_rows = (number("alpha", alpha), number("beta", beta)), rows is not None
@@ -292,9 +293,9 @@ class ArrayKernel:
     def _checked(
         self, given: Mapping[str, Any], alpha: float, beta: float, by_rows: bool, made: bool = False
     ) -> Checked:
-        """The launch whose operands lie so; before C is made, without it. Raises InvalidInput where they cannot.
+        """Check a launch with these layouts, before C is made. Raises InvalidInput if it is not possible.
 
-        C may be `made` here: JAX calls such an array read-only, too.
+        C may be `made` here: JAX calls even such an array read-only.
         """
         problem = self.source.problem
         copies = {name: one for name, one in given.items() if isinstance(one, Prepared)}
@@ -322,10 +323,10 @@ class ArrayKernel:
 
     @cached_property
     def rows_of(self) -> frozenset[str]:
-        """The operands whose first size is M, where nothing else that is checked depends on it.
+        """The operands whose first size is M, if nothing else that is checked depends on M.
 
-        Empty if M is fixed, for batches, if A is column-major, and if launches copy A first: those of a kernel that
-        `checks_alone` do not count.
+        Empty if M is fixed, for batches, if A is column-major, or if launches copy A first, except for a kernel that
+        `checks_alone`.
         """
         problem, launch = self.source.problem, self.source.launch
         copied = not self.checks_alone and any(one.operand == "A" for one in launch.prepares)
@@ -363,7 +364,7 @@ class ArrayKernel:
 
 
 def layout_of(source: KernelSource, prepare: Prepare) -> str:
-    """How a copy lies, for a person, and the same for all kernels that can share it."""
+    """The layout of a copy in words, equal for all kernels that can share it."""
     dtype, pieces = prepare.lies(source.problem).dtype, prepare.pieces(source.problem)
     split = f"{pieces} pieces of " if pieces > 1 else ""
     summed = " and their sums" if source.launch.sums_of(prepare.operand) else ""
@@ -371,7 +372,7 @@ def layout_of(source: KernelSource, prepare: Prepare) -> str:
 
 
 def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
-    """A launch of which `name` alone is known, for what prepares that: the sizes that are not are the least ones."""
+    """A launch for preparing `name`, its only known operand: unknown sizes are the least ones."""
     problem = source.problem
     matrix = next(one for one in problem.matrices if one.name == name)
     batched = ("batch",) if problem.batched else ()
@@ -394,5 +395,5 @@ def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
 
 
 def like(a: Any) -> Any:
-    """The array that a call got as A: its library makes new arrays."""
+    """The array that a call passed as A, whose library makes new arrays."""
     return a.array if isinstance(a, Prepared) else a

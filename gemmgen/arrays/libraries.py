@@ -1,4 +1,4 @@
-"""What a launch asks of the library whose arrays it gets: memory for a result, and the stream that is current."""
+"""What a launch needs from the library of its arrays: memory for a result, and the current stream."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class Library(Protocol):
     ordered: bool  # whether memory belongs to a stream: what is freed there serves others behind the stream's work
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
-        """A new array, dense, which may hold anything."""
+        """Make a new dense array with undefined contents."""
         ...
 
     def zeros(self, count: int, like: Any, stream: int) -> Any:
-        """`count` bytes of zero, as `stream` finds them, whose memory they are; where it is not `ordered`, as the
-        default stream does."""
+        """Make `count` zero bytes, as `stream` sees them, in memory that belongs to that stream; if the library is not
+        `ordered`, as the default stream sees them."""
         ...
 
     def wrote(self, array: Any) -> None:
-        """Hear that a launch writes `array`, which was there before."""
+        """Note that a launch writes `array`, which existed before."""
         ...
 
     def stream(self, ordinal: int) -> int:
-        """The handle of the stream that is current on device `ordinal`."""
+        """The handle of the current stream on device `ordinal`."""
         ...
 
     def capturing(self, stream: int, ordinal: int) -> bool:
-        """Whether `stream`, of device `ordinal`, records a graph."""
+        """Whether `stream`, of device `ordinal`, is capturing a graph."""
         ...
 
 
@@ -62,7 +62,7 @@ class Torch:
             return self._torch.zeros(count, dtype=self._torch.uint8, device=like.device)
 
     def wrote(self, array: Any) -> None:
-        """As torch's own writes do: autograd refuses a gradient that needs what was there before."""
+        """Count a write as torch's own writes do: autograd then refuses a gradient that needs the old contents."""
         if isinstance(array, self._torch.Tensor) and not array.is_inference():
             self._torch.autograd.graph.increment_version(array)
 
@@ -74,7 +74,7 @@ class Torch:
             return bool(self._torch.cuda.is_current_stream_capturing())
 
     def _on(self, stream: int, ordinal: int) -> AbstractContextManager[Any]:
-        """Where `stream` is current."""
+        """A context in which `stream` is current."""
         if self.stream(ordinal) == stream:
             return nullcontext()
         cuda = self._torch.cuda  # whose ExternalStream(0) is a new stream
@@ -110,7 +110,7 @@ class CuPy:
 
 
 class PyCuda:
-    """Its functions take the stream that they are given, else the default one."""
+    """PyCUDA, whose functions take a given stream, or else the default one."""
 
     name, asynchronous, ordered = "pycuda", True, False
 
@@ -131,7 +131,8 @@ class PyCuda:
 
 
 class Jax:
-    """Its streams are its own: operands are waited for before a launch, and the launch before its result is given."""
+    """JAX, whose streams are private: a launch waits for its operands, and its result is returned when it is
+    complete."""
 
     name, asynchronous, ordered = "jax", False, False
 
@@ -180,7 +181,7 @@ class Numpy:
 
 
 class Memory:
-    """Bytes of device memory in the context that is current, until nobody has this object."""
+    """Bytes of device memory in the current context, freed when this object is no longer referenced."""
 
     def __init__(self, count: int) -> None:
         from cuda.bindings import driver
@@ -198,7 +199,7 @@ class Memory:
 
 
 class Bare:
-    """Arrays of which nothing is known but where they lie: see view.ArrayView."""
+    """Arrays of which only the layout is known: see view.ArrayView."""
 
     name, asynchronous, ordered = "bare", True, False
 
@@ -219,7 +220,7 @@ class Bare:
 
 
 class Other:
-    """Any other library: who uses it gives `out` and, where it has streams, the stream."""
+    """Any other library: the caller passes `out` and, if it has streams, the stream."""
 
     name, asynchronous, ordered = "another library", True, False
 
@@ -254,13 +255,13 @@ _known: dict[type, Library] = {}
 
 
 def records_gradients() -> bool:
-    """Whether torch's grad mode is on. A tensor that requires a gradient exists only where torch is imported."""
+    """Whether torch's grad mode is on. Tensors that require a gradient exist only if torch is imported."""
     torch = sys.modules.get("torch")
     return torch is not None and bool(torch.is_grad_enabled())
 
 
 def library_of(array: Any) -> Library:
-    """The library of `array`, by where its class, or a class that this is of, comes from."""
+    """The library of `array`, by the module of its class or of a base class."""
     kind = type(array)
     if kind not in _known:
         roots = (base.__module__.partition(".")[0] for base in kind.__mro__)

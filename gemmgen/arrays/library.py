@@ -31,7 +31,7 @@ LAUNCHES = "launches"  # the key of those of fastcall.c by M, among a form's
 
 
 class Route(NamedTuple):
-    """Where calls of a product go: a kernel, what its own check found, and M where that leaves it open."""
+    """The route of calls to a product: a kernel, the result of its own check, and M if that leaves it open."""
 
     kernel: ArrayKernel
     known: Checked
@@ -39,9 +39,9 @@ class Route(NamedTuple):
 
 
 class ArrayProduct:
-    """One product of a library on one architecture: called as an `ArrayKernel` is, for any sizes.
+    """One product of a library on one architecture, called like an `ArrayKernel`, for any sizes.
 
-    Kernels are loaded when the first call goes to them.
+    A kernel is loaded when the first call goes to it.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ArrayProduct:
         load: Callable[..., ArrayKernel],
         device: Device,
     ) -> None:
-        """`device` is where the kernels that `load` loads have their arrays."""
+        """Take the product's kernels and rules; `load` loads a kernel for arrays on `device`."""
         self.name, self._kernels, self._rules, self._load = name, kernels, rules, load
         self._names = tuple(kernels)  # by their places in rules
         self.device = device
@@ -74,7 +74,7 @@ class ArrayProduct:
         stream: Any = None,
         **operands: Any,
     ) -> Any:
-        """As `ArrayKernel.__call__`: C, or what the epilogue makes, by the kernel that the rules choose."""
+        """Compute C, or the epilogue, by the kernel that the rules choose: see `ArrayKernel.__call__`."""
         c = self._shortcut.call(a, b, out, alpha, beta, stream, operands)
         if c is not NotImplemented:
             return c
@@ -89,7 +89,7 @@ class ArrayProduct:
         return c
 
     def plan(self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any) -> Plan:
-        """As `ArrayKernel.plan`."""
+        """Make a plan for the kernel that the rules choose: see `ArrayKernel.plan`."""
         require("stream" not in operands, "a plan takes its stream when it is called: plan(stream=...)")
         kernel, c = self._chosen_for(a, b, out, alpha, beta, operands)
         return kernel.plan(a, b, c, alpha=alpha, beta=beta, **operands)
@@ -97,17 +97,17 @@ class ArrayProduct:
     def kernel_for(
         self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any
     ) -> ArrayKernel:
-        """The kernel that such a call goes to."""
+        """The kernel to which such a call goes."""
         return self._chosen_for(a, b, out, alpha, beta, operands)[0]
 
     @property
     def source(self) -> KernelSource:
-        """That of the kernel which serves every call."""
+        """The source of the kernel that serves every call."""
         return self._kernels[self._serves_all]
 
     @property
     def identity(self) -> str:
-        """As an `ArrayKernel`'s."""
+        """A key like an `ArrayKernel`'s."""
         return self.traced.identity
 
     def close(self) -> None:
@@ -122,21 +122,21 @@ class ArrayProduct:
 
     @cached_property
     def _general(self) -> ArrayKernel:
-        """The kernel that serves every call, as what checks them: another one of it launches those that go to it.
+        """The kernel that serves every call, used only for checks: another object of it launches its calls.
 
-        M is open to checks even where its own launches copy A first.
+        Checks leave M open even if its own launches copy A first.
         """
         kernel = self._load(self._kernels[self._serves_all])
         kernel.checks_alone = True
         return kernel
 
     def _asks(self, name: str) -> tuple[int, int, int]:
-        """How much a kernel asks of a call: the one that serves every call asks least."""
+        """The demands of a kernel on calls, as a sortable key: the kernel that serves every call has the least."""
         problem = self._kernels[name].problem
         return problem.pointer_align, problem.ld_align, -len(problem.runtime_names)
 
     def _chosen_for(self, a: Any, b: Any, *given: Any) -> tuple[ArrayKernel, Any]:
-        """(the kernel that a call goes to, C); `given` as `ArrayKernel.seen` takes it."""
+        """Return (the kernel to which a call goes, C); `given` as `ArrayKernel.seen` takes it."""
         known, rows, addresses, c = self._general.seen(a, b, *given)
         return self._route(known, rows, addresses, (a, b, c, *given[1:])).kernel, c
 
@@ -155,9 +155,9 @@ class ArrayProduct:
         return found
 
     def _launch_for(self, known: Checked, launches: dict[int, Any], rows: int) -> Any:
-        """Return what fastcall.c launches for `rows` rows (0: those of `known`) at addresses of whole chunks.
+        """Return the launch of fastcall.c for `rows` rows (0: those of `known`) at addresses of whole chunks.
 
-        None where a kernel has not been there before: the complete path takes the call. It is kept in `launches`.
+        None if no kernel was called so before: then the complete path takes the call. The launch is kept in `launches`.
         """
         routes: dict[tuple[int | None, bool], Route] = known.forms["routes"]
         found = routes.get((rows or None, True))
@@ -176,7 +176,7 @@ class ArrayProduct:
         return launch
 
     def _routed(self, kernel: ArrayKernel, known: Checked, rows: int | None, call: tuple[Any, ...]) -> Route:
-        """A call's way to `kernel`, by what this one's own check finds: the same for each M if both leave M open."""
+        """A call's route to `kernel`, by that kernel's own check; it holds for each M if both leave M open."""
         own: Checked | None = known.forms.get(kernel)
         if own is not None:
             return Route(kernel, own, rows)
@@ -186,7 +186,7 @@ class ArrayProduct:
         return Route(kernel, own, own_rows)
 
     def _choose(self, known: Checked, rows: int | None, located: bool) -> ArrayKernel:
-        """The kernel that the rules name for so many rows; `located` if CHUNK bytes divide all addresses."""
+        """The kernel that the rules choose for `rows` rows; `located`: whether CHUNK bytes divide all addresses."""
         case = known.case
         rules: list[Rule] | None = known.forms.get(("rules", located))
         if rules is None:  # the same for each M that `known` leaves open
@@ -205,19 +205,19 @@ class ArrayProduct:
 
 
 class UnknownProduct(InvalidInput, KeyError):
-    """A library has no product of this name: what a mapping's `get` and `in` take for an answer, too."""
+    """A library has no product of this name; a mapping's `get` and `in` also accept this exception."""
 
     __str__ = Exception.__str__  # KeyError's quotes the message
 
 
 class ArrayLibrary(Mapping[str, ArrayProduct]):
-    """The products of a library by name. A context manager: leaving it frees what its kernels hold."""
+    """The products of a library by name. It is a context manager: leaving it frees what its kernels hold."""
 
     def __init__(self, products: Mapping[str, ArrayProduct]) -> None:
         self._products = dict(products)
 
     def __getitem__(self, name: str) -> ArrayProduct:
-        """Raises UnknownProduct."""
+        """Return the product. Raises UnknownProduct."""
         if name not in self._products:
             raise UnknownProduct(f"the library has no product {name!r}: known are {', '.join(self)}")
         return self._products[name]
@@ -245,7 +245,7 @@ class ArrayLibrary(Mapping[str, ArrayProduct]):
 
 
 def kept(case: Case) -> Needs:
-    """What a launch keeps whose addresses are divisible by CHUNK bytes: see `Needs`."""
+    """The conditions that a launch meets whose addresses are divisible by CHUNK bytes: see `Needs`."""
     problem = case.problem
     unit = CHUNK // min(dtype.size for dtype in problem.types.operands)
     strided = problem.strided and problem.batched
@@ -260,7 +260,7 @@ def kept(case: Case) -> Needs:
 def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel], device: Device) -> ArrayLibrary:
     """The library in `folder` for a device of `arch` ("sm_90"), whose kernels `load` loads for arrays on `device`.
 
-    Raises InvalidInput where there is none, or none for this architecture.
+    Raises InvalidInput if there is none, or none for this architecture.
     """
     records = sorted(folder.glob(f"*{RECORD}"))
     require(len(records) == 1, f"{folder} holds {len(records)} libraries' records (NAME{RECORD}), not one")
@@ -277,7 +277,7 @@ def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel], devi
 
 
 def _choice_for(choices: list[Any], product: str, arch: str) -> Any:
-    """That of the newest architecture whose kernels a device of `arch` runs."""
+    """The choice for the newest architecture whose kernels a device of `arch` can run."""
     mine = {choice["arch"]: choice for choice in choices if choice["product"] == product}
     fitting = [one for one, choice in mine.items() if _runs(choice, one, arch)]
     require(bool(fitting), f"product {product} has kernels for {', '.join(mine)}, and none that {arch} runs")
@@ -285,7 +285,7 @@ def _choice_for(choices: list[Any], product: str, arch: str) -> Any:
 
 
 def _runs(choice: Any, made: str, arch: str) -> bool:
-    """Kernels of sm_90a run there alone, others on newer devices, too."""
+    """Whether a device runs the choice's kernels: those of sm_90a only there, others also on newer devices."""
     specific = any(kernel["arch"].endswith("a") for kernel in choice["kernels"])
     return _number(made) == _number(arch) if specific else _number(made) <= _number(arch)
 
@@ -301,7 +301,7 @@ def _product(
     load: Callable[..., ArrayKernel],
     device: Device,
 ) -> ArrayProduct:
-    """Without the rules of cuBLASLt, whose calls go to the kernels of later ones."""
+    """The product without the rules of cuBLASLt, whose calls go to the kernels of later rules."""
     names = [one["name"] for one in choice["kernels"] if one["name"] != CUBLASLT]
     kernels = {one: kernel(one) for one in names}
     rules = (rule_from(document, [*kernels]) for document in choice["rules"])

@@ -1,4 +1,4 @@
-"""Where a kernel's arrays are to be: a GPU, or this machine's memory and the emulator."""
+"""The choice of the device for a kernel's arrays: a GPU, or this machine's memory and the emulator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def load_library(folder: Path, device: DeviceChoice, store: Store) -> ArrayLibra
 
 
 def _require_device(device: DeviceChoice) -> None:
-    """Raise InvalidInput for one that is not known, and CandidateFailed, unavailable, for a GPU that is not there."""
+    """Raise InvalidInput for an unknown device, and CandidateFailed: unavailable, for a GPU that is not there."""
     known = get_args(DeviceChoice)
     require(device in known, f"unknown device {device!r}: known are {', '.join(known)}")
     missing = why_no_device()
@@ -40,7 +40,7 @@ def _require_device(device: DeviceChoice) -> None:
 
 
 def _arch(device: DeviceChoice) -> str:
-    """Of the first GPU; that which the emulator stands for."""
+    """The architecture of the first GPU, or the one that the emulator stands for."""
     if _emulates(device):
         return DEFAULT_ARCH
     from gemmgen.arrays.context import arch_here  # as below

@@ -1,4 +1,4 @@
-"""Whether two operands share memory: exactly, for views of one buffer may lie between each other's lines."""
+"""Whether two operands share memory; the answer is exact, as views of one buffer may lie between each other's lines."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ MOST_LINES = 1 << 24  # that are looked at
 
 
 def meet(written: Matrix, other: Matrix, distance: int) -> bool:
-    """Whether a byte of `other`, which begins `distance` bytes behind `written`, is one of `written`.
+    """Whether `other`, which begins `distance` bytes behind `written`, shares a byte with it.
 
-    Lines of `written` do not overlap each other. Raises InvalidInput for operands of too many lines.
+    Lines of `written` must not overlap each other. Raises InvalidInput for operands with too many lines.
     """
     mine, length = _lines(written)
     theirs, other_length = _lines(other)
@@ -25,7 +25,7 @@ def meet(written: Matrix, other: Matrix, distance: int) -> bool:
 
 
 def _lines(matrix: Matrix) -> tuple[npt.NDArray[np.int64], int]:
-    """Where lines begin, in bytes from the first one, and their length. Lines without a gap are one."""
+    """(the starts of lines in bytes from the first, their length). Lines without gaps count as one."""
     one = matrix.stored
     batch, lines, length = one.batch or 1, one.lines, one.line_length
     if lines == 1 or one.ld == length:

@@ -13,7 +13,7 @@ LOADED: WeakValueDictionary[str, Any] = WeakValueDictionary()
 
 
 def forget(identity: str, closed: Any) -> None:
-    """Take what was closed out of LOADED."""
+    """Remove a closed kernel or product from LOADED."""
     if LOADED.get(identity) is closed:
         del LOADED[identity]
 
@@ -22,11 +22,11 @@ def forget(identity: str, closed: Any) -> None:
 class Traced:
     """The plain values that torch.compile reads of a loaded kernel while it traces a call.
 
-    identity  the same of kernels that compute the same in the same way, on the same kind of device
-    operands  the epilogue's by name, in their order
-    reads     all of them are read: none is written
-    scaled    the epilogue has alpha
-    products  of A with a matrix of B, for one C
+    identity  a key that is equal for kernels that compute the same in the same way, on the same kind of device
+    operands  names of the epilogue's operands, in order
+    reads     whether all operands are read: none is written
+    scaled    whether the epilogue has alpha
+    products  number of products of A with a matrix of B, for one C
     """
 
     identity: str

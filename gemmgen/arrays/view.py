@@ -1,4 +1,4 @@
-"""What an array of any library says of itself: torch's attributes, `__cuda_array_interface__`, numpy's, or DLPack."""
+"""An array's description by its library: torch's attributes, `__cuda_array_interface__`, numpy's, or DLPack."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Device = Literal["cpu", "cuda"]
 
 @dataclass(frozen=True)
 class ArrayView:
-    """Where an array lies.
+    """The place and layout of an array.
 
-    strides   in elements
-    ordinal   CUDA's number of the device, where the array says it
-    readonly  its library forbids to write it
+    strides   strides in elements
+    ordinal   CUDA's number of the device, if the array gives it
+    readonly  whether its library forbids writing it
     """
 
     address: int
@@ -34,26 +34,26 @@ class ArrayView:
 
     @property
     def lies(self) -> tuple[object, ...]:
-        """All but the shape and the address."""
+        """All fields except shape and address."""
         return self.strides, self.dtype, self.device, self.ordinal, self.readonly
 
     @property
     def extent(self) -> str:
-        """The shape for a person: 64 x 512."""
+        """The shape for a person: "64 x 512"."""
         return " x ".join(map(str, self.shape)) or "one element"
 
     @property
     def place(self) -> str:
-        """The device for a person: cuda:1."""
+        """The device for a person: "cuda:1"."""
         return self.device if self.ordinal is None else f"{self.device}:{self.ordinal}"
 
 
 def seen(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) -> tuple[Hashable, Any, int]:
-    """(all that is checked of `array` but its shape, the shape, the address).
+    """Return (all of `array` that is checked except its shape, the shape, the address).
 
-    Every call comes here: of a tensor of torch it reads six attributes and makes no view. The first part has the
-    strides, and so tells the number of dimensions, and whether a tensor requires a gradient. `locate` completes a view
-    by its device's number.
+    Every call comes here, so for a torch tensor it only reads six attributes and makes no view. The first part has the
+    strides, which give the number of dimensions, and whether a tensor requires a gradient. `locate` adds its device's
+    number to a view.
     """
     try:
         return (array.dtype, array.device, array.stride(), array.requires_grad), array.shape, array.data_ptr()
@@ -65,7 +65,7 @@ def seen(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) -> tup
 
 
 def address_of(name: str, array: Any, locate: Callable[[ArrayView], ArrayView]) -> int:
-    """The address alone."""
+    """The address of the array."""
     try:
         return int(array.data_ptr())
     except AttributeError:
@@ -78,7 +78,7 @@ def tracked(array: Any) -> bool:
 
 
 def view_of(name: str, array: Any) -> ArrayView:
-    """`array`, called `name` in messages. Raises InvalidInput for what is no array, or none of a type that is known."""
+    """The view of `array`, called `name` in messages. Raises InvalidInput if it is not an array of a known type."""
     if isinstance(array, ArrayView):
         return array
     if hasattr(array, "data_ptr") and hasattr(array, "stride"):
@@ -123,7 +123,7 @@ def _of_dlpack(name: str, array: Any) -> ArrayView:
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Those of rows that follow each other, in elements."""
+    """The strides of contiguous rows, in elements."""
     return tuple(math.prod(shape[place + 1 :]) for place in range(len(shape)))
 
 
@@ -135,5 +135,5 @@ def _dtype(name: str, text: str) -> DType:
 
 @cache
 def element_types() -> dict[str, DType]:
-    """By the names that numpy, torch and the others share."""
+    """Element types by the names that numpy, torch and others share."""
     return {str(dtype.numpy): dtype for dtype in DType if dtype.storage_bits >= 8}

@@ -55,7 +55,7 @@ class Buffer(ctypes.Structure):
 
 
 class Buffers(ctypes.Structure):
-    """Arguments or results."""
+    """The arguments or results of a call."""
 
     _fields_ = (
         *HEAD,
@@ -79,7 +79,7 @@ class Frame(ctypes.Structure):
 
 
 class Extension(ctypes.Structure):
-    """With what the one of METADATA has behind its head."""
+    """An extension, with the fields that METADATA has behind its head."""
 
     _fields_ = (*HEAD[:1], ("type", ctypes.c_int), ("next", ctypes.c_void_p), ("metadata", ctypes.c_void_p))
 
@@ -111,7 +111,8 @@ ASKED = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)  # of the API's funct
 
 
 def handler(handle: Handle, on_device: bool) -> Any:
-    """What to register: it has to live as long as XLA may call it. An exception of `handle` becomes XLA's error."""
+    """The handler to register, which must live as long as XLA may call it. An exception of `handle` becomes XLA's
+    error."""
 
     def called(frame: Any) -> int | None:
         call = frame.contents
@@ -129,7 +130,7 @@ def handler(handle: Handle, on_device: bool) -> Any:
 
 
 def _answered(call: Any) -> bool:
-    """Whether the call asked for the version that the handler is made for, and now has it: the caller's own."""
+    """Whether the call only asked for the handler's version; if so, it is answered with the caller's own."""
     if not call.extensions:
         return False
     extension = Extension.from_address(call.extensions)

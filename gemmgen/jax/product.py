@@ -20,13 +20,13 @@ _registered: dict[tuple[str, float], tuple[str, Any]] = {}  # targets by kernel 
 
 
 def gemm(kernel: ArrayKernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any) -> Any:
-    """C = alpha * A * B, or what the kernel's epilogue makes of it: M x N. Traceable, without gradients.
+    """Compute C = alpha * A * B, or the kernel's epilogue of it: M x N. It can be traced, without gradients.
 
-    a, b      M x K and K x N, or K x 2N where the epilogue is gated; XLA brings them into the order that the kernel
-              reads. alpha is a number of Python's
-    operands  the epilogue's by name, none written
+    a, b      M x K and K x N, or K x 2N if the epilogue is gated; XLA brings them into the order that the kernel reads.
+              alpha is a Python number
+    operands  operands of the epilogue by name; none may be written
 
-    jax.vmap of a kernel for batches is one launch, and of others a launch for each product.
+    With jax.vmap a kernel for batches takes one launch, others one launch per product.
     """
     problem = kernel.source.problem
     names = [operand.name for operand in problem.epilogue.operands]
@@ -42,12 +42,12 @@ def gemm(kernel: ArrayKernel, a: Any, b: Any, *, alpha: float = 1.0, **operands:
 
 
 def _order(order: str) -> tuple[int, int] | None:
-    """Of dimensions, the one that varies least first."""
+    """The order of dimensions for XLA, the slowest first; None for its default."""
     return None if order == "r" else (1, 0)
 
 
 def _target(kernel: ArrayKernel, alpha: float) -> str:
-    """The name of the kernel's handler, which it has from now on."""
+    """The name of the kernel's handler, which is registered if it was not."""
     identity = f"{kernel.source.digest} {kernel.device}", float(alpha)
     if identity not in _registered:
         name = f"gemmgen_{kernel.name}_{kernel.device}_{len(_registered)}"
@@ -61,7 +61,7 @@ def _target(kernel: ArrayKernel, alpha: float) -> str:
 
 
 def _launch(kernel: ArrayKernel, alpha: float, given: list[Given], made: list[Given], stream: int) -> None:
-    """Launch it once for a kernel of batches, else for each product that jax.vmap made."""
+    """Launch the kernel once if it is for batches, else once per product that jax.vmap made."""
     problem = kernel.source.problem
     extra = problem.epilogue.operands
     ranks, orders = (2, 2, *(len(one.along) for one in extra)), (problem.layout.a, problem.layout.b, *"r" * len(extra))
@@ -77,7 +77,7 @@ def _launch(kernel: ArrayKernel, alpha: float, given: list[Given], made: list[Gi
 
 @dataclass(frozen=True)
 class Mapped:
-    """An operand of `rank` dimensions, and before these what jax.vmap maps: 1 where all products share it."""
+    """An operand with `rank` dimensions, preceded by those that jax.vmap maps: 1 if all products share it."""
 
     name: str
     given: Given
@@ -90,11 +90,12 @@ class Mapped:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one."""
+        """The shape of one product's operand."""
         return self.given.shape[len(self.lead) :]
 
     def view(self, place: tuple[int, ...], lead: tuple[int, ...], problem: Problem, device: Device) -> ArrayView:
-        """That of the product at `place`; for a kernel of batches that of all, which `lead` counts."""
+        """The view of the product at `place`; for a kernel for batches the view of all products, which `lead`
+        counts."""
         strides = dense_strides(self.shape) if self.order == "r" else (1, self.shape[0])
         count, dtype = math.prod(self.shape), element_types()[self.given.dtype]
         if problem.batched:
@@ -105,7 +106,8 @@ class Mapped:
         return ArrayView(self.given.address + at * count * dtype.size, self.shape, strides, dtype, device)
 
     def _together(self, products: int, strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Shape and strides of all products': vectors serve them all. Raises InvalidInput for what is no batch."""
+        """The shape and strides of all products together; vectors serve all of them. Raises InvalidInput if they form
+        no batch."""
         own, most = math.prod(self.lead), products if self.rank == 2 else 1
         require(
             own in (1, most),

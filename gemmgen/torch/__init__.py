@@ -1,4 +1,5 @@
-"""Kernels in torch (`pip install 'gemmgen[torch]'`): an operator, a Linear module, and what swaps a model's.
+"""Kernels in torch (`pip install 'gemmgen[torch]'`): an operator, a Linear module, and a function that replaces a
+model's.
 
     import gemmgen, gemmgen.torch
 
@@ -7,7 +8,7 @@
     y = gemmgen.torch.gemm(kernel, x, weight.t(), bias_n=bias.float())
 
 gemm            a product in torch.compile and autograd
-Linear          torch.nn.Linear by kernels, which choose by the number of rows; it packs its weight once
+Linear          torch.nn.Linear by kernels, chosen by the number of rows; it packs its weight once
 replace_linear  puts it in place of a model's torch.nn.Linear
 """
 

@@ -18,7 +18,7 @@ KernelsFor = Callable[[Any], Sequence[Kernel]]  # for a torch.nn.Linear
 
 @dataclass(frozen=True)
 class Given:
-    """What a kernel gets of a Linear beside x, and the `state` of weight and bias that it was made of."""
+    """The arguments of a kernel in a Linear beside x, and the `state` of weight and bias from which they were made."""
 
     state: tuple[int, ...]
     weight: Any
@@ -29,8 +29,8 @@ class Given:
 class Route:
     """A kernel and the rows of x that it takes: a number, or any (None).
 
-    adds_bias  it adds the bias itself, in f32; else torch does so behind it
-    given      what it got in the last call
+    adds_bias  whether it adds the bias itself, in f32; else torch adds it afterwards
+    given      its arguments in the last call
     """
 
     rows: int | None
@@ -42,15 +42,15 @@ class Route:
 
 
 class Linear(torch.nn.Module):
-    """y = x * weight^T + bias, as torch.nn.Linear, whose weight and bias it shares: the same Parameters.
+    """y = x * weight^T + bias, like a torch.nn.Linear with which it shares weight and bias: the same Parameters.
 
-    kernels  of M x out_features x in_features and layout rc, of the weight's type. One of M rows takes x of as many,
-             one that leaves M to run time any other; where there is none, torch computes it. A product of a library
-             (`gemmgen.load_library`) serves any number
+    kernels  kernels of M x out_features x in_features and layout rc, with the weight's type. A kernel with fixed M
+             takes x with M rows, one with run-time M any other x; without one, torch computes it. A product of a
+             library (`gemmgen.load_library`) serves any number of rows
 
-    What a kernel prepares of its operands is packed once, and again when the weight was written. In torch.compile,
-    and where gradients are asked for, it is the operator of `gemmgen.torch.gemm`; else a launch.
-    Raises InvalidInput for a kernel of another problem.
+    Operands that a kernel prepares are packed once, and again after the weight was written. In torch.compile, and if
+    gradients are needed, it calls the operator of `gemmgen.torch.gemm`; else it launches the kernel. Raises
+    InvalidInput for a kernel of another problem.
     """
 
     def __init__(self, weight: Any, bias: Any, kernels: Sequence[Kernel]) -> None:
@@ -62,7 +62,7 @@ class Linear(torch.nn.Module):
 
     @classmethod
     def of(cls, linear: Any, kernels: Sequence[Kernel]) -> Linear:
-        """In place of a torch.nn.Linear."""
+        """Make one in place of a torch.nn.Linear."""
         return cls(linear.weight, linear.bias, kernels)
 
     def forward(self, x: Any) -> Any:
@@ -94,12 +94,12 @@ class Linear(torch.nn.Module):
         return f"{shape}, rows={taken or 'none'}"
 
     def _traced(self, route: Route, rows: Any) -> Any:
-        """By the operator, on the weight as it is: what is packed follows no gradient."""
+        """Compute by the operator, on the unpacked weight, as gradients do not reach a packed one."""
         operands = [self.bias.float()] if route.adds_bias else []
         return OPERATOR(rows, self.weight.t(), operands, route.name, self.out_features, 1.0, False)
 
     def _given_to(self, route: Route, weight: Any, bias: Any) -> Given:
-        """What the kernel gets beside x: made anew when weight or bias was written or moved."""
+        """The kernel's arguments beside x, made again if weight or bias was written or moved."""
         state: tuple[int, ...] = (weight.data_ptr(), _writes(weight)) if route.packs else (weight.data_ptr(),)
         if route.adds_bias:
             state = (*state, bias.data_ptr(), _writes(bias))
@@ -114,9 +114,11 @@ class Linear(torch.nn.Module):
 
 
 def replace_linear(model: Any, kernels_for: KernelsFor) -> list[str]:
-    """Put a `Linear` in place of each torch.nn.Linear of `model`, itself apart; returns the names of those replaced.
+    """Replace each torch.nn.Linear in `model`, except `model` itself, by a `Linear`; return the names of those
+    replaced.
 
-    kernels_for  gives the kernels for a torch.nn.Linear, which layers of one shape can share; of no kernel it stays
+    kernels_for  returns the kernels for a torch.nn.Linear, which layers of one shape can share; without kernels it
+                 stays
     """
     found = [(name, module) for name, module in model.named_modules() if type(module) is torch.nn.Linear and name]
     replaced = []
@@ -147,5 +149,5 @@ def _route(kernel: Kernel, weight: Any, bias: Any) -> Route:
 
 
 def _writes(tensor: Any) -> int:
-    """Changes when a tensor is written; of one made in torch.inference_mode nobody counts."""
+    """A number that changes when a tensor is written; tensors of torch.inference_mode do not count writes."""
     return 0 if tensor.is_inference() else int(tensor._version)

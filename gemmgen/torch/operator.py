@@ -24,10 +24,11 @@ _kernels: dict[str, Kernel] = {}  # by what the operator calls them: a graph hol
 
 
 def gemm(kernel: Kernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any) -> Any:
-    """C = alpha * A * B, or what the kernel's epilogue makes of it, as a new dense tensor: M x N.
+    """Compute C = alpha * A * B, or the kernel's epilogue of it, as a new dense tensor: M x N.
 
-    As `ArrayKernel.__call__`, and traceable: torch.compile records it, and gradients of a, b and bias_n are
-    torch.matmul's where the epilogue is the product, or that and a bias. `operands` are the epilogue's, none written.
+    It is like `ArrayKernel.__call__`, but traceable: torch.compile records it. Gradients of a, b and bias_n are
+    torch.matmul's if the epilogue is the product, with or without a bias. `operands` are those of the epilogue; none
+    may be written.
     """
     traced = kernel.traced
     named = len(operands) == len(traced.operands) and all(name in operands for name in traced.operands)
@@ -42,13 +43,13 @@ def gemm(kernel: Kernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any)
 
 
 def registered(kernel: Kernel) -> str:
-    """What the operator calls `kernel`, which lives from now on."""
+    """The operator's name for `kernel`, which is kept alive from now on."""
     _kernels[kernel.identity] = kernel  # rather than one that may be closed by now
     return kernel.identity
 
 
 def _kernel(identity: str) -> Kernel:
-    """The kernel that is called so, which lives from now on. Raises InvalidInput where there is none."""
+    """The kernel of this name, which is kept alive from now on. Raises InvalidInput if there is none."""
     found: Kernel | None = LOADED.get(identity) or _kernels.get(identity)
     require(found is not None, f"{identity} is not loaded in this process, or was closed: load it before the call")
     assert found is not None
