@@ -1,1 +1,2 @@
-"""How the project measures itself: suite, gallery, report, studies, other tuners. Nothing of the product imports it."""
+"""The project's measurements of itself: suite, gallery, report, studies, other tuners. Nothing in the product imports
+it."""

@@ -1,4 +1,4 @@
-"""Studies, the model beside measured times, and the page of a folder, as functions."""
+"""The functions for studies, for the check of the model against measured times, and for the page of a folder."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:  # the functions that need the room benchmark import it themse
 
 
 def report(*folders: Folder, to: Folder, compiled: bool = False, progress: Progress | None = None) -> Page:
-    """Write one HTML page of the kernels in `folders`, and in the folders directly in these, to the file `to`.
+    """Write an HTML page of the kernels in `folders`, and in the folders directly in these, to the file `to`.
 
-    compiled  compile and disassemble each kernel, for its main loop
+    compiled  whether to compile and disassemble each kernel, to show its main loop
 
-    Returns what the page shows. Raises InvalidInput where one is no folder, and GemmgenError where there is no kernel
-    with its JSON, or the file cannot be written.
+    Returns what the page shows. Raises InvalidInput for a path that is not a folder, and GemmgenError if there is no
+    kernel with its JSON, or if the file cannot be written.
     """
     from gemmgen.lab.report.page import write_report
 
@@ -45,13 +45,13 @@ def study(
     budget: int | None = None,
     progress: Progress | None = None,
 ) -> StudyResult:
-    """The study `name` ("ladder", "tensor-ladder", "register-tile", "block-tile" or "loop-order") of `problem`.
+    """Run the study `name` ("ladder", "tensor-ladder", "register-tile", "block-tile" or "loop-order") for `problem`.
 
     device    "auto", "gpu", "emulator", or a known card ("RTX 4050 Laptop", "sm_80"): see target.open_card
-    budget    candidates of the search for a tuned winner
+    budget    number of candidates in the search for a tuned winner
 
-    What cannot be compiled or launched is a row with its reason. Raises InvalidInput or GemmgenError, as `tune` does.
-    gemmgen.lab.prints.study_files.write_study writes the result as table, plot and record.
+    A kernel that cannot be compiled or launched is a row with its reason. Raises InvalidInput or GemmgenError, as
+    `tune` does. gemmgen.lab.prints.study_files.write_study writes the result as table, plot and record.
     """
     from gemmgen.lab.study import run_study, study_named
 
@@ -75,19 +75,21 @@ def check_model(
     command: str = "gemmgen.check_model(...)",
     progress: Progress | None = None,
 ) -> ModelCheck:
-    """The model's predictions against the measured times in `data`; by default those of an H200 that come with gemmgen.
+    """Compare the model's predictions with the measured times in `data`, by default those of an H200 that come with
+    gemmgen.
 
-    family    whose times, of those that come with gemmgen, where there is no `data` (None: simt); of `groups`, whose
-              kernels (None: those of a search)
-    groups    of the suite, whose problems are timed in place of the file's
-    shapes    problems of each group, drawn (None: all)
-    measure   time the file's problems anew first, on the GPU here, and rewrite it
-    budget    configs of each problem to time
-    seed      of those that are drawn; another one than the file's holds the model against times it has not seen
-    command   what the file says that it was made by
+    family    the family whose times are read without `data` (None: simt); with `groups`, the family that is timed
+              (None: those of a search)
+    groups    groups of the suite whose problems are timed in place of the file's
+    shapes    number of problems drawn from each group (None: all)
+    measure   whether to time the file's problems again first, on the GPU here, and to rewrite the file
+    budget    number of configs to time per problem
+    seed      seed of the draws; with another seed than the file's, the model is compared with times that it has not
+              seen
+    command   the command that the file records
 
-    Raises InvalidInput (no such file, a card that is not known), GemmgenError (none of its configs is accepted), and
-    CandidateFailed (unavailable) where times are to be measured and there is no GPU.
+    Raises InvalidInput (no such file, or an unknown card), GemmgenError (none of its configs is accepted), and
+    CandidateFailed (unavailable) if times are to be measured without a GPU.
     """
     from gemmgen.lab.study import modelcheck
     from gemmgen.lab.study.model_times import measure_times, unmeasured

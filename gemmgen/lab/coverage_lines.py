@@ -1,4 +1,4 @@
-"""Coverage of a kernel's text, told of another text that compiles to the same machine code: its lines lie elsewhere."""
+"""Transfers coverage of a kernel's text to another text with the same machine code but other line numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ CONDITIONS = ("untaken", "unreachable")  # of a Coverage: each has a line
 
 
 def moved(verdict: Mapping[str, Any], before: str, now: str) -> dict[str, Any]:
-    """`verdict` on the text `before`, as JSON has it, with coverage of `now`; without, where a line is not there."""
+    """The JSON `verdict` on the text `before`, with its coverage transferred to `now`, or dropped if a line is missing
+    there."""
     there = _lines(before, now)
     try:
         return {name: _moved(value, there) if name == "coverage" else value for name, value in verdict.items()}
@@ -19,7 +20,7 @@ def moved(verdict: Mapping[str, Any], before: str, now: str) -> dict[str, Any]:
 
 
 def _lines(before: str, now: str) -> dict[int, int]:
-    """Where each line of `before` that `now` has, too, lies in that: from 1."""
+    """The line in `now` of each line of `before` that is in both; numbers are from 1."""
     old, new = before.splitlines(), now.splitlines()
     blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
     return {at.a + offset + 1: at.b + offset + 1 for at in blocks for offset in range(at.size)}

@@ -1,4 +1,4 @@
-"""The suite's problems of f32, which CUDA cores multiply, and what each of them is to reach."""
+"""The suite's f32 problems for CUDA cores, and their goals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _large_goal(problem: Problem) -> Goal:
 
 
 def _skinny() -> Iterator[Problem]:
-    """M rows against K x N weights, then the mirror: N columns against M x K weights."""
+    """M rows times K x N weights, then the mirror image: M x K weights times N columns."""
     usual = product((1, 2, 4, 8, 16, 32, 64), ((1024, 1024), (4096, 4096), (8192, 8192)))
     more = product((1, 8, 16), ((16384, 16384), (16384, 1024), (1024, 16384)))
     for (m, (n, k)), layout in product([*usual, *more], ("rr", "rc")):

@@ -1,7 +1,7 @@
-"""generated/: kernels kept in the repository, a folder for each card, and README.md and a plot made from their JSON.
+"""generated/: kernels kept in the repository, one folder per card; README.md and a plot are made from their JSON.
 
-The texts must be what the templates render today: `check` says where they are not, `rerender` mends it. A
-measurement stays only while the machine code stays.
+The texts must be what the templates render today: `check` reports differences, and `rerender` removes them. A
+measurement stays only while the machine code stays the same.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ RATIOS = "ratios.svg"
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A file of the gallery that is not what it should be, and why."""
+    """A file of the gallery that is not as it should be, and the reason."""
 
     path: Path
     reason: str
 
 
 def folders(root: Path) -> list[Path]:
-    """The folders of `root` that hold kernels, by architecture and card.
+    """The folders of `root` that hold kernels, sorted by architecture and card.
 
-    Raises InvalidInput where there is no `root`, and GemmgenError where it has none of them.
+    Raises InvalidInput if there is no `root`, and GemmgenError if it has no such folder.
     """
     if not root.is_dir():
         raise InvalidInput(f"{root} is no folder")
@@ -71,12 +71,12 @@ def folders(root: Path) -> list[Path]:
 
 
 def check(root: Path) -> list[Disagreement]:
-    """Where templates and gallery disagree: nothing where all is well."""
+    """The disagreements between templates and gallery; empty if there are none."""
     return [found for folder in folders(root) for found in _check_folder(folder)]
 
 
 def unreadable(root: Path) -> list[Disagreement]:
-    """The JSON files that README.md is made without, because they, or the kernels beside them, cannot be read."""
+    """The JSON files that README.md leaves out because they, or the kernels beside them, cannot be read."""
     damaged = (_damage(path) for folder in folders(root) for path in sorted(folder.glob("*.json")))
     return [found for some in (*damaged, *map(_damaged_libraries, folders(root))) for found in some]
 
@@ -95,7 +95,7 @@ def write_readme(folder: Path) -> list[Path]:
 
 
 def shown_in(folder: Path) -> list[KernelFile]:
-    """The kernels of `folder` by name; those that cannot be read or shown are passed over: `unreadable` names them."""
+    """The kernels of `folder` by name; those that cannot be read or shown are skipped, and `unreadable` lists them."""
     shown = []
     for kernel in kernels_in(folder):
         with suppress(InvalidInput):
@@ -105,7 +105,7 @@ def shown_in(folder: Path) -> list[KernelFile]:
 
 
 def _require_shown(kernel: KernelFile, folder: Path) -> None:
-    """Raise InvalidInput where README.md of this kernel alone cannot be made of what its record says."""
+    """Raise InvalidInput if the record of this kernel is not enough to make its part of README.md."""
     assert kernel.path is not None
     with reading(kernel.path.with_suffix(".json")):
         scores = [Score(kernel.source.problem, kernel)] if is_winner(kernel) else []
@@ -114,7 +114,7 @@ def _require_shown(kernel: KernelFile, folder: Path) -> None:
 
 
 def _pages(folder: Path) -> dict[Path, str]:
-    """README.md, and the plot that it shows where something was measured beside a baseline."""
+    """The text of README.md, and the plot that it shows if something was measured against a baseline."""
     kernels = shown_in(folder)
     scores = scores_in(folder, kernels)
     made, plot = {folder / "README.md": _readme(folder, kernels, scores)}, ratio_plot(scores)
@@ -126,8 +126,8 @@ def _pages(folder: Path) -> dict[Path, str]:
 def rerender(root: Path, store: Store) -> list[Path]:
     """Bring each kernel's text and record up to date with the templates and its family; returns those that changed.
 
-    Where the machine code is the same, what was measured and verified stands; otherwise it is dropped.
-    Raises CandidateFailed where a kernel does not compile.
+    If the machine code is the same, measurements and verdicts stay; otherwise they are dropped. Raises CandidateFailed
+    if a kernel does not compile.
     """
     changed = []
     for folder in folders(root):
@@ -146,7 +146,7 @@ def rerender(root: Path, store: Store) -> list[Path]:
 
 
 def _rename_in_studies(folder: Path, names: Mapping[str, str]) -> Iterator[Path]:
-    """Have the pages and records of studies name kernels as they are called now; yields those that changed."""
+    """Rename kernels in the pages and records of studies; yield the files that changed."""
     for path in sorted((*folder.glob("study_*.md"), *folder.glob("study_*.json"))):
         text = path.read_text()
         today = re.sub(r"\bgemm_\w+", lambda found: names.get(found[0], found[0]), text)
@@ -156,14 +156,14 @@ def _rename_in_studies(folder: Path, names: Mapping[str, str]) -> Iterator[Path]
 
 
 def _remove(kernel: KernelFile, fresh: KernelSource) -> None:
-    """What stands under another name now goes."""
+    """Remove the files of a kernel that now has another name."""
     assert kernel.path is not None
     if kernel.path.stem != fresh.name:
         remove_kernel(kernel.path)
 
 
 def readme(folder: Path) -> str:
-    """The text of README.md: kernels benched beside cuBLASLt, links to the studies, each ladder rung by rung."""
+    """The text of README.md: kernels benched against cuBLASLt, links to the studies, each ladder rung by rung."""
     kernels = shown_in(folder)
     return _readme(folder, kernels, scores_in(folder, kernels))
 
@@ -203,7 +203,7 @@ def _title(folder: Path, kernels: Sequence[KernelFile]) -> str:
 
 
 def _devices(kernels: Iterable[KernelFile]) -> set[str]:
-    """The cards that measured some of `kernels`, as records call them."""
+    """The cards that measured some of `kernels`, by the names in the records."""
     return {str(_record(kernel)["device"]) for kernel in kernels if kernel.measured_time is not None}
 
 
@@ -262,7 +262,7 @@ def _dead_links(folder: Path) -> Iterator[Disagreement]:
 
 
 def _strangers(folder: Path) -> Iterator[Disagreement]:
-    """Kernels and libraries that a card measured whose folder is another: times of cards do not compare."""
+    """Kernels and libraries measured by a card with another folder, as times of different cards do not compare."""
     for kernel in kernels_in(folder):
         for device in _devices([kernel]):
             if kernel.path is not None and not belongs(device, folder):
@@ -274,7 +274,7 @@ def _strangers(folder: Path) -> Iterator[Disagreement]:
 
 
 def _damaged_libraries(folder: Path) -> Iterator[Disagreement]:
-    """Records of libraries that cannot be read, and why."""
+    """Records of libraries that cannot be read, with reasons."""
     for path in runtime_page.results_in(folder):
         error = runtime_page.damage(path)
         if error is not None:
@@ -329,7 +329,7 @@ def _same_machine_code(before: KernelSource, now: KernelSource, arch: str, store
 
 
 def _code(text: str) -> list[str]:
-    """The lines that tell the compiler something: no comments, no blank lines."""
+    """The lines that matter to the compiler, without comments and blank lines."""
     return list(filter(None, (re.sub(r"(^|  )//.*", "", each).rstrip() for each in text.splitlines())))
 
 

@@ -1,4 +1,4 @@
-"""What the performance suite is made of: groups of problems, and what each of these is to reach."""
+"""The parts of the performance suite: groups of problems, and their goals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Size = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Goal:
-    """What one kernel is to reach; None where nothing is asked.
+    """The goal for one kernel; None: nothing is required.
 
     ratio  the baseline's time over ours
     share  of the card's measured limit
@@ -32,9 +32,9 @@ class Goal:
 class Group:
     """Problems of one kind.
 
-    title    for a person
-    goal     what one of them is to reach
-    geomean  what the geometric mean of the ratios is to reach; None where nothing is asked
+    title    title for a person
+    goal     the goal of each problem
+    geomean  the goal for the geometric mean of the ratios; None if there is none
     """
 
     name: str
@@ -45,7 +45,7 @@ class Group:
 
 
 def every(types: Types, sizes: Iterable[Size], *layouts: str, epilogue: Epilogue | str = LINEAR) -> tuple[Problem, ...]:
-    """A problem of each of `sizes` in each of `layouts`."""
+    """A problem for each of `sizes` in each of `layouts`."""
     return tuple(Problem(*size, types=types, layout=layout, epilogue=epilogue) for size in sizes for layout in layouts)
 
 
@@ -60,6 +60,6 @@ def thin_side(problem: Problem) -> int:
 
 
 def weight_bytes(problem: Problem) -> int:
-    """Of the larger of A and B."""
+    """Bytes of the larger of A and B."""
     case = representative(problem)
     return max(case.a.least_bytes, case.b.least_bytes)

@@ -1,4 +1,4 @@
-"""Kernels for cards that were not at hand, as README.md shows them: what the model expects, and what was verified."""
+"""Kernels for cards that were not at hand, as README.md shows them: the model's predictions, and what was verified."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def predicted_page(scores: Sequence[Score]) -> Iterator[str]:
 
 
 def _bound(score: Score) -> str:
-    """What the model says that takes longest."""
+    """The resource that takes longest by the model."""
     bound = str(score.record["time"].get("bound", NONE))
     return plan_of(score.kernel.source).units if bound == "FMA" and score.kernel else bound
 
 
 def _shared_bytes(score: Score, resources: dict[str, Any]) -> int | None:
-    """Of a block: static as compiled, and dynamic as launched."""
+    """Shared memory per block: static as compiled, plus dynamic as launched."""
     if score.kernel is None or "shared_bytes" not in resources:
         return None
     return int(resources["shared_bytes"]) + score.kernel.source.launch.shared_bytes

@@ -1,7 +1,7 @@
-"""The suite's libraries: products whose M comes at run time, the values of M at which each is timed, and their goals.
+"""The suite's libraries: products with run-time M, the values of M at which each is timed, and their goals.
 
-The values were drawn once, by the draw that tests/host/test_runtime_m.py repeats, and are fixed since: a library is
-made without knowing them.
+The values were drawn once, by the draw that tests/host/test_runtime_m.py repeats, and have been fixed since. A library
+is made without knowing them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MOST = 8192
 
 @dataclass(frozen=True)
 class Band:
-    """Values of M that were drawn in one way: `title` says how."""
+    """Values of M that were drawn in one way, which `title` names."""
 
     name: str
     title: str
@@ -33,7 +33,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Reach:
-    """Values of M up to `most`, and what the geometric mean of cuBLASLt's time over ours is to be for them."""
+    """Values of M up to `most`, and the goal for the geometric mean of cuBLASLt's time over ours."""
 
     name: str
     most: int
@@ -92,15 +92,15 @@ def reach_of(m: int) -> Reach:
 
 
 def problem_of(product: Product) -> Problem:
-    """What stands for a product in tables: "?x4096x4096 bf16 rc"."""
+    """The problem that stands for a product in tables: "?x4096x4096 bf16 rc"."""
     n, k = product.n.listed[0], product.k.listed[0]
     return Problem(None, n, k, types=product.types, layout=product.layout, epilogue=product.epilogue)
 
 
 def chosen(only: Sequence[str], part: tuple[int, int] = (1, 1)) -> tuple[Product, ...]:
-    """Those that have one of `only` in their name or problem, and of these part I of N. No `only` are all.
+    """The products with one of `only` in their name or problem, and of these part I of N. Without `only` it is all.
 
-    Raises InvalidInput for a part that is none.
+    Raises InvalidInput for an invalid part.
     """
     index, parts = part
     require(1 <= index <= parts, f"part {index} of {parts}: write I/N with I from 1 to N")

@@ -1,4 +1,5 @@
-"""What the libraries of the group "run-time M" reach, by the JSON files of a card, and the page that shows it."""
+"""The results of the libraries in the group "run-time M", from the JSON files of a card, and the page that shows
+them."""
 
 from __future__ import annotations
 
@@ -38,10 +39,10 @@ MEANING = (
 
 @dataclass(frozen=True)
 class Row:
-    """One value of M: times in microseconds, and the kernels that took them, all of one run.
+    """One value of M: times in microseconds, all from one run, and the kernels that took them.
 
-    best        of all candidates, those that the library does not hold included: the fastest in a run before it
-    library_us  of cuBLASLt's best algorithm; None where it has none
+    best        the fastest of all candidates in an earlier run, including those that are not in the library
+    library_us  time of cuBLASLt's best algorithm; None if it has none
     ratio       cuBLASLt's time over ours
     """
 
@@ -57,7 +58,7 @@ class Row:
 
 @dataclass(frozen=True)
 class LibraryScore:
-    """A product's library on one card, as its JSON says."""
+    """A product's library on one card, from its JSON."""
 
     problem: Problem
     record: Mapping[str, Any]
@@ -69,7 +70,7 @@ class LibraryScore:
 
     @property
     def card(self) -> str:
-        """As the driver calls it."""
+        """The card's name, as the driver gives it."""
         return str(self.record["card"])
 
     @cached_property
@@ -78,7 +79,7 @@ class LibraryScore:
 
     @property
     def kernels(self) -> list[str]:
-        """Names of those that the library holds."""
+        """The names of the kernels in the library."""
         return [one["name"] for one in self.record["choice"]["kernels"]]
 
     @property
@@ -87,17 +88,17 @@ class LibraryScore:
 
 
 def result_path(folder: Path, product: str) -> Path:
-    """Where the result of a product lies in a card's folder."""
+    """The path of a product's result in a card's folder."""
     return folder / FOLDER / f"{product}.json"
 
 
 def failure_path(folder: Path, product: str) -> Path:
-    """Where it is kept that a product failed, and why."""
+    """The path of the record that a product failed, and why."""
     return folder / FOLDER / f"{FAILED}{product}.json"
 
 
 def read_score(path: Path) -> LibraryScore:
-    """What the suite wrote. Raises InvalidInput where the file is something else."""
+    """Read the suite's result for a product. Raises InvalidInput if the file is something else."""
     record = read_record(path)
     with reading(path, "the record of a library of run-time M"):
         rows = tuple(Row(*values) for values in record["rows"])
@@ -112,7 +113,7 @@ def read_score(path: Path) -> LibraryScore:
 
 
 def read_failure(path: Path) -> str:
-    """Why a product has no result. Raises InvalidInput where the file says nothing of that."""
+    """Read why a product has no result. Raises InvalidInput if the file does not say."""
     record = read_record(path)
     with reading(path, "the record of a failure"):
         return str(record["reason"])
@@ -124,7 +125,7 @@ def results_in(folder: Path) -> list[Path]:
 
 
 def damage(path: Path) -> InvalidInput | None:
-    """Why one of them cannot be read; None where it can."""
+    """The reason why a file cannot be read; None if it can."""
     try:
         (read_failure if path.name.startswith(FAILED) else read_score)(path)
     except InvalidInput as error:
@@ -133,7 +134,7 @@ def damage(path: Path) -> InvalidInput | None:
 
 
 def scores_in(folder: Path) -> list[LibraryScore]:
-    """Those of a card's folder that can be read."""
+    """The readable results in a card's folder."""
     found = []
     for path in results_in(folder):
         if not path.name.startswith(FAILED):
@@ -143,13 +144,13 @@ def scores_in(folder: Path) -> list[LibraryScore]:
 
 
 def link_from(folder: Path) -> list[str]:
-    """Lines of the card's own page that lead to this one; none where there is no result."""
+    """Lines of the card's own page that link to this one; none if there is no result."""
     text = f"- [Libraries of one product beside cuBLASLt, M by M]({FOLDER}/README.md)"
     return ["## M at run time", "", text, ""] if results_in(folder) else []
 
 
 def pages(folder: Path) -> dict[Path, str]:
-    """The page of a card's folder; none where there is no result. Files that cannot be read are passed over."""
+    """The page of a card's folder; none if there is no result. Unreadable files are skipped."""
     failures = {}
     for path in (folder / FOLDER).glob(f"{FAILED}*.json"):
         with suppress(InvalidInput):
@@ -211,7 +212,8 @@ def _summary(scores: Iterable[LibraryScore]) -> Iterator[str]:
 
 
 def _section(score: LibraryScore) -> Iterator[str]:
-    """Every M of a product, with kernels by number: the library's, then others that were the fastest somewhere."""
+    """A table of every M of a product, with kernels by number: first the library's, then others that were the fastest
+    somewhere."""
     others = (row.best for row in score.rows if row.best not in score.kernels)
     numbers = {name: place for place, name in enumerate(dict.fromkeys([*score.kernels, *others]), 1)}
     yield from (f"## {score.name}", "")
@@ -242,7 +244,7 @@ def _mean(rows: Iterable[Row]) -> float | None:
 
 
 def _least(rows: Iterable[Row]) -> str:
-    """ "0.912x at 129", with the goal that it misses."""
+    """The least ratio and its M, "0.912x at 129", with the goal if it is missed."""
     ratio, m = min(((row.ratio, row.m) for row in rows if row.ratio is not None), default=(None, 0))
     return NONE if ratio is None else f"{against(ratio, LEAST, RATIO)} at {m}"
 

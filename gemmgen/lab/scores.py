@@ -1,4 +1,4 @@
-"""What the winners of a folder reach beside cuBLASLt and the card's limits, row by row and group by group."""
+"""The results of a folder's winners against cuBLASLt and the card's limits, row by row and group by group."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CLEARLY = 0.95  # of the time that moving the bytes takes: a kernel has come out
 
 @dataclass(frozen=True)
 class Score:
-    """A row: the kernel for a problem and its record, or why there is none."""
+    """A row: the kernel for a problem and its record, or the reason why there is none."""
 
     problem: Problem
     kernel: KernelFile | None = None
@@ -63,7 +63,7 @@ class Score:
 
     @property
     def bench(self) -> Mapping[str, Any]:
-        """What `gemmgen bench` measured; empty where it did not."""
+        """The measurements of `gemmgen bench`; empty if there are none."""
         return self.record.get("bench") or {}
 
     @property
@@ -72,8 +72,8 @@ class Score:
 
     @property
     def outdated(self) -> bool:
-        """Whether it was timed beside another baseline than today's: say a kernel behind cuBLASLt's product, where
-        cuBLASLt has an epilogue of its own."""
+        """Whether it was timed against a baseline other than today's, such as a separate epilogue kernel where cuBLASLt
+        has the epilogue."""
         theirs = self.bench.get("cublaslt")
         return theirs is not None and (theirs.get("epilogue") or "") != baseline_epilogue(self.problem)
 
@@ -84,34 +84,34 @@ class Score:
 
     @property
     def normal(self) -> float | None:
-        """The same on normally distributed operands; None where that was not timed."""
+        """The ratio on normally distributed operands; None if that was not timed."""
         found = self.bench.get("normal")
         return None if self.outdated or not found else float(found["speedup"])
 
     @property
     def complete(self) -> bool:
-        """Whether it has all that a row shows: times beside today's baseline, on both kinds of data."""
+        """Whether it has all that a row shows: times against today's baseline, on both kinds of data."""
         return not self.outdated and bool(self.bench.get("normal"))
 
     @property
     def roof(self) -> Roof | None:
-        """What the card's limits allow, as they were measured with it."""
+        """The card's limit for the problem, as measured at the same time."""
         return _limits(self.bench).roof(representative(self.problem)) if self.bench else None
 
     @property
     def share(self) -> float | None:
-        """Of that roof."""
+        """The share of that limit that the kernel reaches."""
         return float(self.bench["ours"]["tflops"]) / self.roof.tflops if self.roof else None
 
     @property
     def moving(self) -> float | None:
-        """Time of the operands' bytes alone over ours, where bytes bound the row and that was measured."""
+        """The time to move the operands' bytes alone over ours, if bytes bound the row and that was measured."""
         us = self.bench.get("moving_us")
         return float(us) / float(self.bench["ours"]["us"]) if us and self.roof and self.roof.memory_bound else None
 
     @property
     def reached(self) -> float:
-        """The least share of a goal that the row reaches; 1 where it is not measured or has no goal."""
+        """The least share of a goal that the row reaches; 1 if it is not measured or has no goal."""
         goals = ((self.ratio, self.goal.ratio), (self.share, self.goal.share))
         return min((value / goal for value, goal in goals if value is not None and goal is not None), default=1.0)
 
@@ -122,22 +122,22 @@ class Score:
 
     @property
     def out_of_reach(self) -> bool:
-        """Whether the goal that it misses asks for clearly less time than the operands' bytes alone take."""
+        """Whether the missed goal requires clearly less time than moving the operands' bytes takes."""
         return self.misses and self.moving is not None and self.reached < CLEARLY * self.moving
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What a group reaches.
+    """The results of a group.
 
-    geomean, minimum  of the ratios to cuBLASLt; None where none is measured
-    normal            the geometric mean of those on normal data; None where none is measured
-    normals           how many rows that is of
-    lowest            the problem of the minimum
-    below             rows whose ratio is below 1
-    missed            rows that miss the goal of their own
-    out_of_reach      of these, whose goal asks for clearly less time than moving the bytes takes
-    failed            rows without a kernel
+    geomean, minimum  of the ratios to cuBLASLt; None if none is measured
+    normal            the geometric mean of the ratios on normal data; None if none is measured
+    normals           number of rows in `normal`
+    lowest            the problem with the minimum
+    below             number of rows whose ratio is below 1
+    missed            number of rows that miss their own goal
+    out_of_reach      number of these whose goal requires clearly less time than moving the bytes takes
+    failed            number of rows without a kernel
     missing           problems of the suite that are neither measured nor failed
     """
 
@@ -157,14 +157,14 @@ class Summary:
 
     @property
     def on_normal_data(self) -> str:
-        """`normal` as tables show it; with the number of rows where it is not of all."""
+        """`normal` as tables show it, with the number of rows if it is not all."""
         return number(self.normal, "{:.3f}x") + f" of {self.normals}" * (0 < self.normals < self.rows)
 
 
 def scores_in(folder: Path, kernels: Iterable[KernelFile] | None = None) -> list[Score]:
     """The rows of `folder`, the least work first: winners, and problems for which none was found.
 
-    kernels  those of the folder that count; None: all that can be read
+    kernels  the folder's kernels that count; None: all that can be read
     """
     found = kernels_in(folder) if kernels is None else kernels
     winners = [Score(kernel.source.problem, kernel) for kernel in found if is_winner(kernel)]
@@ -178,14 +178,14 @@ def scores_in(folder: Path, kernels: Iterable[KernelFile] | None = None) -> list
 
 
 def summaries(scores: Sequence[Score]) -> list[Summary]:
-    """One of each group; none at all where nothing is measured."""
+    """A summary per group; none if nothing is measured."""
     if not any(score.bench for score in scores):
         return []
     return [_summary(group, _of(group, scores)) for group in GROUPS.values()]
 
 
 def failure_path(problem: Problem, folder: Path) -> Path:
-    """Where it is kept that no kernel was found for `problem`."""
+    """The path of the record that no kernel was found for `problem`."""
     return folder / f"{FAILED}{problem_name(problem)}.json"
 
 
@@ -195,7 +195,7 @@ def write_failure(problem: Problem, document: Mapping[str, Any], folder: Path) -
 
 
 def read_failure(path: Path) -> Score:
-    """What `write_failure` wrote. Raises InvalidInput where the file is something else."""
+    """Read what `write_failure` wrote. Raises InvalidInput if the file is something else."""
     document = read_record(path)
     try:
         return Score(problem_from(document["problem"]), failure=str(document["reason"]))
@@ -204,7 +204,7 @@ def read_failure(path: Path) -> Score:
 
 
 def page(scores: Sequence[Score]) -> Iterator[str]:
-    """The lines of README.md: what the groups reach, then every row of each."""
+    """The lines of README.md: the groups' results, then every row of each group."""
     yield from ("## Winners against cuBLASLt", "", *MEANING, "")
     made = {summary.group: summary for summary in summaries(scores)}
     if made:
@@ -268,7 +268,7 @@ def _summary_table(made: Iterable[Summary]) -> Iterator[str]:
 
 
 def _rows(scores: Sequence[Score]) -> Iterator[str]:
-    """With errors and energy where records have them."""
+    """The lines of a table of rows, with errors and energy if records have them."""
     errors, energy = (any(name in score.bench for score in scores) for name in ("error", "energy"))
     yield (
         "| problem | ours, us | TFLOPS | GB/s | baseline, us | TFLOPS | baseline | ratio | normal | of the limit "
@@ -302,20 +302,20 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
 
 
 def _errors(score: Score) -> tuple[str, str]:
-    """Ours and the baseline's."""
+    """The errors of our kernel and of the baseline."""
     found = score.bench.get("error") or {}
     return number(found.get("ours"), "{:.2f}"), number(found.get("baseline"), "{:.2f}")
 
 
 def _tflops_per_w(score: Score) -> tuple[str, str]:
-    """Ours and the baseline's, each while it ran alone."""
+    """TFLOPS per watt of our kernel and of the baseline, each while it ran alone."""
     found = score.bench.get("energy") or {}
     ours, theirs = (found.get(name) or {} for name in ("ours", "cublaslt"))
     return number(ours.get("tflops_per_w"), "{:.3f}"), number(theirs.get("tflops_per_w"), "{:.3f}")
 
 
 def _baseline(score: Score) -> str:
-    """What computes the same: "cuBLASLt", "cuBLASLt + GELU_BIAS"; "none" where it has no kernel for types or layout."""
+    """The baseline: "cuBLASLt", "cuBLASLt + GELU_BIAS"; "none" if it has no kernel for the types or layout."""
     if not score.bench:
         return NONE
     if score.bench["cublaslt"] is None:
@@ -326,7 +326,7 @@ def _baseline(score: Score) -> str:
 
 
 def verified(record: Mapping[str, Any]) -> str:
-    """ "gpu 20; emulator 20, 16 in part": the situations that it passed, by executor; in part: some of C's tiles."""
+    """ "gpu 20; emulator 20, 16 in part": the situations passed, by executor; in part: only some tiles of C ran."""
     verdicts = verdicts_of(record)
     return "; ".join(f"{verdict['executor']} {_passed(verdict)}" for verdict in verdicts) or NONE
 
@@ -340,9 +340,9 @@ def _passed(verdict: Mapping[str, Any]) -> str:
 
 
 def _sanitized(record: Mapping[str, Any]) -> str:
-    """ "4 pass", or the tools that do not and why; in part: the first blocks of a launch that is too large to watch.
+    """ "4 pass", or the failing tools and why; in part: only the first blocks of a launch that is too large to watch.
 
-    The card is named where it is not the record's.
+    The card is named if it differs from the record's.
     """
     tools = record.get("sanitizers") or []
     failing = [f"{tool['tool']} {_failed(tool['failure'])}" for tool in tools if not tool["passed"]]
@@ -363,7 +363,7 @@ def _failed(failure: Mapping[str, Any]) -> str:
 
 
 def made_how(record: Mapping[str, Any]) -> str:
-    """Date, card, versions and command of what a record says."""
+    """Date, card, versions and command, as a record gives them."""
     bench = record.get("bench")
     if not bench:
         return f"{record.get('device', NONE)}, {str(record.get('date', NONE))[:10]}: `{record.get('command', NONE)}`"
@@ -381,7 +381,7 @@ def _limits(bench: Mapping[str, Any]) -> MeasuredLimits:
 
 
 def times(time: Mapping[str, Any] | None) -> tuple[str, str]:
-    """(us, TFLOPS), with the word where they are no measurement."""
+    """(us, TFLOPS), with a word if they are not measurements."""
     if not time:
         return NONE, NONE
     word = "" if time["kind"] == "measured" else f" {time['kind']}"
@@ -394,7 +394,7 @@ def number(value: float | None, pattern: str = "{:.1f}") -> str:
 
 
 def link(kernel: KernelFile) -> str:
-    """The kernel's config, which leads to its file."""
+    """The kernel's config as a link to its file."""
     assert kernel.path is not None
     family, config = config_of(kernel.source)
     return f"[{family.name} {config}]({text_link(kernel.path)})"
@@ -406,7 +406,7 @@ def line(*cells: str) -> str:
 
 
 def against(value: float | None, goal: float | None, pattern: str) -> str:
-    """The value, and the goal that it misses."""
+    """The value, with the goal if it misses it."""
     text = number(value, pattern)
     return f"{text} (goal {pattern.format(goal)})" if goal is not None and _below(value, goal) else text
 
@@ -416,5 +416,5 @@ def _below(value: float | None, goal: float | None) -> bool:
 
 
 def cell(text: str) -> str:
-    """Text that breaks no table."""
+    """The text without characters that would break a table."""
     return " ".join(text.replace("|", "/").split())[:REASON_LENGTH]

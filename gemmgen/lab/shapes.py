@@ -1,6 +1,6 @@
-"""The performance suite: its problems by group, and what each of them is to reach.
+"""The performance suite: its problems by group, and their goals.
 
-Any problem belongs to a group, those of the suite and those of a user's own list alike.
+Every problem belongs to a group, both in the suite and in a user's own list.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def suite() -> tuple[Problem, ...]:
 def select(
     problems: Iterable[Problem], groups: Sequence[str] = (), only: Sequence[str] = (), part: tuple[int, int] = (1, 1)
 ) -> tuple[Problem, ...]:
-    """Those of `groups` whose text has one of `only`, and of these part I of N: every N-th, from the I-th on.
+    """The problems in `groups` whose text has one of `only`, and of these part I of N: every N-th, from the I-th on.
 
-    No `groups`, or no `only`, are all. Numbers count whole: 8x8 is no part of 128x8192.
-    Raises InvalidInput for a part that is none, and where nothing is left of all parts.
+    Without `groups`, or without `only`, all match. Numbers match as a whole: 8x8 does not match 128x8192. Raises
+    InvalidInput for an invalid part, or if no problem matches.
     """
     index, parts = part
     require(1 <= index <= parts, f"part {index} of {parts}: write I/N with I from 1 to N")

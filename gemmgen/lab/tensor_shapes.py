@@ -1,7 +1,7 @@
-"""The suite's problems that tensor cores may multiply, and what each of them is to reach.
+"""The suite's problems for tensor cores, and their goals.
 
-Where cuBLASLt has no kernel for a layout (it takes 8-bit operands k-major alone), the row has no baseline, and its goal
-asks nothing.
+If cuBLASLt has no kernel for a layout (it takes 8-bit operands only k-major), the row has no baseline, and its goal
+requires nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _large(types: Types) -> tuple[Problem, ...]:
 
 
 def is_awkward(problem: Problem) -> bool:
-    """Whether lines are aligned to less than 16 bytes, or tiles of a large C, or of K, stay partly empty."""
+    """Whether lines are aligned to fewer than 16 bytes, or tiles of a large C, or of K, are partly empty."""
     case = representative(problem)
     lines = (matrix.ld * matrix.dtype.size % 16 for matrix in (case.a, case.b))
     partial = any(size % BLOCK for size in (case.m, case.n, case.k))
@@ -72,7 +72,7 @@ def _awkward_goal(problem: Problem) -> Goal:
 
 
 def _few_rows(types: Types) -> Iterator[Problem]:
-    """M rows against N x K weights of the sizes that language models have."""
+    """M rows times N x K weights of the sizes in language models."""
     weights = ((4096, 4096), (8192, 8192), (4096, 14336), (14336, 4096))
     rows = [*product((1, 2, 4, 8, 16, 32, 64, 128), weights), *product((1, 2, 4, 8), [(16384, 16384)])]
     yield from every(types, ((m, n, k) for m, (n, k) in rows), "rr", "rc")
@@ -84,7 +84,7 @@ def _few_rows_goal(problem: Problem) -> Goal:
 
 
 def _share(problem: Problem) -> float | None:
-    """Of the bandwidth, where large weights are read for few rows."""
+    """The goal as a share of the bandwidth, if large weights are read for few rows."""
     return 0.85 if thin_side(problem) <= SATURATING and weight_bytes(problem) >= LARGE_WEIGHTS else None
 
 
@@ -102,7 +102,7 @@ def _batched_goal(problem: Problem) -> Goal:
 
 
 def _bytes(types: Types) -> tuple[Problem, ...]:
-    """With one whose operands are not k-major."""
+    """Problems of 8-bit types, including one whose operands are not k-major."""
     return (*every(types, BYTES, "rc"), *every(types, cubes(4096), "rr"))
 
 
@@ -111,7 +111,7 @@ def _integer_goal(problem: Problem) -> Goal:
 
 
 def _fused() -> Iterator[Problem]:
-    """Linear layers, of which other groups have the product alone, gated ones, and integers that are scaled."""
+    """Linear layers, gated layers, and scaled integers; other groups have only the products of these layers."""
     yield Problem(*LINEAR_LAYER, epilogue="bias+gelu")
     yield from every(BF16, LAYERS, "rc", epilogue="bias+gelu")
     yield from every(BF16, LAYERS[3:4], "rc", epilogue="bias+gelu_tanh")
@@ -120,7 +120,7 @@ def _fused() -> Iterator[Problem]:
 
 
 def _fused_goal(problem: Problem) -> Goal:
-    """Against cuBLASLt's own epilogue, or against its product and a kernel behind it."""
+    """The goal against cuBLASLt's own epilogue, or against its product followed by a kernel."""
     types = problem.types
     if types.uniform:
         return Goal(1.0)
@@ -156,7 +156,7 @@ TENSOR_GROUPS = (
 
 
 def tensor_group(problem: Problem) -> str:
-    """The name of a problem's group, where its types or its epilogue make it none of f32's."""
+    """The name of a problem's group, if its types or epilogue do not put it into a group of f32."""
     types = problem.types
     if not problem.epilogue.is_linear:
         return "fused"
@@ -172,7 +172,7 @@ def tensor_group(problem: Problem) -> str:
 
 
 def _half_group(problem: Problem) -> str:
-    """Of 16-bit operands."""
+    """The group of a problem with 16-bit operands."""
     if problem.batched:
         return "bf16 batched"
     if is_awkward(problem):

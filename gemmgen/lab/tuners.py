@@ -1,8 +1,9 @@
-"""How many runs does a search need? Ours and Kernel Tuner's strategies, replayed on recorded times of a whole space.
+"""The number of runs that a search needs: ours and Kernel Tuner's strategies, replayed on recorded times of a whole
+space.
 
-The space is that of the search, without what the model predicts to take measuring.WITHIN times the least time: what
-nobody takes for fast is missing for all tuners alike. Kernel Tuner (pip install kernel-tuner) simulates its strategies
-from the cache file that `gemmgen results` writes; our search orders configs by the model, and learns from the times.
+The space is that of the search, without configs predicted to take model_times.WITHIN times the least time: they are
+missing for all tuners alike. Kernel Tuner (pip install kernel-tuner) simulates its strategies from the cache file that
+`gemmgen results` writes; our search orders configs by the model, and learns from the times.
 
 Kernel Tuner: https://github.com/KernelTuner/kernel_tuner
 """
@@ -60,7 +61,7 @@ MISSING = "Kernel Tuner is missing: pip install kernel-tuner"
 @brief
 @dataclass(frozen=True)
 class Recorded:
-    """Microseconds of the configs of one space."""
+    """Microseconds for each config of one space."""
 
     problem: Problem
     family: Family
@@ -78,9 +79,10 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What searches of one tuner with one budget lost: how much longer than the fastest their best takes, relative.
+    """The losses of one tuner's searches with one budget: how much longer than the fastest their best takes,
+    relative.
 
-    lost  of each seed; our search draws nothing, and has one
+    lost  one loss per seed; our search draws nothing, and has only one
     """
 
     tuner: str
@@ -102,11 +104,11 @@ class Contest:
     outcomes: tuple[Outcome, ...]
 
     def of(self, tuner: str) -> tuple[Outcome, ...]:
-        """Those of one tuner, the smallest budget first."""
+        """The outcomes of one tuner, the smallest budget first."""
         return tuple(one for one in self.outcomes if one.tuner == tuner)
 
     def needed(self, tuner: str) -> int | None:
-        """The least budget with which half of its searches, and with each larger one, are NEAR; None: none is."""
+        """The least budget from which on half of its searches are NEAR the fastest; None if there is none."""
         enough = None
         for one in reversed(self.of(tuner)):
             if one.found < 0.5:
@@ -115,7 +117,7 @@ class Contest:
         return enough
 
     def lost(self, tuner: str, budget: int) -> float:
-        """The median of its searches with that budget."""
+        """The median loss of its searches with that budget."""
         return next(median(one.lost) for one in self.of(tuner) if one.budget == budget)
 
 
@@ -125,13 +127,13 @@ def tuners_of(contests: Sequence[Contest]) -> tuple[str, ...]:
 
 
 def require_kernel_tuner() -> None:
-    """Raise GemmgenError where Kernel Tuner is missing."""
+    """Raise GemmgenError if Kernel Tuner is missing."""
     if find_spec("kernel_tuner") is None:
         raise GemmgenError(MISSING)
 
 
 def contest(recorded: Recorded, seeds: int = SEEDS) -> Contest:
-    """Ours and Kernel Tuner's strategies on one space. Raises GemmgenError where Kernel Tuner is missing."""
+    """Run ours and Kernel Tuner's strategies on one space. Raises GemmgenError if Kernel Tuner is missing."""
     require_kernel_tuner()
     budgets = [budget for budget in BUDGETS if budget < len(recorded.us)]
     ours = [Outcome(OURS, budget, (recorded.lost(search_recorded(recorded, budget)),)) for budget in budgets]
@@ -142,7 +144,7 @@ def contest(recorded: Recorded, seeds: int = SEEDS) -> Contest:
 
 
 def load_recorded(paths: Iterable[Path] = RECORDED) -> tuple[Recorded, ...]:
-    """The spaces in files of measured times that have enough configs. Raises InvalidInput where none has."""
+    """The spaces with enough configs in files of measured times. Raises InvalidInput if there are none."""
     found = tuple(one for path in paths for one in spaces_of(load_times(path)))
     if not found:
         raise InvalidInput(f"no problem has times of {LEAST_CONFIGS} configs: see `gemmgen study model --measure`")
@@ -150,9 +152,10 @@ def load_recorded(paths: Iterable[Path] = RECORDED) -> tuple[Recorded, ...]:
 
 
 def spaces_of(times: Times, least: int = LEAST_CONFIGS) -> Iterator[Recorded]:
-    """Of each problem what its search's space has, `least` configs at least; not the details that it varies last.
+    """For each problem, the recorded configs of its search space, if there are at least `least`; without varied
+    details.
 
-    A detail that came after the times were taken has its default in them, whatever the space has today.
+    A detail that is newer than the times has its default in them, whatever the space has today.
     """
     for part in times.measured:
         family, problem = part.family, part.problem
@@ -169,7 +172,7 @@ def spaces_of(times: Times, least: int = LEAST_CONFIGS) -> Iterator[Recorded]:
 
 
 class RecordedSearch(Search):
-    """A search that proposes recorded configs alone."""
+    """A search that proposes only recorded configs."""
 
     def __init__(self, recorded: Recorded) -> None:
         self._recorded = recorded.us
@@ -181,7 +184,7 @@ class RecordedSearch(Search):
 
 
 def search_recorded(recorded: Recorded, budget: int) -> float:
-    """Microseconds of the best that our search finds in so many runs."""
+    """Microseconds of the best config that our search finds in `budget` runs."""
     tried: list[tuple[Config, float | None]] = []
     for batch in rounds(RecordedSearch(recorded), min(budget, len(recorded.us)), (), lambda: tried):
         tried.extend((entry.config, recorded.us[entry.config]) for entry in batch)
@@ -192,7 +195,7 @@ def search_recorded(recorded: Recorded, budget: int) -> float:
 
 
 def _kernel_tuner(recorded: Recorded, budgets: Sequence[int], seeds: int) -> tuple[Outcome, ...]:
-    """What each of its strategies finds, simulated from a cache file."""
+    """The outcomes of each of its strategies, simulated from a cache file."""
     from kernel_tuner import tune_kernel
 
     family, device = recorded.family, recorded.device.name
@@ -226,14 +229,15 @@ def _kernel_tuner(recorded: Recorded, budgets: Sequence[int], seeds: int) -> tup
 
 
 class _Strategies:
-    """A strategy for Kernel Tuner that calls its own, one after the other: each search anew, in the same space."""
+    """A strategy for Kernel Tuner that runs its own strategies one after the other, each as a new search in the same
+    space."""
 
     def __init__(self, recorded: Recorded, budgets: Sequence[int], seeds: int) -> None:
         self._recorded, self._budgets, self._seeds = recorded, budgets, seeds
         self.outcomes: list[Outcome] = []
 
     def tune(self, space: Any, runner: Any, options: Any) -> list[Any]:
-        """Called by Kernel Tuner, with its own records."""
+        """Run the strategies; Kernel Tuner calls this with its own records."""
         for strategy, name in STRATEGIES.items():
             for budget in self._budgets:
                 seeds = range(self._seeds)
@@ -255,9 +259,9 @@ class _Strategies:
 
 
 def _patient(budget: type[Any]) -> type[Any]:
-    """Kernel Tuner's budget, at its end, too, where a search asks for known configs alone.
+    """A budget for Kernel Tuner that also ends a search that asks only for known configs.
 
-    Among these it may walk on for ever, where few configs are neighbours.
+    Such a search may go on for ever if few configs are neighbours.
     """
     from kernel_tuner.util import StopCriterionReached
 

@@ -1,4 +1,4 @@
-"""`gemmgen gallery`: the kernels that a repository keeps."""
+"""`gemmgen gallery`: maintains the kernels that a repository keeps."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from gemmgen.support.files import Store
 def command(ctx: click.Context, folder: Path, only_check: bool, render: bool, as_json: bool) -> None:
     """Make the README.md of each FOLDER/<arch> from the JSON files of its kernels. [FOLDER: generated]
 
-    With --render, kernels that the templates would write differently are written anew. What was measured stands
-    where the machine code is the same, and is dropped where it is not. Exits with 1 where a JSON file cannot be read.
+    With --render, kernels that the templates now render differently are written again. Measurements stay if the machine
+    code is the same, and are dropped otherwise. Exits with 1 if a JSON file cannot be read.
     """
     if only_check:
         found = check(folder)

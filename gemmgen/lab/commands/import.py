@@ -1,4 +1,4 @@
-"""`gemmgen import`: measured times from the formats of the field."""
+"""`gemmgen import`: reads measured times from the formats of other tuners."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def command(
 ) -> None:
     """Read measured times from CSV, T4 or Kernel Tuner's cache files.
 
-    What gemmgen results wrote says of which problem, family and card it is. For others name --shape and --family; the
-    parameters are the family's axes, and T4's and Kernel Tuner's times are in milliseconds.
-    Registers that a file does not have come from compiling.
+    Files of gemmgen results name their problem, family and card. For other files give --shape and --family; the
+    parameters are the family's axes, and times of T4 and Kernel Tuner are in milliseconds. Register counts that a file
+    lacks come from compiling.
 
-    The times become a file for gemmgen study model --data, which holds the model against them.
+    The times become a file for gemmgen study model --data, which compares the model with them.
     """
     require((shape is None) == (family is None), "--shape and --family say together what a file does not: give both")
     meant = None if shape is None or family is None else (options.problem(shape), family_named(family))

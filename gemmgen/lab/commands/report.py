@@ -1,4 +1,4 @@
-"""`gemmgen report`: what is on file as one page."""
+"""`gemmgen report`: shows all kernels on file as one page."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from gemmgen.support.words import plural
 def command(ctx: click.Context, folders: tuple[Path, ...], to: Path, compiled: bool, as_json: bool) -> None:
     """Write one HTML page of the kernels in each DIR and in the folders directly in it. [gemmgen-out and generated]
 
-    Ratios to cuBLASLt by shape and type, the roofline with every kernel on it, and for each kernel what explain says
-    of it and what was shown of it. The page needs no network and no other file; links lead to the kernels' own. Exits
-    with 1 where it leaves out a kernel, as its JSON cannot be read or shown.
+    The page has ratios to cuBLASLt by shape and type, the roofline with every kernel, and for each kernel the output of
+    explain and what was verified. It needs no network and no other file; links lead to the kernels' files. Exits with 1
+    if a kernel is left out because its JSON cannot be read or shown.
     """
     roots = folders or tuple(folder for folder in (DEFAULT_OUT, GALLERY) if folder.is_dir())
     require(bool(roots), f"there is neither {DEFAULT_OUT} nor {GALLERY} here: name a folder that has kernels")

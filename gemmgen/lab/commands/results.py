@@ -1,4 +1,4 @@
-"""`gemmgen results`: measured times in the formats of the field."""
+"""`gemmgen results`: writes measured times in the formats of other tuners."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ DOCUMENTS = {"t4": t4_document, "kernel-tuner": cache_document}
 def command(path: Path, kind: str, to: Path | None, as_json: bool) -> None:
     """Write measured times of configs as CSV, T4 or Kernel Tuner's cache file.
 
-    They come from a kernel's JSON, a folder of these, what `gemmgen tune --json` printed, or a file of measured times
-    such as `gemmgen study model --measure` writes. Predicted times are none. CSV takes any number of problems; the
-    others are of one problem and family each: without --to there must be one.
+    They come from a kernel's JSON, a folder of these, the output of `gemmgen tune --json`, or a file of measured times
+    as `gemmgen study model --measure` writes it. Predicted times do not count. CSV takes any number of problems; the
+    other formats have one problem and family per file: without --to there must be only one.
     """
     found = read_results(path)
     require(bool(found), f"{path} holds no measured times")
@@ -67,7 +67,7 @@ def _text(document: dict[str, Any]) -> str:
 
 
 def _written(files: dict[str, str], to: Path) -> list[Path]:
-    """Under their own names where `to` is to be a folder."""
+    """Write the files, under their own names if `to` is a folder or there are several."""
     paths = [to] if len(files) == 1 and not to.is_dir() else [to / name for name in files]
     for path, text in zip(paths, files.values(), strict=True):
         write_atomic(path, text)

@@ -1,4 +1,4 @@
-"""`gemmgen space`: what there is to search."""
+"""`gemmgen space`: shows the search space of a family."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from gemmgen.search.space import explore
 def command(shape: Shape, family: str, options: ProblemOptions, arch: str, t1: bool, as_json: bool) -> None:
     """Show the axes of a family, how many configs are accepted, and why the others are not.
 
-    A constraint rules out what cannot work; pruning leaves out what would work and be slow. `gemmgen generate
-    --set` accepts whatever holds the constraints.
+    A constraint rejects configs that cannot work; pruning leaves out configs that work but are slow. `gemmgen generate
+    --set` accepts every config that satisfies the constraints.
     """
     name, spec = compile_target(arch)
     if t1:

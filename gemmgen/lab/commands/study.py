@@ -1,4 +1,4 @@
-"""`gemmgen study`: series of kernels that teach, side by side."""
+"""`gemmgen study`: compares series of kernels that each teach something."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ OUT = "Folder for the table (.md), the plot (.svg, .png) and the record (.json).
 
 @click.group()
 def command() -> None:
-    """Series of kernels that differ in one idea or one number, verified, explained and timed side by side.
+    """Compare kernels that differ in one idea or one number: verified, explained and timed side by side.
 
-    `model` compares the order in which the model puts kernels with that of their measured times, `tuners` our search
-    with others, on recorded times.
+    `model` compares the model's order of kernels with that of their measured times; `tuners` compares our search with
+    others, on recorded times.
     """
 
 
@@ -155,8 +155,8 @@ def model(
 ) -> None:
     """How well does the model order configs? Predictions against measured times, kept as a file: no GPU needed.
 
-    For each problem Spearman's rank correlation, how many times are within the model's error, and where its order has
-    the fastest.
+    For each problem it shows Spearman's rank correlation, how many times are within the model's error, and the place of
+    the fastest in the model's order.
     """
     line = shlex.join(["gemmgen", *words])
     if not measure and (budget, seed, shapes) != (None, None, None):
@@ -200,8 +200,8 @@ def model(
 def tuners(words: list[str], data: tuple[Path, ...], seeds: int, out: Path | None, as_json: bool) -> None:
     """How many runs does a search need? Ours and Kernel Tuner's strategies, replayed on recorded times: no GPU needed.
 
-    For each space the least budget with which half of a strategy's searches find a kernel within 2% of the fastest.
-    Needs Kernel Tuner: pip install kernel-tuner.
+    For each space it shows the least budget with which half of a strategy's searches find a kernel within 2% of the
+    fastest. Needs Kernel Tuner: pip install kernel-tuner.
     """
     line = shlex.join(["gemmgen", *words])
     if out is not None:
@@ -229,9 +229,9 @@ def tuners(words: list[str], data: tuple[Path, ...], seeds: int, out: Path | Non
 @json_option
 @click.pass_context
 def arithmetic(ctx: click.Context, device: DeviceChoice, arch: str, only: str, out: Path | None, as_json: bool) -> None:
-    """What do tensor cores compute? Each instruction's bits, on random and awkward numbers, beside those of the model.
+    """What do tensor cores compute? Compare each instruction's bits, on random and awkward numbers, with the model's.
 
-    Exit code 1 where some differ.
+    Exits with 1 if some differ.
     """
     line = shlex.join(["gemmgen", *ctx.obj])
     if out is not None:

@@ -1,4 +1,4 @@
-"""`gemmgen suite`: the whole performance suite, and the README.md that shows it."""
+"""`gemmgen suite`: runs the performance suite, and makes the README.md that shows it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Part = tuple[int, int]
 
 
 def parse_part(text: str) -> Part:
-    """I/N -> (i, n). Raises InvalidInput."""
+    """Parse I/N to (i, n). Raises InvalidInput."""
     found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text)
     require(found is not None, f"{text[:20]!r} is no part: write I/N, for example 1/4")
     assert found is not None
@@ -124,13 +124,13 @@ def command(
     sanitize  the winners on file under compute-sanitizer's tools; needs a GPU and a CUDA toolkit
     emulate   the kernels on file verified in the emulator, which counts what ran of them; with or without a GPU
 
-    Without --step, those that this machine can do. A winner found on the same card by the same templates, families and
-    search is kept; so are verdicts, and with --budget 0 times of the same text beside today's baseline. Each result is
-    written at once: the same command resumes after an interruption. A shape that fails is a row with its reason, and
-    the exit code is then 1.
+    Without --step, all steps that this machine can do run. A winner found on the same card by the same templates,
+    families and search is kept; so are verdicts, and with --budget 0 times of the same text beside today's baseline.
+    Each result is written at once: the same command resumes after an interruption. A shape that fails is a row with its
+    reason, and the exit code is then 1.
 
-    --cluster measures on many cards: a worker for each takes shape after shape, and results come here. Without it run
-    a process for each card, with its own --part and CUDA_VISIBLE_DEVICES. On one card, too, several are faster than
+    --cluster measures on many cards: a worker for each takes shape after shape, and results come here. Without it, run
+    one process per card, each with its own --part and CUDA_VISIBLE_DEVICES. On one card, too, several are faster than
     one: they take turns on it, and one compiles and verifies while another measures. From several machines copy the
     files into the folder of their card and run `gemmgen gallery`.
 
@@ -185,7 +185,7 @@ def command(
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of a plan, what its folder holds now, and the page that shows it."""
+    """The result of a plan: the contents of its folder now, and the page that shows it."""
 
     plan: SuitePlan
     outcomes: list[ShapeOutcome]
@@ -193,7 +193,7 @@ class Ran:
     readme: Path | None
 
     def document(self) -> dict[str, Any]:
-        """As JSON-ready data."""
+        """The result as JSON-ready data."""
         return {
             "readme": None if self.readme is None else str(self.readme),
             "rows": [outcome.document() for outcome in self.outcomes],
@@ -207,7 +207,7 @@ def _show(ran: Sequence[Ran], console: Console) -> None:
 
 
 def _card(arch: str, cluster: Cluster | None) -> tuple[str, DeviceSpec]:
-    """What is compiled for, and the card whose folder results go to. Raises InvalidInput."""
+    """Return the architecture to compile for, and the card whose folder gets the results. Raises InvalidInput."""
     if cluster is None or arch != "auto":
         return compile_target(arch)
     card = card_of(cluster)
@@ -225,14 +225,14 @@ def _ran(plan: SuitePlan, steps: Sequence[Step], cluster: Cluster | None) -> Ran
 
 
 def _shapes(own: Path | None, groups: Sequence[str], predicted: bool) -> Sequence[Problem]:
-    """Those that are chosen among."""
+    """The problems among which to choose."""
     if own is not None:
         return read_shapes(own)
     return PREDICTED if predicted and not groups else suite()
 
 
 def read_shapes(path: Path) -> list[Problem]:
-    """The problems that a file lists, a line each. Raises InvalidInput with the line that is wrong."""
+    """Read the problems that a file lists, one per line. Raises InvalidInput with the line that is wrong."""
     places = [(f"{path}:{number}", line) for number, line in enumerate(read_text(path).splitlines(), 1)]
     problems = [_problem(words, place) for place, line in places if (words := _words(line, place))]
     require(bool(problems), f"{path} names no shape: write one on each line, for example 512x512x512")
@@ -263,10 +263,11 @@ def _problem(words: list[str], place: str) -> Problem:
 
 
 def _chosen(asked: Sequence[Step], known: Sequence[Step]) -> list[Step]:
-    """Of `known` those asked for, in their order, else those that this machine can do; says which it cannot, and why.
+    """The requested steps in the order of `known`, or all that this machine can do; prints which it cannot do, and
+    why.
 
-    Raises InvalidInput for one that is not known, and CandidateFailed (unavailable) for one that was asked for and
-    where none is left.
+    Raises InvalidInput for an unknown step, and CandidateFailed (unavailable) for a requested step that is not
+    possible, or if none is left.
     """
     for step in asked:
         how = "needs --arch" if step == "predict" else "judges what is made for the card at hand: leave out --arch"

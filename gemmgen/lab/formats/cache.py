@@ -25,7 +25,7 @@ ERRORS = {"rejected": "InvalidConfig", "compile": "CompilationFailedConfig", "la
 
 
 def cache_document(results: Results) -> dict[str, Any]:
-    """`results` as a cache file, with the problem, family and card under a key of our own."""
+    """`results` as a cache file; problem, family and card are under our own key."""
     keys = [axis.name for axis in results.family.config_type.axes()]
     case = representative(results.problem)
     return {
@@ -42,7 +42,8 @@ def cache_document(results: Results) -> dict[str, Any]:
 
 
 def read_cache(document: Mapping[str, Any], meant: Meant | None) -> Results:
-    """What `cache_document`, or Kernel Tuner, wrote. Raises InvalidInput, KeyError or TypeError for other files."""
+    """Read what `cache_document`, or Kernel Tuner, wrote. Raises InvalidInput, KeyError or TypeError for other
+    files."""
     keys = document["tune_params_keys"]
     rows = [_read(one, keys) for one in document["cache"].values()]
     return restored(rows, document, str(document["device_name"]), meant)

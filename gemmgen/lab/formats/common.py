@@ -1,4 +1,4 @@
-"""What the JSON formats share: the key under which they carry what they have no place for, and milliseconds."""
+"""The common part of the JSON formats: the key for entries that a format lacks, and milliseconds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def own_document(results: Results) -> dict[str, Any]:
 
 
 def restored(rows: list[Result], document: Mapping[str, Any], device: str, meant: Meant | None) -> Results:
-    """`rows` of the problem and family that the file says, or else of those that are `meant`."""
+    """`rows` with the problem and family that the file names, or else with those that are `meant`."""
     own = document.get(OWN)
     if own is not None:
         problem, family = problem_from(own["problem"]), family_named(own["family"])

@@ -1,4 +1,4 @@
-"""Measured times of other programs, or of another machine, as a file that `gemmgen study model --data` reads."""
+"""Converts measured times of other programs, or of another machine, to a file for `gemmgen study model --data`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from gemmgen.support.version import gemmgen_version
 
 
 def read_foreign(path: Path, meant: Meant | None = None) -> list[Results]:
-    """The times in a CSV, a T4 or a Kernel Tuner cache file; of what is `meant` where the file does not say.
+    """Read the times in a CSV, a T4 or a Kernel Tuner cache file; `meant` gives what the file does not say.
 
-    Raises InvalidInput for what is none of these, and for configs that the family does not have.
+    Raises InvalidInput for any other file, and for configs that the family does not have.
     """
     text = read_text(path)
     with reading(path, "a file of measured times"):
@@ -41,11 +41,11 @@ def read_foreign(path: Path, meant: Meant | None = None) -> list[Results]:
 def times_of(found: Sequence[Results], device: DeviceSpec | None, source: str, store: Store) -> Times:
     """The times in `found` as the study of the model reads them.
 
-    device  the card that measured, where the files name none that is known
-    source  what the file says that they come from
+    device  the card that measured, if the files do not name a known one
+    source  their origin, as the file will name it
 
-    Configs that this version does not accept, and those that failed, are left out. Registers that are not known come
-    from compiling. Raises InvalidInput for an unknown card, and GemmgenError where nothing is left.
+    Configs that this version does not accept, and those that failed, are left out. Unknown register counts come from
+    compiling. Raises InvalidInput for an unknown card, and GemmgenError if nothing is left.
     """
     names = {one.device for one in found}
     card = device or _card(names)
@@ -62,7 +62,7 @@ def times_of(found: Sequence[Results], device: DeviceSpec | None, source: str, s
 
 
 def require_plain(problem: Problem) -> None:
-    """Raise InvalidInput for a problem that files of measured times have no words for."""
+    """Raise InvalidInput for a problem that files of measured times cannot express."""
     others = {name: getattr(problem, name) for name in OTHERS}
     plain = Problem(problem.m, problem.n, problem.k, types=problem.types, layout=problem.layout, **others)
     held = ", ".join(OTHERS)
@@ -99,7 +99,7 @@ def _accepted(row: Result, results: Results, card: DeviceSpec) -> bool:
 
 
 def _registers(rows: Sequence[Result], results: Results, card: DeviceSpec, store: Store) -> list[int | None]:
-    """As compiled; None where that fails."""
+    """The compiled register counts; None if compiling fails."""
     sources = [_source(row, results.family, results.problem, card) for row in rows]
     compiled = compile_many(sources, card.arch.name, store) if sources else []
     return [one.registers if isinstance(one, CompiledKernel) else None for one in compiled]

@@ -1,4 +1,4 @@
-"""The measured times of one problem's configs, read from what gemmgen writes itself."""
+"""The measured times of one problem's configs, read from gemmgen's own files."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Result:
-    """One config: its median time in microseconds, or what kind of failure it was.
+    """One config: its median time in microseconds, or the kind of its failure.
 
-    samples_us  what the median is of, where that was kept
-    registers   a thread, as compiled; None where that was not kept
-    energy_j    of a launch, in joules; None where it was not measured
-    date        when it was measured, in ISO 8601; empty where that was not kept
+    samples_us  the samples of the median, if they were kept
+    registers   registers per thread, as compiled; None if not kept
+    energy_j    energy per launch, in joules; None if not measured
+    date        date of the measurement, in ISO 8601; empty if not kept
     """
 
     config: Mapping[str, int]
@@ -55,7 +55,7 @@ class Results:
 
 
 def results_of(*rows: Result, problem: Problem, family: Family, device: str) -> Results:
-    """`rows` in their order. Raises InvalidInput where one has another family's axes."""
+    """Results of `rows` in their order. Raises InvalidInput if one has another family's axes."""
     known = {axis.name for axis in family.config_type.axes()}
     for row in rows:
         strange = sorted(row.config.keys() - known)
@@ -69,9 +69,9 @@ def results_of(*rows: Result, problem: Problem, family: Family, device: str) -> 
 
 
 def read_results(path: Path) -> list[Results]:
-    """What a kernel's JSON, a folder of these, `tune --json` or a file of measured times holds.
+    """Read a kernel's JSON, a folder of these, the output of `tune --json` or a file of measured times.
 
-    Predicted times are none. Raises InvalidInput where `path` is none of these.
+    Predicted times do not count. Raises InvalidInput if `path` is none of these.
     """
     if path.is_dir():
         return _joined(one for record in sorted(path.glob("*.json")) for one in _read_if_any(record))
@@ -118,7 +118,7 @@ def _of_kernel(record: Mapping[str, Any]) -> Results:
 
 
 def _of_search(document: Mapping[str, Any]) -> Iterator[Results]:
-    """One for each family: the candidates that were timed, or failed."""
+    """Yield results for each family: the candidates that were timed, or failed."""
     problem, device = problem_from(document["problem"]), str(document["device"])
     timed = [one for one in document["candidates"] if one["failure"] or one["time"]["kind"] == "measured"]
     for family in dict.fromkeys(one["family"] for one in timed):
@@ -127,7 +127,7 @@ def _of_search(document: Mapping[str, Any]) -> Iterator[Results]:
 
 
 def _row(record: Mapping[str, Any], date: str) -> Result:
-    """Of a kernel's JSON, or of a candidate's."""
+    """The row for the record of a kernel, or of a candidate."""
     time, resources = record.get("time") or {}, record.get("resources") or {}
     failure = record.get("failure")
     return Result(
@@ -142,13 +142,14 @@ def _row(record: Mapping[str, Any], date: str) -> Result:
 
 
 def _energy_j(record: Mapping[str, Any]) -> float | None:
-    """Joules per launch, from `bench --energy`, `suite --energy` or a search for the least; None without them."""
+    """Joules per launch, from `bench --energy`, `suite --energy` or a search for the least energy; None without
+    them."""
     ours = ((record.get("bench") or {}).get("energy") or {}).get("ours") or record.get("energy") or {}
     return ours.get("energy_j")
 
 
 def _joined(found: Iterable[Results]) -> list[Results]:
-    """Those of one problem, family and card together."""
+    """Join the results for the same problem, family and card."""
     groups: dict[tuple[Problem, str, str], list[Results]] = {}
     for one in found:
         groups.setdefault((one.problem, one.family.name, one.device), []).append(one)

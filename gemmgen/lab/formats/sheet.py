@@ -1,4 +1,4 @@
-"""Measured times as CSV: a line a config, which its full name says whole; its axes stand beside it."""
+"""Measured times as CSV: one line per config, with its full name and its axes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLUMNS = ("kernel", "device", "us", "registers", "failure", "date")
 
 
 def csv_text(found: Sequence[Results]) -> str:
-    """Every config of `found`; axes that another family has are left blank."""
+    """Every config of `found` as CSV; axes of other families are left blank."""
     axes = list(dict.fromkeys(axis.name for one in found for axis in one.family.config_type.axes()))
     text = io.StringIO()
     writer = csv.DictWriter(text, [*COLUMNS, *axes], restval="", lineterminator="\n")
@@ -28,9 +28,9 @@ def csv_text(found: Sequence[Results]) -> str:
 
 
 def read_csv(text: str, meant: Meant | None) -> list[Results]:
-    """What `csv_text` wrote; or any with a column `us` and one for each axis, of what is `meant`.
+    """Read what `csv_text` wrote, or any CSV with a column `us` and one column per axis, for what is `meant`.
 
-    Raises InvalidInput for a line that says neither of both.
+    Raises InvalidInput for a line of neither form.
     """
     groups: dict[tuple[Problem, str, str], tuple[Family, list[Result]]] = {}
     for line in csv.DictReader(io.StringIO(text)):
@@ -65,7 +65,7 @@ def _what(line: Mapping[str, str], meant: Meant | None) -> tuple[Problem, Family
 
 
 def _config(line: Mapping[str, str], axes: Iterable[str]) -> dict[str, int]:
-    """Axes that have no column are left to their defaults."""
+    """The config of a line; axes without a column keep their defaults."""
     return {name: int(line[name]) for name in axes if line.get(name)}
 
 

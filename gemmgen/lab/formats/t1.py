@@ -14,10 +14,10 @@ from gemmgen.render.naming import problem_name
 
 
 def t1_document(family: Family, problem: Problem, device: DeviceSpec) -> dict[str, Any]:
-    """The axes of `family`, what the search tries of each, and the conditions on them for `problem` on `device`.
+    """The axes of `family`, the values that the search tries, and the conditions on them for `problem` on `device`.
 
-    Conditions that read constants which follow from a config are left out: T1 has no place for these. What a config
-    launches depends on all of it, so the kernel's sizes are expressions by name only.
+    Conditions that read derived constants are left out, as T1 cannot express these. A config's launch depends on all of
+    its axes, so the kernel's sizes are expressions by name only.
     """
     axes = family.config_type.axes()
     return {
@@ -40,7 +40,7 @@ def t1_document(family: Family, problem: Problem, device: DeviceSpec) -> dict[st
 
 
 def _conditions(family: Family, problem: Problem, device: DeviceSpec) -> Iterator[dict[str, Any]]:
-    """Of constraints and pruning rules: numbers in place of what the problem and the card decide."""
+    """Conditions from constraints and pruning rules, with numbers in place of facts about the problem and the card."""
     axes = {axis.name for axis in family.config_type.axes()}
     known = {**device.arch.limits.names, **family.facts(problem), "SMS": device.sms}
     for rule in (*family.constraints, *family.pruning):

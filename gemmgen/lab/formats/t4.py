@@ -31,12 +31,13 @@ JOULES = {"J": 1.0, "mJ": 1e-3}
 
 
 def t4_document(results: Results) -> dict[str, Any]:
-    """`results` as T4, with the problem, family and card under a key of our own."""
+    """`results` as T4; problem, family and card are under our own key."""
     return {"schema_version": VERSION, OWN: own_document(results), "results": [_written(row) for row in results.rows]}
 
 
 def read_t4(document: Mapping[str, Any], meant: Meant | None) -> Results:
-    """What `t4_document`, or another program, wrote. Raises InvalidInput, KeyError or TypeError for what is no T4."""
+    """Read what `t4_document`, or another program, wrote. Raises InvalidInput, KeyError or TypeError if it is not
+    T4."""
     return restored([_read(one) for one in document["results"]], document, UNKNOWN, meant)
 
 

@@ -1,1 +1,1 @@
-"""What the commands of this room print and plot."""
+"""The output and plots of this room's commands."""

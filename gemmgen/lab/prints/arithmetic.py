@@ -1,4 +1,4 @@
-"""What tensor cores compute, beside the model: for people, and as data."""
+"""Results of tensor cores compared with the model, for people and as data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gemmgen.verification.tensor_core_recordings import Agreement, Recording
 def show_arithmetic(
     console: Console, recording: Recording, agreements: Sequence[Agreement], out: Path | None = None
 ) -> None:
-    """A line for each instruction; what differs, with the first element of it."""
+    """Print a line per instruction, and the first element that differs."""
     made = table("<instruction", "steps", "elements", "<beside the model", title=f"Bits of {recording.source}")
     for one in agreements:
         made.add_row(one.instruction, str(one.steps), f"{one.elements:,}", _verdict(one))
@@ -44,7 +44,7 @@ def _verdict(one: Agreement) -> Any:
 def arithmetic_document(
     recording: Recording, agreements: Sequence[Agreement], out: Path | None = None
 ) -> dict[str, Any]:
-    """The same as JSON-ready data."""
+    """The comparison as JSON-ready data."""
     rows = [
         {
             "instruction": one.instruction,

@@ -1,4 +1,4 @@
-"""The check of the model for people: a table, the same as a page, and the files of both."""
+"""The check of the model for people: a table, a page with the same contents, and the files of both."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LEGEND = (
 
 
 def show_check(console: Console, check: ModelCheck, files: Sequence[str] = ()) -> None:
-    """The table, a line a problem; what it adds up to; where the times come from; the files written."""
+    """Print the table with one line per problem, its totals, the origin of the times, and the files written."""
     made = table(*COLUMNS, title=check_title(check))
     for one in check.agreements:
         made.add_row(*_cells(one))
@@ -53,7 +53,7 @@ def check_title(check: ModelCheck) -> str:
 
 
 def total(check: ModelCheck) -> str:
-    """All problems in one sentence."""
+    """The totals over all problems, in one sentence."""
     top = f"the fastest is in the model's top {TOP} for {check.in_top} of {plural(len(check.agreements), 'problem')}"
     within = f"{check.within:,} of {plural(check.configs, 'time')} within {percent(MODEL_ERROR)}"
     skipped = (
@@ -63,8 +63,8 @@ def total(check: ModelCheck) -> str:
 
 
 def write_check(check: ModelCheck, command: str, out: Path) -> Written:
-    """Write study_model_FAMILY_DEVICE.md, .json and, with matplotlib, .svg and .png into `out`; of several families
-    the name has all. Raises GemmgenError."""
+    """Write study_model_FAMILY_DEVICE.md, .json and, with matplotlib, .svg and .png into `out`; the name lists all
+    families. Raises GemmgenError."""
     times, no_plot = check.times, why_no_plot()
     stem = "_".join(["study_model", *(one.name for one in times.families), times.device.name.replace(" ", "_")])
     pictures = {} if no_plot else draw_check(check, check_title(check))

@@ -1,6 +1,7 @@
-"""A study as a picture: rates against the card's limit, and beside each bar what explains it; and the model's check.
+"""Plots of studies, with rates against the card's limit and, beside each bar, what explains it; and of the model's
+check.
 
-matplotlib is imported when something is drawn, and only then: an extra that tables and records do without.
+matplotlib is an optional extra, imported only when something is drawn: tables and records do without it.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ SETTINGS = {
 
 
 def why_no_plot() -> str | None:
-    """What is missing to draw, and how to get it; None where nothing is."""
+    """The reason why nothing can be drawn, and the remedy; None if it can."""
     return None if find_spec("matplotlib") else HOW_TO_GET_ONE
 
 
 def draw(result: StudyResult) -> dict[str, bytes]:
-    """The picture in each of FORMATS; the same bytes for the same result and matplotlib. Raises ImportError."""
+    """The plot in each of FORMATS; the same result and matplotlib give the same bytes. Raises ImportError."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -78,7 +79,8 @@ def draw(result: StudyResult) -> dict[str, bytes]:
 
 
 def draw_check(check: ModelCheck, title: str) -> dict[str, bytes]:
-    """Predicted over measured times of every config, both logarithmic, in each of FORMATS. Raises ImportError."""
+    """A plot of predicted against measured times of every config, both logarithmic, in each of FORMATS. Raises
+    ImportError."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -90,7 +92,7 @@ def draw_check(check: ModelCheck, title: str) -> dict[str, bytes]:
 
 
 def _times(panel: Any, check: ModelCheck) -> None:
-    """A dot a config, the fastest of each problem marked, the diagonal and the model's error about it."""
+    """Draw a dot per config, the fastest of each problem marked, the diagonal and the model's error around it."""
     ends = (
         min(min(*one.measured_us, *one.predicted_us) for one in check.agreements) / 1.2,
         max(max(*one.measured_us, *one.predicted_us) for one in check.agreements) * 1.2,
@@ -111,7 +113,7 @@ def _times(panel: Any, check: ModelCheck) -> None:
 
 
 def draw_contests(contests: Sequence[Contest], title: str) -> dict[str, bytes]:
-    """What searches lose, by their budget, a panel a space, in each of FORMATS. Raises ImportError."""
+    """A plot of the loss of searches by their budget, one panel per space, in each of FORMATS. Raises ImportError."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -134,7 +136,7 @@ def draw_contests(contests: Sequence[Contest], title: str) -> dict[str, bytes]:
 
 
 def _losses(panel: Any, contest: Contest) -> None:
-    """A line a tuner: the median of its searches."""
+    """Draw a line per tuner: the median of its searches."""
     panel.axhspan(0, 100 * NEAR, color=GRID, alpha=0.6, linewidth=0)
     for tuner, colour in zip(tuners_of([contest]), TUNERS, strict=False):
         outcomes = contest.of(tuner)
@@ -165,7 +167,7 @@ def _title(result: StudyResult) -> str:
 
 
 def _rates(panel: Any, result: StudyResult) -> None:
-    """A bar a row, the limit as a line, the document's figures at the share of their own card's limit."""
+    """Draw a bar per row, the limit as a line, and the document's figures at the share of their own card's limit."""
     rows, limit = result.rows, result.limit.tflops
     marks = _document(panel, result)
     for place, row in enumerate(rows):
@@ -188,7 +190,7 @@ def _rates(panel: Any, result: StudyResult) -> None:
 
 
 def figure_starts(rate: float, limit: float, mark: float) -> float:
-    """Where a bar's figure stands: at the bar's own end, and behind a mark only where that would lie on it."""
+    """The start of a bar's figure: at the bar's end, or behind a mark that it would cover."""
     return mark if rate < mark < rate + FIGURE_ROOM * limit else rate
 
 
@@ -212,7 +214,7 @@ def _bar(panel: Any, place: float, value: float, colour: str, *, solid: bool) ->
 
 
 def _fill(colour: str, solid: bool) -> dict[str, Any]:
-    """Filled where measured; hatched where predicted, so that it shows in grey too."""
+    """The style of a bar: filled if measured; hatched if predicted, so that it shows in grey as well."""
     return {"edgecolor": colour, **({"facecolor": colour} if solid else {"facecolor": colour + "33", "hatch": "////"})}
 
 
@@ -281,7 +283,7 @@ def _occupancy(panel: Any, rows: Sequence[StudyRow]) -> None:
 
 
 def _stems(panel: Any, rows: Sequence[StudyRow], values: Sequence[float | None], texts: Sequence[str] = ()) -> None:
-    """A dot on a line a row, with its figure."""
+    """Draw a dot on a line per row, with its figure."""
     for place, (row, value) in enumerate(zip(rows, values, strict=True)):
         if value is not None:
             colour = _colour(row)

@@ -1,4 +1,4 @@
-"""A search space: its axes and what the rules leave of it."""
+"""The output for a search space: its axes, and how many configs the rules leave."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gemmgen.search.space import Space
 
 
 def show_space(console: Console, space: Space, arch: str) -> None:
-    """Axes, counts, rejections by reason."""
+    """Print axes, counts, and rejections by reason."""
     console.print(bold(space.problem), f", family {space.family.name}, {arch}\n", sep="")
     show_table(console, _axes(space))
     console.print(f"{space.total:,} configs, {accepted(len(space.accepted), space.total)}\n")
@@ -36,5 +36,5 @@ def _rejections(space: Space) -> Table:
 
 
 def _kind(space: Space, rule: Constraint) -> str:
-    """A constraint rules out what cannot work, pruning what would only be slow."""
+    """The kind of a rule: a constraint rejects what cannot work, pruning what would only be slow."""
     return "pruned" if rule in space.family.pruning else "constraint"

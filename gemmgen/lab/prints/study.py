@@ -1,6 +1,6 @@
-"""A study for people: its table, why each row is what it is, and how it compares with the document's.
+"""A study for people: its table, the reason for each row's speed, and a comparison with the source document.
 
-The same rows make the terminal's table and the Markdown that stands beside the plot.
+The same rows make the terminal's table and the Markdown beside the plot.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from gemmgen.lab.study.reasons import number, shared_reads
 
 
 def show_study(console: Console, result: StudyResult, files: Sequence[str] = ()) -> None:
-    """The table, a sentence a row, the comparison with what the document reports, and the files written."""
+    """Print the table, a sentence per row, the comparison with the source document, and the files written."""
     made = table(*_columns(result, "\n"), title=title(result))
     for row in result.rows:
         made.add_row(*_cells(row, result))
@@ -71,7 +71,7 @@ def title(result: StudyResult) -> str:
 
 
 def limit_sentence(result: StudyResult) -> str:
-    """What shares of the limit are shares of, and what the times are."""
+    """The limit to which shares refer, and the kind of the times."""
     limit = f"The limit is {figure(result.limit.tflops)} TFLOPS ({result.limit.source})"
     if result.kind == "measured":
         return f"{limit}; medians of rounds in which all rows took turns."
@@ -81,7 +81,7 @@ def limit_sentence(result: StudyResult) -> str:
 
 
 def sentence(row: StudyRow) -> str:
-    """The lesson, where there is one, and the reason."""
+    """The lesson, if there is one, and the reason."""
     return "; ".join(part for part in (row.point.lesson, row.reason) if part)
 
 

@@ -1,4 +1,4 @@
-"""A study as files: the table as Markdown, the plot, and the record."""
+"""The files of a study: the table as Markdown, the plot, and the record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gemmgen.support.files import write_atomic
 
 @dataclass(frozen=True)
 class Written:
-    """The files of a study; `no_plot` says what is missing where there is no picture among them."""
+    """The files of a study; `no_plot` gives the reason if there is no picture among them."""
 
     paths: tuple[Path, ...] = ()
     no_plot: str | None = None
@@ -26,8 +26,8 @@ class Written:
 def write_study(result: StudyResult, command: str, out: Path) -> Written:
     """Write study_NAME_PROBLEM.md, .json and, with matplotlib, .svg and .png into `out`. Raises GemmgenError.
 
-    The kernels of a study that teaches an idea with each come along, as NAME.cu and NAME.json. `command` is what the
-    records say that they were made by.
+    If each kernel of the study teaches an idea, the kernels are written as well, as NAME.cu and NAME.json. `command` is
+    the command that the records name.
     """
     record = study_document(result, command)
     stem, no_plot = f"study_{result.study.name}_{problem_name(result.problem)}", why_no_plot()

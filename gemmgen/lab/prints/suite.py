@@ -1,4 +1,4 @@
-"""The suite's rows as they end, and what the groups reach."""
+"""The output of the suite: rows as they end, and the results of groups."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def row_line(outcome: ShapeOutcome) -> str:
 def show_suite(
     console: Console, plan: SuitePlan, outcomes: Sequence[ShapeOutcome], groups: Sequence[Summary], readme: Path | None
 ) -> None:
-    """What the groups reach by all that is on file, what failed in this run, and where the table lies."""
+    """Print the groups' results from all files, the failures of this run, and the path of the table."""
     columns = ("<group", "measured", "geometric mean", "normal data", "minimum", "<at", "below 1", "miss their goal")
     made = table(*columns, "out of reach", "failed", "unmeasured", title="cuBLASLt's time over ours, of all on file")
     for one in groups:
@@ -49,7 +49,7 @@ def show_suite(
 
 
 def _show_cards(console: Console, cards: Sequence[MeasuringCard]) -> None:
-    """A row for each card: its kernels, their ratio to cuBLASLt, and the rates of the frozen kernels."""
+    """Print a row per card: its kernels, their ratio to cuBLASLt, and the rates of the reference kernels."""
     columns = ("<card", "kernels", "ratio", "FFMA TFLOPS", "read GB/s", "SM MHz", "highest C", "drift", "repeated")
     made = table(*columns, title="cards that measured")
     for one in cards:

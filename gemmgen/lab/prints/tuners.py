@@ -1,4 +1,4 @@
-"""Searches beside each other for people: a table, the same as a page, and the files of both."""
+"""The comparison of searches for people: a table, a page with the same contents, and the files of both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEGEND = (
 
 
 def show_contests(console: Console, contests: Sequence[Contest], files: Sequence[str] = ()) -> None:
-    """The table, a line a tuner; what it means; the files written."""
+    """Print the table with one line per tuner, what it means, and the files written."""
     made = table("<tuner", *_columns(contests), title=TITLE)
     for row in _rows(contests):
         made.add_row(*row)

@@ -1,12 +1,12 @@
-"""`gemmgen report`: what is on file as one page that needs no network, and the plots that stand elsewhere, too.
+"""`gemmgen report`: all kernels on file as one page that needs no network, and the plots that other pages use, too.
 
 scale.py     an axis
-ratios.py    ratios to the baseline, a strip of dots for each group of problems
-roofline.py  rates over intensity, beneath what a card allows
+ratios.py    ratios to the baseline, one strip of dots per group of problems
+roofline.py  rates over intensity, below the card's limits
 ladders.py   studies on file
 tiles.py     the tiles of a kernel, to scale
-measured_on.py  the cards that measured, beside each other
-pipeline.py  when its loads and stores are under way
-anchor.py    where a kernel is on the page
-page.py      collects all of it, and renders it
+measured_on.py  a comparison of the cards that measured
+pipeline.py  the times at which its loads and stores are in flight
+anchor.py    the anchor of a kernel on the page
+page.py      collects all parts, and renders the page
 """

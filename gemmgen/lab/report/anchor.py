@@ -1,4 +1,4 @@
-"""Where a kernel is on the page."""
+"""The anchor of a kernel on the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from gemmgen.problem.device import device_for
 
 
 def anchor(kernel: KernelFile) -> str:
-    """The kernel's name, and that of its card where another stands for its architecture: both may have the kernel."""
+    """The kernel's name, with its card's name unless that stands for its architecture: both cards may have the
+    kernel."""
     name, device = kernel.source.name, kernel.device
     if device == device_for(kernel.card.arch).name:
         return name

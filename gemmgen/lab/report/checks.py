@@ -1,4 +1,4 @@
-"""What a kernel's JSON, and its certificate, say of how it was verified, as facts for a person."""
+"""The verification of a kernel, from its JSON and its certificate, as facts for a person."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gemmgen.support.words import figure, plural
 
 @dataclass(frozen=True)
 class Certified:
-    """A certificate beside the kernel: its file, what it says was shown, and what was not."""
+    """A certificate beside the kernel: its file, what it says was shown, and what was not shown."""
 
     path: Path
     shown: Facts
@@ -25,14 +25,14 @@ class Certified:
 
 
 def checks_of(kernel: KernelFile) -> Facts:
-    """Of NAME.json: each verification, the sanitizers, and how it was made; nothing where it has none."""
+    """The facts in NAME.json: each verification, the sanitizers, and how it was made; empty without a record."""
     if kernel.path is None or kernel.record is None or not kernel.path.with_suffix(".json").is_file():
         return ()
     return tuple(_checks(kernel.record, kernel.edited))
 
 
 def certified(kernel: KernelFile) -> Certified | None:
-    """The certificate in the kernel's folder; None where there is none that can be read."""
+    """The certificate in the kernel's folder; None if there is no readable one."""
     path = None if kernel.path is None else kernel.path.with_name(certificate_name(kernel.source.name))
     if path is None or not path.is_file():
         return None

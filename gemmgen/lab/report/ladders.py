@@ -1,4 +1,4 @@
-"""Studies on file, as `gemmgen study --out` left them: a bar for each row, and where its kernel is on the page."""
+"""Studies on file, as `gemmgen study --out` wrote them: a bar per row, and a link to its kernel on the page."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FRAME = Frame(width=1000.0, left=190.0, right=780.0, top=24.0, row=26.0, bottom=
 
 @dataclass(frozen=True)
 class Rung:
-    """A row: its bar, what stands at the bar's end, its kernel on the page, and why it is what it is."""
+    """A row: its bar, the text at the bar's end, its kernel on the page, and the reason for its speed."""
 
     label: str
     y: float
@@ -35,7 +35,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """A study of one problem on one card; bars end at the frame's right where they reach the limit."""
+    """A study of one problem on one card; a bar that reaches the limit ends at the frame's right."""
 
     title: str
     question: str
@@ -50,7 +50,7 @@ class Ladder:
 
 
 def ladders_in(folders: Sequence[Path], kernels: Sequence[KernelFile]) -> Iterator[Ladder]:
-    """The studies of `folders` by their files' names; files that cannot be read as such are passed over."""
+    """The studies of `folders` by file name; unreadable files are skipped."""
     for folder in folders:
         for path in sorted(folder.glob("study_*.json")):
             with suppress(InvalidInput), reading(path, "the record of a study"):
@@ -78,7 +78,7 @@ def _ladder(record: Mapping[str, Any], kernels: Sequence[KernelFile]) -> Ladder:
 
 
 def _title(kernel: KernelFile) -> str | None:
-    """Of the rung that the kernel is; None where it is none."""
+    """The title of the rung that the kernel is; None if it is not one."""
     rung = (kernel.record or {}).get("rung")
     return rung["title"] if rung else None
 

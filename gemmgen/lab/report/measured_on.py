@@ -1,4 +1,4 @@
-"""The cards that a page's times come from, beside each other: one model's cards differ, and so do days."""
+"""A comparison of the cards from which a page's times come: even cards of one model differ, and so do days."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from gemmgen.exports.kernelfile import KernelFile
 
 @dataclass(frozen=True)
 class MeasuringCard:
-    """One card, by its UUID, and what was recorded while it timed kernels beside cuBLASLt. None: it was not recorded.
+    """One card, by its UUID, and what was recorded while it timed kernels beside cuBLASLt. None: not recorded.
 
-    uuid           without the machine's name
+    uuid           the card's UUID, without the machine's name
     ratio          geometric mean of cuBLASLt's time over the kernels'
-    ffma_tflops    the rate of multiply-adds, and
-    read_gbs       the bandwidth, that frozen kernels reached: medians of `gemmgen.run.gpu.limits`
-    sm_mhz         (least, most)
-    temperature_c  the highest
-    drift          the largest between the halves of a measurement's rounds, in magnitude
-    repeated       measurements that were done again because of it
+    ffma_tflops    the rate of multiply-adds of the reference kernels (gemmgen.run.gpu.limits), a median
+    read_gbs       the bandwidth of the reference kernels, a median
+    sm_mhz         (least, most) SM clock
+    temperature_c  the highest temperature
+    drift          the largest drift between the halves of a measurement's rounds, in magnitude
+    repeated       number of measurements that were repeated because of drift
     """
 
     card: str

@@ -1,4 +1,4 @@
-"""The page: every kernel of some folders, collected and rendered."""
+"""The page: collects and renders every kernel of some folders."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class KernelCard:
 
     @property
     def card(self) -> str:
-        """Whose time it is."""
+        """The name of the card that its time belongs to."""
         return self.explanation.kernel.device
 
     @property
@@ -93,7 +93,7 @@ class KernelCard:
 
     @property
     def passed(self) -> str:
-        """Whether its JSON says that it was verified: "yes", "no", "-"."""
+        """Whether its JSON says that it passed verification: "yes", "no", "-"."""
         record = self.explanation.kernel.record or {}
         verdicts = verdicts_of(record)
         return "-" if not verdicts else "yes" if all(verdict["passed"] for verdict in verdicts) else "no"
@@ -112,13 +112,13 @@ class KernelCard:
 
     @cached_property
     def instructions(self) -> Rows | None:
-        """(columns, rows) of the main loop; None where it was not disassembled."""
+        """(columns, rows) of the main loop; None if it was not disassembled."""
         mix = self.explanation.main_loop
         return None if mix is None else (instruction_columns(mix), tuple(instruction_rows(mix)))
 
     @cached_property
     def loop(self) -> Rows | None:
-        """(columns, rows) of what an iteration takes; None where that is not known."""
+        """(columns, rows) of an iteration's costs; None if not known."""
         mix, use, units = self.explanation.main_loop, self.explanation.loop_use, self.explanation.plan.units
         return None if mix is None or use is None else (LOOP_COLUMNS, tuple(loop_rows(use, mix.fma, units)))
 
@@ -129,7 +129,7 @@ class KernelCard:
 
 @dataclass(frozen=True)
 class CardResults:
-    """What kernels reach beside cuBLASLt on one card."""
+    """The results of kernels compared with cuBLASLt on one card."""
 
     card: str
     ratios: RatioPlot
@@ -138,9 +138,9 @@ class CardResults:
 
 @dataclass(frozen=True)
 class Page:
-    """All that the page shows.
+    """The contents of the page.
 
-    left_out  why it does without kernels whose JSON cannot be read or shown, each with the file's path
+    left_out  the reasons why kernels are left out, as their JSON cannot be read or shown, each with the file's path
     """
 
     folders: tuple[str, ...]
@@ -167,9 +167,9 @@ class Page:
 def write_report(roots: Sequence[Path], to: Path, store: Store | None = None, progress: Progress | None = None) -> Page:
     """Write the page of the kernels in `roots`, and in folders directly below, to the file `to`; returns what it shows.
 
-    store  where compiled kernels are kept: each is compiled and disassembled, for its main loop; None: none is
+    store  the store of compiled kernels: each kernel is compiled and disassembled, to show its main loop; None: none is
 
-    Raises InvalidInput where a root is no folder, and GemmgenError where none has a kernel, or the file cannot be
+    Raises InvalidInput if a root is not a folder, and GemmgenError if none has a kernel, or if the file cannot be
     written.
     """
     page = collect(roots, to.parent, store, progress or Silent())
@@ -178,7 +178,7 @@ def write_report(roots: Sequence[Path], to: Path, store: Store | None = None, pr
 
 
 def collect(roots: Sequence[Path], base: Path, store: Store | None, progress: Progress) -> Page:
-    """What the page shows, with links from the folder `base`. Raises as `write_report` does."""
+    """Collect the page's contents, with links relative to the folder `base`. Raises as `write_report` does."""
     left_out: list[str] = []
     kernels = list(found_in(roots, lambda error: left_out.append(str(error))))
     if not kernels:
@@ -200,7 +200,7 @@ def collect(roots: Sequence[Path], base: Path, store: Store | None, progress: Pr
 
 
 def _page(roots: Sequence[Path], cards: Sequence[KernelCard]) -> Page:
-    """All but the studies."""
+    """The page without the studies."""
     return Page(
         folders=tuple(map(str, roots)),
         kernels=tuple(cards),
@@ -211,7 +211,8 @@ def _page(roots: Sequence[Path], cards: Sequence[KernelCard]) -> Page:
 
 
 def found_in(roots: Sequence[Path], refused: Callable[[InvalidInput], object] = lambda _: None) -> Iterator[KernelFile]:
-    """The kernels of `roots` and of the folders in them, exported ones too; of two of a name and card the first one.
+    """The kernels of `roots` and of the folders in them, including exported ones; the first of several with one name
+    and card.
 
     refused  as for `kernels_in`
     """
@@ -225,7 +226,7 @@ def found_in(roots: Sequence[Path], refused: Callable[[InvalidInput], object] = 
 
 
 def _exported(folder: Path) -> Iterator[KernelFile]:
-    """The kernels of `folder` by their certificates, which hold what NAME.json does; others are passed over."""
+    """The kernels of `folder` by their certificates, which hold the entries of NAME.json; others are skipped."""
     for path in sorted(folder.glob(f"*{certificate_name('')}")):
         with suppress(InvalidInput):
             certificate = read_certificate(path)
@@ -240,7 +241,7 @@ def _folders(roots: Sequence[Path]) -> Iterator[Path]:
 
 
 def _compile(kernels: Sequence[KernelFile], store: Store, progress: Progress) -> None:
-    """Into `store`, by several processes; what does not compile says so when it is explained."""
+    """Compile the kernels into `store` by several processes; errors show when a kernel is explained."""
     progress.stage("compile", len(kernels))
     by_arch: dict[str, list[KernelSource]] = defaultdict(list)
     for kernel in kernels:
@@ -250,7 +251,7 @@ def _compile(kernels: Sequence[KernelFile], store: Store, progress: Progress) ->
 
 
 def _card(kernel: KernelFile, base: Path, store: Store | None) -> KernelCard:
-    """Raises InvalidInput where a page of this kernel alone cannot be made of what its record says."""
+    """The kernel's part of the page. Raises InvalidInput if its record is not enough for it."""
     assert kernel.path is not None
     with reading(next(path for path in _files(kernel.path)[1:] if path.is_file())):
         card = KernelCard(
@@ -274,7 +275,7 @@ def _link(path: Path, base: Path) -> str:
 
 
 def _results(kernels: Sequence[KernelCard]) -> Iterator[CardResults]:
-    """One for each card that measured some beside cuBLASLt."""
+    """Yield results for each card that measured some kernels against cuBLASLt."""
     by_card: dict[str, list[Score]] = defaultdict(list)
     for one in kernels:
         if is_winner(one.explanation.kernel):
@@ -285,7 +286,7 @@ def _results(kernels: Sequence[KernelCard]) -> Iterator[CardResults]:
 
 
 def _rooflines(kernels: Sequence[Explanation]) -> Iterator[RooflinePlot]:
-    """One for each card."""
+    """Yield a roofline for each card."""
     by_card: dict[str, list[Explanation]] = defaultdict(list)
     for it in kernels:
         by_card[it.device.name].append(it)

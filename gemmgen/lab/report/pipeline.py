@@ -1,4 +1,5 @@
-"""What goes on at once: the loads of k tiles while others are multiplied, and a tile of C that leaves meanwhile."""
+"""Concurrent work in a kernel: loads of k tiles while others are multiplied, and a tile of C that is stored
+meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ MOST_STAGES = 8
 
 @dataclass(frozen=True)
 class Span:
-    """Of step, or tile, `number`, in `row`: from `start` on, `length` steps long; `computes` or is moved."""
+    """The bar of step, or tile, `number` in `row`: `length` steps from `start`; `computes`, or is moved."""
 
     row: int
     start: int
@@ -25,7 +26,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A row for each stage, or each consumer; time goes from left to right, in steps of the main loop."""
+    """A row per stage, or per consumer; time goes from left to right, in steps of the main loop."""
 
     rows: int
     steps: int
@@ -34,7 +35,7 @@ class Pipeline:
 
 
 def pipeline(it: Explanation) -> Pipeline | None:
-    """None where the main loop keeps no tile: every load is waited for at once."""
+    """The pipeline of the main loop; None if it keeps no tile, so that every load is waited for at once."""
     plan = it.plan
     ahead, depth = plan.work.prefetch, plan.work.depth
     if not 0 < ahead < MOST_STAGES or it.steps < 2:
@@ -46,7 +47,7 @@ def pipeline(it: Explanation) -> Pipeline | None:
 
 
 def turns(it: Explanation) -> Pipeline | None:
-    """None where no warps take turns."""
+    """The turns of the consumers; None if no warps take turns."""
     rows = it.plan.work.turns
     if rows == 1:
         return None
@@ -62,7 +63,7 @@ def _turns(rows: int) -> Iterator[Span]:
 
 
 def _spans(ahead: int, steps: int) -> Iterator[Span]:
-    """Time 0 is the first load: the first `ahead` steps fill the stages."""
+    """The bars of loads and products. Time 0 is the first load: the first `ahead` steps fill the stages."""
     for step in range(steps):
         stage, multiplied = step % (ahead + 1), step + ahead  # as the load begins, the stage has just been multiplied
         if multiplied < STEPS:

@@ -1,4 +1,4 @@
-"""Ratios to the baseline as a picture: a strip for each group of problems and their types, a dot for each problem."""
+"""Ratios to the baseline as a picture: a strip per group of problems and their types, a dot per problem."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOM = 1.08  # of the axis beyond its outermost dots
 
 @dataclass(frozen=True)
 class Dot:
-    """A problem: where it stands, its ratio, its kernel's anchor, and what to say of it."""
+    """A problem: its place, its ratio, its kernel's anchor, and its description."""
 
     x: float
     y: float
@@ -39,7 +39,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Strip:
-    """A group's problems of some types, from the slowest on; their geometric mean, and the problem of the least."""
+    """A group's problems of some types, slowest first; their geometric mean, and the problem with the least ratio."""
 
     label: str
     y: float
@@ -55,7 +55,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class RatioPlot:
-    """All strips over one axis; `parity` is where the baseline's own time lies."""
+    """All strips over one axis; `parity` is the place of ratio 1."""
 
     strips: tuple[Strip, ...]
     ticks: tuple[Tick, ...]
@@ -78,7 +78,7 @@ class RatioPlot:
 
 
 def ratio_plot(scores: Sequence[Score]) -> RatioPlot | None:
-    """Of the rows that were measured beside a baseline; None where there is none."""
+    """A plot of the rows that were measured against a baseline; None if there are none."""
     rows: dict[str, list[Score]] = defaultdict(list)
     for score in scores:
         if score.ratio is not None:
@@ -100,7 +100,7 @@ def ratio_plot(scores: Sequence[Score]) -> RatioPlot | None:
 
 
 def _label(score: Score) -> str:
-    """ "bf16 batched", "fused: f32": the group, and the types where that does not say them."""
+    """ "bf16 batched", "fused: f32": the group, and the types if the group's name does not give them."""
     group, types = group_of(score.problem).name, str(score.problem.types)
     return group if group.partition(" ")[0] == types else f"{group}: {types}"
 
@@ -121,7 +121,7 @@ def _strip(label: str, scores: Sequence[Score], y: float, scale: LogScale) -> St
 
 
 def _lanes(xs: Iterable[float]) -> list[tuple[float, float]]:
-    """(x, offset) of each of `xs`, which ascend: dots that would touch go to other lanes, while there are any."""
+    """(x, offset) of each of `xs`, which ascend: dots that would touch go to other lanes, as long as there are any."""
     ends = [-RADIUS] * len(LANES)
     placed = []
     for x in xs:

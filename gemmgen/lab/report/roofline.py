@@ -24,7 +24,7 @@ LINE, CHARACTER = 12.0, 6.2  # of text
 
 @dataclass(frozen=True)
 class Point:
-    """A kernel; hollow where its time is predicted. `kind` numbers its types among those of the plot."""
+    """A kernel; hollow if its time is predicted. `kind` numbers its types among those in the plot."""
 
     x: float
     y: float
@@ -36,7 +36,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A rate that no kernel passes, from where memory allows it to the plot's right end, and where its text stands."""
+    """A rate that no kernel exceeds, as a line from where memory allows it to the plot's right end, and the place of
+    its text."""
 
     x: float
     y: float
@@ -46,7 +47,8 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class RooflinePlot:
-    """Of one card. `slope` is the line of the memory's bandwidth, from (x, y) to (x, y), `kinds` the legend."""
+    """The plot for one card. `slope` is the line of the memory's bandwidth, from (x, y) to (x, y); `kinds` is the
+    legend."""
 
     device: str
     bandwidth: float
@@ -65,7 +67,7 @@ class RooflinePlot:
 
 
 def roofline_plot(device: DeviceSpec, kernels: Sequence[Explanation]) -> RooflinePlot | None:
-    """`kernels` on `device`; None where none has a rate."""
+    """A plot of `kernels` on `device`; None if none has a rate."""
     kernels = [it for it in kernels if _rate(it)[0] > 0]
     if not kernels:
         return None
@@ -97,7 +99,7 @@ def _legend(kinds: Sequence[str]) -> Iterator[Tick]:
 
 
 def _ceilings(peaks: Sequence[tuple[float, str]], device: DeviceSpec, x: LogScale, y: LogScale) -> Iterator[Ceiling]:
-    """From the lowest up; texts keep clear of each other."""
+    """The ceilings from the lowest up, with texts that do not overlap."""
     text_y = BOTTOM
     for rate, text in peaks:
         text_y = min(y.at(rate), text_y - LINE)
@@ -105,7 +107,7 @@ def _ceilings(peaks: Sequence[tuple[float, str]], device: DeviceSpec, x: LogScal
 
 
 def _rate(it: Explanation) -> tuple[float, bool]:
-    """(TFLOPS, whether that was measured)."""
+    """(TFLOPS, whether it was measured)."""
     measured = it.kernel.measured_time
     return (float(measured["tflops"]), True) if measured else (it.prediction.tflops(it.case), False)
 
@@ -124,9 +126,10 @@ def _point(it: Explanation, rate: tuple[float, bool], x: LogScale, y: LogScale, 
 
 
 def _peaks(device: DeviceSpec, kernels: Sequence[Explanation]) -> list[tuple[float, str]]:
-    """(TFLOPS, instructions) of what multiplies in `kernels`, the slowest first; those of one rate together.
+    """(TFLOPS, instructions) of the multiplying instructions in `kernels`, slowest first; those with one rate are
+    joined.
 
-    An instruction that has several rates is told by what it multiplies.
+    An instruction with several rates is named with the types that it multiplies.
     """
     plans = [it.plan for it in kernels]
     found = sorted({(peak(plan, device), plan.instruction, _multiplied(plan)) for plan in plans})
@@ -143,7 +146,7 @@ def _peaks(device: DeviceSpec, kernels: Sequence[Explanation]) -> list[tuple[flo
 
 
 def _multiplied(plan: Plan) -> str:
-    """ "bf16", "f32 tf32"."""
+    """The types that are multiplied: "bf16", "f32 tf32"."""
     types = plan.problem.types
     return types.a.label if types.compute is Compute.FMA else f"{types.a.label} {types.compute.label}"
 

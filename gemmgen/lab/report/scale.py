@@ -1,4 +1,4 @@
-"""Axes of a plot: from values to coordinates, and where the ticks stand."""
+"""Axes of a plot: coordinates of values, and the places of ticks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEADING = (1, 2, 5)  # of a tick on a logarithmic axis
 
 @dataclass(frozen=True)
 class Tick:
-    """A place on an axis, in units of the picture, and what stands there."""
+    """A place on an axis, in units of the picture, and its text."""
 
     at: float
     text: str
@@ -21,7 +21,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Frame:
-    """Of a picture whose rows lie one below the other, from `left` to `right`: all in units of the picture."""
+    """The frame of a picture with rows one below the other, from `left` to `right`, in units of the picture."""
 
     width: float
     left: float
@@ -31,7 +31,7 @@ class Frame:
     bottom: float
 
     def y(self, row: float) -> float:
-        """Where a row begins; 0.5 more is its middle."""
+        """The y coordinate at which a row begins; 0.5 more is its middle."""
         return self.top + self.row * row
 
     def height(self, rows: int) -> float:
@@ -51,12 +51,12 @@ class LogScale:
         require(0 < self.low < self.high, f"a logarithmic axis from {self.low} to {self.high}: 0 < low < high")
 
     def at(self, value: float) -> float:
-        """Where `value` lies."""
+        """The coordinate of `value`."""
         share = math.log(value / self.low) / math.log(self.high / self.low)
         return self.start + share * (self.end - self.start)
 
     def ticks(self, leading: tuple[int, ...] = LEADING) -> tuple[Tick, ...]:
-        """One at each value that begins with one of `leading` and has zeros else."""
+        """A tick at each value that has a digit of `leading` followed by zeros."""
         decades = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         values = (digit * 10.0**decade for decade in decades for digit in leading)
         within = (value for value in values if self.low * (1 - 1e-9) <= value <= self.high * (1 + 1e-9))

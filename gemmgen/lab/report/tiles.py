@@ -1,4 +1,4 @@
-"""Tiles to scale: C with a block's tile, a block with its warps, a warp with the elements of its lanes."""
+"""Drawings of tiles to scale: C with a block's tile, a block with its warps, a warp with the elements of its lanes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Rect = tuple[float, float, float, float]  # x, y, width, height
 
 @dataclass(frozen=True)
 class Drawing:
-    """A tile and what it is divided into; `marked` are the part, or the elements, that the next drawing is of.
+    """A tile and its parts; `marked` is the part, or the elements, that the next drawing shows.
 
-    lines   where parts meet: (x, y, x, y)
+    lines   lines between parts: (x, y, x, y)
     labels  numbers of lanes: (x, y, number)
     """
 
@@ -55,14 +55,15 @@ class Frame:
         return max(self.rows * self.scale, LEAST)
 
     def rect(self, row: int, col: int, rows: int, cols: int) -> Rect:
-        """Where rows x cols elements from (row, col) on lie; what is past the frame is not drawn."""
+        """The rectangle of rows x cols elements from (row, col); parts beyond the frame are cut off."""
         rows, cols = min(rows, self.rows - row), min(cols, self.cols - col)
         x, y = self.width / self.cols, self.height / self.rows
         return col * x, row * y, cols * x, rows * y
 
 
 def drawings(it: Explanation) -> tuple[Drawing, ...]:
-    """From the grid down to a thread, as far as levels divide each other and threads have elements of their own."""
+    """Drawings from the grid down to a thread, as far as levels divide each other and threads have their own
+    elements."""
     plan = it.plan
     return (*_levels(it), *_lanes(plan))
 
@@ -86,7 +87,7 @@ def _divided(frame: Frame, rows: int, cols: int, title: str) -> Drawing:
 
 
 def _lanes(plan: Plan) -> Iterator[Drawing]:
-    """Which lane has which element: the first of each lane, and all of one lane."""
+    """Drawings of the lanes' elements: the first of each lane, and all of one lane."""
     if len(plan.origins) < 2:
         return
     owned = [patches(plan, lane) for lane in range(len(plan.origins))]
@@ -124,6 +125,6 @@ def patches(plan: Plan, lane: int) -> list[tuple[int, int, int, int]]:
 
 
 def _outline(place: Rect) -> tuple[Rect, Rect]:
-    """The left and the upper edge: those of neighbours are its others."""
+    """The left and the upper edge; neighbours draw the others."""
     x, y, width, height = place
     return (x, y, x, y + height), (x, y, x + width, y)

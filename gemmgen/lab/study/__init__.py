@@ -1,13 +1,13 @@
-"""The documents' experiments: series of kernels that differ in one idea or one number, side by side.
+"""The experiments of the source documents: series of kernels that differ in one idea or one number, side by side.
 
-points    which kernels: the studies
-engine    what becomes of them on one card
-reasons   why each is as fast as it is, in numbers
-beside    how that compares with what the documents report, and why it differs
+points    the studies and their kernels
+engine    runs a study on one card
+reasons   the reasons for each kernel's speed, in numbers
+beside    comparison with the source documents, and why results differ
 record    the result as JSON-ready data
 
-modelcheck is a study of another kind: the model's predictions against measured times of many configs. times are these,
-measuring takes them anew.
+modelcheck is a study of another kind: the model's predictions against measured times of many configs. times reads and
+writes these times, and model_times measures them.
 """
 
 from gemmgen.lab.study.engine import Limit, StudyResult, StudyRow, run_study

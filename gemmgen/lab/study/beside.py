@@ -1,8 +1,8 @@
-"""A study beside what the source document reports of its card, and why the two differ.
+"""Comparison of a study with the source document's results on its card, and why the two differ.
 
-Rates of different cards do not compare, so each is taken relative to the document's best point. What may explain a
-difference is computed for the same kernel and problem on both cards: warps an SM, how evenly the grid divides, memory
-for each FMA, and what the reads of shared memory allow.
+Rates of different cards do not compare, so each is taken relative to the document's best point. Possible reasons for a
+difference are computed for the same kernel and problem on both cards: warps per SM, how evenly the grid divides, memory
+per FMA, and the rate that shared-memory reads allow.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NEAR_GLOBAL = 10  # FLOP for each byte that a block reads: below it global memor
 class Beside:
     """One point here and in the document.
 
-    reported, tflops      TFLOPS there and here; 0 where it does not run
-    reported_share, share the same relative to the study's reference point
-    why                   one sentence
+    reported, tflops      TFLOPS there and here; 0 if it does not run
+    reported_share, share the same, relative to the study's reference point
+    why                   the reason for the difference, in one sentence
     """
 
     label: str
@@ -41,7 +41,7 @@ class Beside:
 
 
 def reference(result: StudyResult) -> StudyRow | None:
-    """The point that is the document's best, or None where it reports nothing of the kind, or that does not run."""
+    """The point that is the document's best; None if it reports nothing comparable, or if that point does not run."""
     comparable = result.problem.types.accumulator == REPORTED_DTYPE
     reported = [row for row in result.rows if row.point.reported and comparable]
     best = max(reported, key=lambda row: row.point.reported or 0, default=None)
@@ -49,7 +49,7 @@ def reference(result: StudyResult) -> StudyRow | None:
 
 
 def beside(result: StudyResult) -> list[Beside]:
-    """Every point that the document reports, in the study's order; empty without a reference."""
+    """A comparison for every point that the document reports, in the study's order; empty without a reference."""
     base = reference(result)
     if base is None or not base.point.reported:
         return []
@@ -83,7 +83,7 @@ def _why(row: StudyRow, base: StudyRow, shares: tuple[float, float], result: Stu
 
 
 def _launches(row: StudyRow) -> str:
-    """The document's kernel asked for more registers than a block of this size may have."""
+    """Explain a launch that failed in the document: its kernel asked for more registers than such a block may have."""
     assert row.explanation is not None and row.explanation.compiled is not None
     compiled, threads = row.explanation.compiled, row.explanation.kernel.source.launch.threads
     price = f" and spills {compiled.spill_bytes:,} bytes" if compiled.spill_bytes else ""
@@ -94,13 +94,14 @@ def _launches(row: StudyRow) -> str:
 
 
 def _causes(row: StudyRow, base: StudyRow, faster: bool, result: StudyResult) -> Iterator[str]:
-    """What changes from the document's card to this one in the direction in which the result does."""
+    """The differences between the document's card and this one that go in the same direction as the result."""
     it, other = row.explanation, base.explanation
     assert it is not None and other is not None
     card, theirs = result.device, device_named(REPORTED_CARD)
 
     def tells(measure: Callable[[Explanation, DeviceSpec], float]) -> bool:
-        """Whether `measure`, more of which is faster, moved as the result did, relative to the reference."""
+        """Whether `measure`, where more is faster, changed in the same direction as the result, relative to the
+        reference."""
         moved = measure(it, card) / measure(other, card) / (measure(it, theirs) / measure(other, theirs))
         return moved > 1 + TELLING if faster else moved < 1 - TELLING
 
@@ -144,13 +145,13 @@ def _unexplained(result: StudyResult) -> str:
 
 
 def _warps(it: Explanation, card: DeviceSpec) -> int:
-    """Warps that an SM of `card` holds of this kernel, at the registers that it takes here."""
+    """Warps of this kernel that an SM of `card` holds, with the registers that it takes here."""
     fit = occupancy(card.arch, it.kernel.source.launch.threads, it.prediction.registers, it.prediction.shared_bytes)
     return max(1, resident_warps(it, card, fit.blocks))
 
 
 def _evenness(it: Explanation, card: DeviceSpec) -> float:
-    """Blocks over those that the busiest SM's share would make of them on all: 1 where the grid divides evenly."""
+    """The evenness of the grid: blocks over the busiest SM's blocks times the SMs; 1 if the grid divides evenly."""
     blocks = _blocks(it)
     return blocks / (-(-blocks // card.sms) * card.sms)
 

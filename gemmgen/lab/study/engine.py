@@ -1,6 +1,6 @@
 """One engine for every study: compile, verify, time all points in turns, and explain each.
 
-Without a GPU the emulator verifies, and times are the model's: every figure then says "predicted".
+Without a GPU the emulator verifies and times come from the model: every figure then says "predicted".
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ Kind = Literal["measured", "predicted"]
 @brief
 @dataclass(frozen=True)
 class StudyRow:
-    """A point and what became of it.
+    """A point and its results.
 
-    trial        None where nothing could be rendered, and for cuBLASLt
-    explanation  None where nothing compiled
-    time_us      microseconds a launch; infinite where `failure` says why there is none
-    reason       one sentence: why it is as fast as it is, or why it does not run
+    trial        None if nothing could be rendered, and for cuBLASLt
+    explanation  None if nothing compiled
+    time_us      microseconds per launch; infinite if `failure` says why there is none
+    reason       one sentence: the reason for its speed, or why it does not run
     """
 
     point: StudyPoint
@@ -66,7 +66,8 @@ class StudyRow:
 
 @dataclass(frozen=True)
 class Limit:
-    """The most that the card allows the problem, TFLOPS: its units that multiply, or its memory where that is less."""
+    """The highest rate of the card for the problem, in TFLOPS: that of its multiplying units, or of its memory if
+    lower."""
 
     tflops: float
     source: Literal["measured", "data sheet"]
@@ -78,7 +79,7 @@ class Limit:
 class StudyResult:
     """A study on one card.
 
-    kind    of all its times
+    kind    the kind of all its times
     runner  what measured or verified: card and driver, or the emulator's compiler
     """
 
@@ -98,7 +99,7 @@ class StudyResult:
 
     @property
     def best(self) -> StudyRow | None:
-        """The fastest of our kernels, or None where none runs."""
+        """The fastest of our kernels, or None if none runs."""
         ours = [row for row in self.rows if row.runs and row.trial is not None]
         return min(ours, key=lambda row: row.time_us, default=None)
 
@@ -112,20 +113,21 @@ def run_study(
     budget: int | None = None,
     progress: Progress | None = None,
 ) -> StudyResult:
-    """Run every point of `study`. What cannot be rendered, compiled, launched or verified is a row with its reason.
+    """Run every point of `study`. A point that cannot be rendered, compiled, launched or verified is a row with its
+    reason.
 
-    `budget` bounds the search for a tuned winner. Raises InvalidInput for K = 0, GemmgenError where that search finds
-    nothing, and CandidateFailed (unavailable) where this machine lacks a compiler.
+    `budget` bounds the search for a tuned winner. Raises InvalidInput for K = 0, GemmgenError if that search finds
+    nothing, and CandidateFailed (unavailable) if this machine lacks a compiler.
     """
     require(representative(problem).k > 0, f"{problem}: with K = 0 there is no rate to study")
     return _Run(study, problem, target, store, progress or Silent()).result(budget)
 
 
 def spill_us(it: Explanation) -> float:
-    """Microseconds that spilled registers add to a prediction, which knows none of what the compiler spilled.
+    """Microseconds that spilled registers add to a prediction, which does not know of spills.
 
-    Each access of a warp to local memory takes the L1 cache one cycle, as a read of shared memory would; that they
-    all hit, and that none overlaps the FMAs, are assumptions.
+    Each access of a warp to local memory takes one cycle of the L1 cache, like a read of shared memory. It is assumed
+    that all accesses hit, and that none overlaps the FMAs.
     """
     per_fma = spill_accesses(it)
     if it.compiled is None or not it.compiled.spill_bytes or per_fma is None:
@@ -138,7 +140,7 @@ def spill_us(it: Explanation) -> float:
 
 @dataclass
 class _Run:
-    """The stages of one study, sharing what they all need."""
+    """The stages of one study, and what they share."""
 
     study: Study
     problem: Problem
@@ -178,7 +180,7 @@ class _Run:
         return StudyRow(point, Trial(render_plan(plan, self.target.arch), plan, predict(plan, spec)))
 
     def _compile(self, rows: Sequence[StudyRow]) -> list[StudyRow]:
-        """Compile what was rendered. What spills stays: that is what a study shows."""
+        """Compile what was rendered. Kernels that spill stay, as a study is to show them."""
         sources = [row.trial.source for row in rows if row.trial is not None]
         self.progress.stage("compile", len(sources))
         results = iter(
@@ -232,7 +234,7 @@ class _Run:
 
 
 def _with_trial(row: StudyRow, trial: Trial) -> StudyRow:
-    """`row` with what became of it. A compiler that is missing is no property of the row: it ends the study."""
+    """`row` with its trial. A missing compiler is not a property of the row: it ends the study."""
     if trial.failure is not None and trial.failure.kind == "unavailable":
         raise CandidateFailed(trial.failure)
     return replace(row, trial=trial, failure=trial.failure)
@@ -248,7 +250,7 @@ def _predicted(row: StudyRow) -> StudyRow:
 
 
 def _measured(rows: Sequence[StudyRow], gpu: GpuExecutor, problem: Problem) -> list[StudyRow]:
-    """Time all that runs in turns, A B C A B C, cuBLASLt among them: their ratios are paired."""
+    """Time all that runs in turns, A B C A B C, including cuBLASLt, so that ratios are paired."""
     loaded = [_load(row, gpu) for row in rows]
     kernels = [kernel for kernel in loaded if isinstance(kernel, GpuKernel)]
     wants_baseline = any(row.point.maker == "cuBLASLt" for row in rows)
@@ -267,7 +269,7 @@ def _measured(rows: Sequence[StudyRow], gpu: GpuExecutor, problem: Problem) -> l
 
 
 def _load(row: StudyRow, gpu: GpuExecutor) -> GpuKernel | Failure | None:
-    """The row's kernel ready to run, its failure, or None for a row without one."""
+    """The row's kernel, loaded; its failure; or None for a row without a kernel."""
     if row.failure is not None or row.trial is None or row.trial.compiled is None:
         return row.failure
     try:
@@ -279,7 +281,7 @@ def _load(row: StudyRow, gpu: GpuExecutor) -> GpuKernel | Failure | None:
 def _compare(
     kernels: Sequence[GpuKernel], gpu: GpuExecutor, case: Case, baseline: bool
 ) -> tuple[InterleavedTimings, Failure | None]:
-    """The timings, and why there is no baseline where one was wanted and cannot be had."""
+    """Return the timings, and the reason if a requested baseline is not available."""
     try:
         comparison = gpu.measure_many(kernels, case, CAREFUL, beside=FULL if baseline else None)
         return comparison, comparison.lacking
@@ -297,7 +299,7 @@ def _timed(row: StudyRow, timing: Timing | Failure | None) -> StudyRow:
 
 
 def _reason(row: StudyRow, other: StudyRow | None) -> str:
-    """Why it does not run, what it gains over `other`, and what the compiled kernel explains."""
+    """The reason why it does not run; or what it gains over `other`, and what the compiled kernel explains."""
     parts = [row.failure.reason] if row.failure is not None else []
     if other is not None and row.runs and other.runs:
         parts.append(_gain(row, other))

@@ -1,4 +1,4 @@
-"""Times of many configs, measured on the GPU here, for a check of the model: its first and others at random."""
+"""Measures times of many configs on the GPU here for a check of the model: its first configs and random ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WITHIN = 2.0  # times the least predicted time: configs beyond it are not measur
 def unmeasured(
     families: Sequence[Family], groups: Sequence[str], device: DeviceSpec, shapes: int | None = None, seed: int = 0
 ) -> Times:
-    """The problems of the suite's `groups`, of which no time is known; `shapes` of each group, drawn, or all."""
+    """The problems of the suite's `groups`, without times; `shapes` problems drawn per group, or all."""
     problems: dict[Problem, None] = {}
     for name in groups:
         known = GROUPS[name].problems
@@ -51,13 +51,14 @@ def measure_times(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Times:
-    """Time `budget` configs of each problem of `known` on `target`'s GPU: some the model's first, the others drawn.
+    """Time `budget` configs of each problem of `known` on `target`'s GPU: some are the model's first, the others
+    random.
 
-    Of all families that are known of it together; and the fastest of them with other details. A problem's times all
-    come from one run. What does not compile, spills or fails to run is left out, and so is a problem without times. A
-    measurement that was interrupted resumes: kernels and first timings are kept by content. Raises InvalidInput for a
-    card that gemmgen.problem.device does not list, as the check needs its figures, and GemmgenError where nothing could
-    be timed.
+    The configs come from all families in `known` for the problem; the fastest are also timed with other details. A
+    problem's times all come from one run. Kernels that do not compile, spill or fail to run are left out, and so is a
+    problem without times. An interrupted measurement resumes: kernels and first timings are cached by content. Raises
+    InvalidInput for a card that gemmgen.problem.device does not list, as the check needs its figures, and GemmgenError
+    if nothing could be timed.
     """
     assert target.gpu is not None, "times are measured on a GPU"
     card = known_card(target.spec)
@@ -106,8 +107,8 @@ def _provenance(target: Target, command: str) -> dict[str, str]:
 
 
 def candidates(search: Search, budget: int, rng: random.Random) -> list[Ranked]:
-    """The model's first, and others at random, of those up to WITHIN times the least predicted time: with a large
-    budget all of them."""
+    """The model's first configs, and random ones among those with up to WITHIN times the least predicted time; with a
+    large budget all of those."""
     least = min((entry.prediction.time_us for entry in search.ranked), default=math.inf)
     likely = [entry for entry in search.ranked if entry.prediction.time_us <= WITHIN * least]
     configs = {entry.config for entry in likely}

@@ -1,6 +1,6 @@
-"""How well the model orders configs: what it predicts today beside times that were measured.
+"""The quality of the model's order of configs: today's predictions compared with measured times.
 
-Neither a GPU nor a compiler is needed, so that it shows what a change of the model does.
+It needs neither a GPU nor a compiler, so it can show the effect of a change of the model.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ TOP = 16  # where in the model's order the fastest should be
 
 @dataclass(frozen=True)
 class Agreement:
-    """The model's order of a problem's configs beside that of their times.
+    """The model's order of a problem's configs compared with the order of their times.
 
-    measured_us, predicted_us  of the same configs, the fastest first
-    kernel                     of each a number, which those share that differ in details alone: a search tries details
-                               last, of the fastest, so that the order is that of kernels apart from them
-    skipped                    rows whose config this version does not know or accept
+    measured_us, predicted_us  times of the same configs, the fastest first
+    kernel                     a number per config, shared by configs that differ only in details: a search tries
+                               details last, so the order is one of kernels without them
+    skipped                    number of rows whose config this version does not know or accept
     """
 
     problem: Problem
@@ -42,29 +42,30 @@ class Agreement:
 
     @property
     def rank_correlation(self) -> float:
-        """Spearman's, -1 to 1; ties share their mean rank. 0 where there is no order to compare."""
+        """Spearman's rank correlation, -1 to 1; ties share their mean rank. 0 if there is no order to compare."""
         return rank_correlation(self.measured_us, self.predicted_us)
 
     @property
     def within(self) -> int:
-        """How many times were predicted within MODEL_ERROR of the measured one."""
+        """The number of times predicted within MODEL_ERROR of the measured time."""
         pairs = zip(self.measured_us, self.predicted_us, strict=True)
         return sum(abs(predicted / measured - 1) <= MODEL_ERROR for measured, predicted in pairs)
 
     @property
     def place(self) -> int:
-        """Where the model puts the fastest, from 1 on; behind those that it cannot tell from it."""
+        """The model's place for the fastest, from 1; behind all that the model cannot distinguish from it."""
         predicted = [us for us, _ in self._kernels]
         return sum(us <= predicted[0] for us in predicted)
 
     @property
     def lost(self) -> float:
-        """How much slower than the fastest the best of the model's first TOP is: 0 where it is among them."""
+        """How much slower than the fastest the best of the model's first TOP is; 0 if the fastest is among them."""
         return min(measured for _, measured in sorted(self._kernels)[:TOP]) / self.measured_us[0] - 1
 
     @property
     def _kernels(self) -> list[tuple[float, float]]:
-        """(predicted, measured) us of each kernel, the least of its details: the fastest first, as rows are."""
+        """(predicted, measured) microseconds of each kernel, over its details the least; the fastest first, like the
+        rows."""
         found: dict[int, tuple[float, float]] = {}
         for kernel, measured, predicted in zip(self.kernel, self.measured_us, self.predicted_us, strict=True):
             least, fastest = found.get(kernel, (predicted, measured))
@@ -75,7 +76,7 @@ class Agreement:
 @brief
 @dataclass(frozen=True)
 class ModelCheck:
-    """The model against `times`: an Agreement for each problem of which configs are left."""
+    """The model against `times`: an Agreement for each problem with usable configs."""
 
     times: Times
     agreements: tuple[Agreement, ...]
@@ -90,7 +91,7 @@ class ModelCheck:
 
     @property
     def rank_correlation(self) -> float:
-        """Mean over the problems."""
+        """The mean rank correlation over the problems."""
         return fmean(one.rank_correlation for one in self.agreements)
 
     @property
@@ -99,12 +100,12 @@ class ModelCheck:
 
     @property
     def in_top(self) -> int:
-        """Of how many problems the fastest is among the model's first TOP."""
+        """The number of problems whose fastest kernel is in the model's first TOP."""
         return sum(one.place <= TOP for one in self.agreements)
 
 
 def check_model(times: Times) -> ModelCheck:
-    """Predict every row of `times` from its recorded registers. Raises GemmgenError where no row can be."""
+    """Predict every row of `times` from its recorded registers. Raises GemmgenError if no row can be predicted."""
     found = (_agreement(problem, parts, times.device) for problem, parts in times.problems.items())
     agreements = tuple(one for one in found if one.measured_us)
     if not agreements:
@@ -128,7 +129,7 @@ def _agreement(problem: Problem, parts: Sequence[Measured], device: DeviceSpec) 
 
 
 def _config(row: CheckRow, part: Measured, device: DeviceSpec) -> Config | None:
-    """The row's config, axes that came since at their defaults; None where this version has none such."""
+    """The row's config, with newer axes at their defaults; None if this version has no such config."""
     known = {item.name for item in part.family.config_type.axes()}
     if not row.values.keys() <= known:
         return None
@@ -142,7 +143,7 @@ def _without_details(family: Family, config: Config) -> Config:
 
 
 def rank_correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Spearman's rank correlation; 0 where one of the two is constant."""
+    """Spearman's rank correlation; 0 if one of the two is constant."""
     first, second = _ranks(ours), _ranks(theirs)
     if len(set(first)) < 2 or len(set(second)) < 2:
         return 0.0
@@ -150,7 +151,7 @@ def rank_correlation(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 1 on; equal values share the mean of theirs."""
+    """Ranks from 1; equal values share the mean of their ranks."""
     order = sorted(values)
     return [(2 * order.index(value) + order.count(value) + 1) / 2 for value in values]
 

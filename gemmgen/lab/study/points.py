@@ -1,6 +1,7 @@
 """The experiments as data: each study is a list of named points that differ in one idea or one number.
 
-`reported` figures are those of the source document's RTX 4050 (sm_89): what shape a result has, not what it must be.
+`reported` figures are those of the source document's RTX 4050 (sm_89): they show the shape of a result, not its
+required values.
 """
 
 from __future__ import annotations
@@ -23,12 +24,11 @@ Maker = Literal["config", "search", "cuBLASLt"]
 class StudyPoint:
     """One row of a study.
 
-    label     on the axis and in the table
+    label     label on the axis and in the table
     settings  axes of `family` that differ from its default for the problem
-    lesson    what this point adds to the one before it, and why that is faster; empty in a sweep
-    reported  TFLOPS that the source document gives; 0 where it says that the kernel did not launch, None where it
-              says nothing
-    against   label of the point that this one is held against; empty where none is
+    lesson    what this point adds to the previous one, and why that is faster; empty in a sweep
+    reported  TFLOPS in the source document; 0 if it says that the kernel did not launch, None if it says nothing
+    against   label of the point with which this one is compared; empty if there is none
     maker     "config" renders `settings`; "search" is the tuned winner; "cuBLASLt" is the library
     """
 
@@ -45,10 +45,10 @@ class StudyPoint:
 class Study:
     """A series of points.
 
-    question  what the series shows, one sentence
-    axis      what the labels are
-    keeps     whether its kernels are worth keeping as files: those that teach an idea each
-    shape     MxNxK, and `dtype` of A, B and C, where nobody says another
+    question  what the series shows, in one sentence
+    axis      the meaning of the labels
+    keeps     whether its kernels are kept as files, as each teaches an idea
+    shape     the default MxNxK; `dtype` is the default type of A, B and C
     """
 
     name: str
@@ -62,7 +62,7 @@ class Study:
 
 
 def study_named(name: str) -> Study:
-    """The study called `name`; raises InvalidInput with the known names."""
+    """Return the study called `name`; raise InvalidInput, with the known names, if there is none."""
     require(name in STUDIES, f"unknown study {name!r}: known are {', '.join(STUDIES)}")
     return STUDIES[name]
 

@@ -1,7 +1,7 @@
-"""Why a point of a study is as fast as it is, in plain words and numbers.
+"""The reasons for the speed of a study's points, in plain words and numbers.
 
-Each sentence is computed from what the compiler, the disassembly and the card say: it holds for any card, and for
-predicted times as for measured ones.
+Each sentence is computed from the figures of the compiler, the disassembly and the card, so it holds for any card, and
+for predicted as well as measured times.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIMITERS: dict[Limiter, str] = {
 
 
 def why_rejected(problem: Problem, family: Family, config: Config, rejection: Rejection, limits: Limits) -> str:
-    """What limit a config exceeds, and by how much."""
+    """The limit that a config exceeds, and by how much."""
     names = names_in(rejection.constraint.expression)
     if names == {"THREADS", "MAX_THREADS"}:
         threads = constants(family, problem, config)["THREADS"]
@@ -42,12 +42,12 @@ def why_rejected(problem: Problem, family: Family, config: Config, rejection: Re
 
 
 def why(it: Explanation) -> str:
-    """One sentence: what holds the kernel back, or lets it run, the gravest first."""
+    """One sentence: what limits the kernel or lets it run, the most important first."""
     return "; ".join([*_masked(it), *_spilled(it), *_idle(it), *_waiting(it), *_reading(it), *_bound(it)])
 
 
 def against(it: Explanation, other: Explanation) -> str:
-    """What the machine code does less, or more, of than `other`'s: reads of shared memory, and registers."""
+    """What the machine code does less, or more, than `other`'s: reads of shared memory, and registers."""
     parts = []
     ours, theirs = shared_reads(it), shared_reads(other)
     if ours and theirs and abs(theirs / ours - 1) > SAME:
@@ -63,29 +63,29 @@ def against(it: Explanation, other: Explanation) -> str:
 
 
 def shared_reads(it: Explanation) -> float:
-    """Reads of shared memory for each FMA of the main loop; 0 where that is not known."""
+    """Shared-memory reads per FMA of the main loop; 0 if not known."""
     loop = it.main_loop
     return sum(map(loop.per_fma, SHARED_READS)) if loop is not None and loop.fmas else 0.0
 
 
 def on_tensor_cores(it: Explanation) -> bool:
-    """Whether an instruction of theirs multiplies: HMMA, say."""
+    """Whether a tensor-core instruction multiplies, such as HMMA."""
     return it.main_loop is not None and it.main_loop.fma.endswith("MMA")
 
 
 def accumulators(it: Explanation) -> int:
-    """Elements of C that a thread keeps in registers."""
+    """Elements of C per thread in registers."""
     thread = it.tiles[-1]
     return thread.rows * thread.cols
 
 
 def registers_allowed(threads: int) -> int:
-    """Registers that a thread may have so that one block of `threads` fits an SM."""
+    """Registers that a thread may have if one block of `threads` is to fit an SM."""
     return min(MAX_REGISTERS, registers_to_launch(threads))
 
 
 def resident_warps(it: Explanation, device: DeviceSpec, blocks_per_sm: int) -> int:
-    """Warps that an SM of `device` holds at once: what fits, or what the grid has for it."""
+    """Warps that an SM of `device` holds at once: as many as fit, or as the grid has for it."""
     threads = it.kernel.source.launch.threads
     grid = it.kernel.source.launch.blocks(it.case)
     return min(blocks_per_sm, -(-grid // device.sms)) * -(-threads // WARP)
@@ -122,7 +122,7 @@ def _spill_traffic(it: Explanation) -> str:
 
 
 def spill_accesses(it: Explanation) -> float | None:
-    """Reads and writes of local memory for each FMA of the main loop; None where it was not disassembled."""
+    """Local-memory accesses per FMA of the main loop; None if it was not disassembled."""
     if it.main_loop is None or not it.main_loop.fmas:
         return None
     return it.main_loop.per_fma("LDL") + it.main_loop.per_fma("STL")
@@ -170,7 +170,7 @@ def _reading(it: Explanation) -> Iterator[str]:
 
 
 def _bound(it: Explanation) -> Iterator[str]:
-    """What the model, which knows no spills, expects to take longest."""
+    """The bound by the model, which does not know of spills."""
     if not spill_accesses(it):
         yield f"the model's bound: {bound_in_words(it.plan, it.prediction.bound)}"
 

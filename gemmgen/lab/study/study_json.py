@@ -27,7 +27,7 @@ from gemmgen.support.version import gemmgen_version
 
 
 def study_document(result: StudyResult, command: str) -> Document:
-    """The whole study: where it ran, the limit, each row, and how it compares with the document's."""
+    """The whole study: where it ran, the limit, each row, and the comparison with the source document."""
     return {
         "study": result.study.name,
         "question": result.study.question,
@@ -46,7 +46,7 @@ def study_document(result: StudyResult, command: str) -> Document:
 
 
 def kernels(result: StudyResult, command: str) -> Iterator[tuple[KernelSource, Document]]:
-    """Each kernel that runs, with its NAME.json: its place in the study, and its time beside the others."""
+    """Each kernel that runs, with its NAME.json: its place in the study, and its time."""
     origin = Origin(result.arch, result.device.name, result.executor, result.runner, command)
     for place, row in enumerate(result.rows, start=1):
         if row.runs and row.trial is not None:

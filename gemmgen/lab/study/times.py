@@ -1,7 +1,7 @@
 """Measured times of many configs on one card, and the files that hold them.
 
-A file has what a prediction needs (problem, config, registers as compiled): what it says can be held against today's
-model with no GPU and no compiler.
+A file has all that a prediction needs (problem, config, registers as compiled), so it can be compared with today's
+model without a GPU or a compiler.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Measured:
 class Times:
     """Measured times on one card; a problem's may be of several families.
 
-    provenance  when, by what and how they were measured: strings
+    provenance  when, by what and how they were measured, as strings
     """
 
     device: DeviceSpec
@@ -67,7 +67,7 @@ class Times:
 
     @property
     def problems(self) -> dict[Problem, list[Measured]]:
-        """What was measured of each."""
+        """The measured configs of each problem."""
         found: dict[Problem, list[Measured]] = {}
         for one in self.measured:
             found.setdefault(one.problem, []).append(one)
@@ -75,7 +75,7 @@ class Times:
 
 
 def load_times(path: Path) -> Times:
-    """Read what `save_times` wrote. Raises InvalidInput where `path` is no such file."""
+    """Read what `save_times` wrote. Raises InvalidInput if `path` is not such a file."""
     text = read_text(path)
     try:
         document = json_value(text)
@@ -107,7 +107,7 @@ def _rows(columns: Sequence[str], lines: Sequence[Sequence[float]]) -> Iterator[
 
 
 def save_times(times: Times, path: Path) -> None:
-    """Write `times`, a line a row. Raises GemmgenError."""
+    """Write `times`, one line per row. Raises GemmgenError."""
     columns: dict[str, list[str]] = {}
     for part in times.measured:
         known = columns.setdefault(part.family.name, [])

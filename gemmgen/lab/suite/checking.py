@@ -1,4 +1,4 @@
-"""The steps "sanitize" and "emulate": several kernels on file at a time, each judged in a process of its own."""
+"""The steps "sanitize" and "emulate": several kernels on file at a time, each judged in its own process."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ WATCHED_AT_ONCE = 4  # kernels under compute-sanitizer, which share one card: ei
 class Check:
     """A step that judges winners on file.
 
-    lanes    as many processes as serve so many kernels
-    message  what one of them is asked
+    lanes    starts the processes for so many kernels
+    message  the request for a kernel
     done     whether a record says that the kernel passed
-    failure  of an answer
-    entries  of the record, with an answer
-    theirs   what holds here, too, of the record that another card of the architecture has of the same text
+    failure  the failure in an answer
+    entries  the record with an answer added
+    theirs   entries of another card's record of the same text that hold here, too
     """
 
     step: Step
@@ -61,7 +61,7 @@ class Watcher:
 
 
 def sanitizer_check(store: Store, card: str) -> Check:
-    """Under compute-sanitizer, on the GPU: `card`, which need not be the one that the records are of."""
+    """The check under compute-sanitizer, on the GPU: `card`, which need not be that of the records."""
 
     def lanes(kernels: Sequence[KernelFile]) -> list[Child]:
         return [Child(f"{__name__}:Watcher", str(store.root)) for _ in range(min(WATCHED_AT_ONCE, len(kernels)))]
@@ -81,7 +81,7 @@ def sanitizer_check(store: Store, card: str) -> Check:
 
 
 def emulator_check(store: Store, processes: int | None = None) -> Check:
-    """In the emulator, on any machine; a record has to say what ran of the text.
+    """The check in the emulator, on any machine; a record must have the coverage of the text.
 
     Raises CandidateFailed (unavailable).
     """
@@ -105,7 +105,7 @@ def emulator_check(store: Store, processes: int | None = None) -> Check:
 
 
 def check_all(check: Check, plan: SuitePlan, on_done: Callable[[ShapeOutcome], None]) -> None:
-    """Judge each kernel on file that is not judged yet; an answer goes into the kernel's record as it comes."""
+    """Judge each kernel on file that is not judged yet; write each answer to the kernel's record at once."""
     kernels = plan.judged_by(check.step)
     judged = [] if plan.again else [kernel for kernel in kernels if check.done(dict(kernel.record or {}))]
     judged += [] if plan.again else [one for one in kernels if one not in judged and _taken(check, plan, one)]
@@ -134,7 +134,7 @@ def check_all(check: Check, plan: SuitePlan, on_done: Callable[[ShapeOutcome], N
 
 
 def _taken(check: Check, plan: SuitePlan, kernel: KernelFile) -> bool:
-    """Whether another card's record of the text has the answer, which goes into this one."""
+    """Whether another card's record of the text has the answer; it is then copied into this one."""
     twin = next((one for one in plan.twins(kernel) if check.done(one)), None)
     if twin is None:
         return False

@@ -1,4 +1,4 @@
-"""What the suite is to run, where its results lie, and what became of each problem."""
+"""The plan of a suite run: what to run, where its results lie, and the outcome of each problem."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ NOT_KERNELS = ("plain", "export")  # folders of templates that no rendered kerne
 
 @dataclass(frozen=True)
 class ShapeOutcome:
-    """What became of one problem in one step.
+    """The outcome of one problem in one step.
 
     state    "done", "on file" (it was already), or "failed" for `reason`
-    ratio    cuBLASLt's time over the winner's, where both are measured
+    ratio    cuBLASLt's time over the winner's, if both are measured
     """
 
     step: Step
@@ -50,23 +50,23 @@ class ShapeOutcome:
     reason: str | None = None
 
     def document(self) -> Document:
-        """As JSON-ready data."""
+        """The outcome as JSON-ready data."""
         return {**asdict(self), "problem": problem_document(self.problem)}
 
 
 @dataclass(frozen=True)
 class SuitePlan:
-    """What to run, and where the results lie.
+    """What to run, and the place of the results.
 
-    folder    of kernels and records, those of one card
-    budget    candidates of each search; 0 searches none, and benches what is on file
-    again     redo what is on file
-    deadline  of time.monotonic(): nothing starts later; None: no limit
-    processes kernels in the emulator at a time, at most; None: one a core
-    arch      that "predict" is for: "sm_80", or a known card's name
-    energy    whether "measure" asks the card for the energy of winners, and of cuBLASLt's best
-    products  whose libraries "measure" makes and times
-    command   what the records say that they were made by
+    folder    the folder of kernels and records, for one card
+    budget    candidates per search; 0: no search, the kernels on file are benched
+    again     whether to redo results on file
+    deadline  a value of time.monotonic() after which nothing starts; None: no limit
+    processes most kernels in the emulator at a time; None: one per core
+    arch      the target of "predict": "sm_80", or a known card's name
+    energy    whether "measure" reads the energy of winners, and of cuBLASLt's best, from the card
+    products  the products whose libraries "measure" makes and times
+    command   the command that the records name
     """
 
     problems: tuple[Problem, ...]
@@ -85,16 +85,16 @@ class SuitePlan:
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def winners(self) -> list[KernelFile]:
-        """Those of `on_file` that stand for their problems."""
+        """The kernels of `on_file` that stand for their problems."""
         return [kernel for kernel in self.on_file() if is_winner(kernel)]
 
     def borrowed(self, problem: Problem) -> list[KernelFile]:
-        """The winners for `problem` of other cards of the architecture, whose times and verdicts are of those alone."""
+        """The winners for `problem` of other cards of the architecture; their times and verdicts do not hold here."""
         return self._beside.get(problem, [])
 
     @cached_property
     def _beside(self) -> dict[Problem, list[KernelFile]]:
-        """Read once: this run changes none of them."""
+        """These winners by problem, read once, as this run does not change them."""
         found: dict[Problem, list[KernelFile]] = defaultdict(list)
         for folder in card_folders(self.folder.parent, arch_of(self.folder)):
             for kernel in kernels_in(folder) if folder != self.folder else ():
@@ -103,7 +103,7 @@ class SuitePlan:
         return dict(found)
 
     def twins(self, kernel: KernelFile) -> Iterator[Document]:
-        """The records that other cards of the architecture have of the same text: names end in its digest."""
+        """The records that other cards of the architecture have of the same text; names end in the text's digest."""
         for folder in card_folders(self.folder.parent, arch_of(self.folder)):
             path = folder / f"{kernel.source.name}.cu"
             if folder != self.folder and text_path(path).is_file():
@@ -113,14 +113,14 @@ class SuitePlan:
                         yield dict(twin.record or {})
 
     def on_file(self) -> list[KernelFile]:
-        """The kernels for its problems, in their order, which nobody edited; rungs of ladders among them."""
+        """The unedited kernels for its problems, in order, including rungs of ladders."""
         place = {problem: index for index, problem in enumerate(self.problems)}
         found = [kernel for kernel in _kernels_now(self.folder) if not kernel.edited]
         known = [kernel for kernel in found if kernel.source.problem in place]
         return sorted(known, key=lambda kernel: place[kernel.source.problem])
 
     def judged_by(self, step: Step) -> list[KernelFile]:
-        """What `step`, which is no measurement, has to judge: the emulator counts coverage of rungs, too."""
+        """The kernels for `step`, which is not a measurement; the emulator also counts coverage of rungs."""
         return self.on_file() if step == "emulate" else self.winners()
 
 
@@ -138,7 +138,7 @@ def _read(path: Path, _: tuple[tuple[int, int, int], ...]) -> KernelFile:
 
 
 def outcome_of(step: Step, kernel: KernelFile, state: State, started: float, reason: str | None = None) -> ShapeOutcome:
-    """What became of a kernel's problem since `started`, of time.monotonic()."""
+    """The outcome of a kernel's problem; `started` is a value of time.monotonic()."""
     ratio = ((kernel.record or {}).get("bench") or {}).get("speedup")
     name, seconds = kernel.source.name, time.monotonic() - started
     return ShapeOutcome(step, kernel.source.problem, state, seconds, name, ratio, reason)
@@ -147,7 +147,7 @@ def outcome_of(step: Step, kernel: KernelFile, state: State, started: float, rea
 def failed(
     step: Step, problem: Problem, error: BaseException, plan: SuitePlan, card: str, started: float
 ) -> ShapeOutcome:
-    """Keep that no kernel was found for `problem` on `card`, and why."""
+    """Record that no kernel was found for `problem` on `card`, and why."""
     reason = str(error) or type(error).__name__
     document = {"problem": problem_document(problem), "reason": reason, "card": card}
     write_failure(problem, {**document, "command": plan.command, "date": now()}, plan.folder)
@@ -155,22 +155,23 @@ def failed(
 
 
 def found(step: Step, kernel: KernelFile, plan: SuitePlan, started: float) -> ShapeOutcome:
-    """That a kernel was found: what stood in its way before is forgotten."""
+    """The outcome of a kernel that was found; the record of an earlier failure is removed."""
     failure_path(kernel.source.problem, plan.folder).unlink(missing_ok=True)
     return outcome_of(step, kernel, "done", started)
 
 
 def searched_with(kernel: KernelFile) -> int:
-    """The largest budget of the searches by this code that led to the kernel; -1 where none did."""
+    """The largest budget of the searches by this code that led to the kernel; -1 if there was none."""
     known = (kernel.record or {}).get("suite") or {}
     return int(known["budget"]) if known.get("code") == search_digest() else -1
 
 
 @cache
 def search_digest() -> str:
-    """One key for what decides which kernels a search tries: templates, what makes kernels, and search.
+    """One key for all code that decides which kernels a search tries: templates, code that makes kernels, and
+    search.
 
-    Not of cards' figures, nor of what won before: these change its order.
+    Cards' figures and earlier winners are not part of it, as they only change the order.
     """
     modules = (path for room in ("kernel", "families", "render") for path in sorted((PACKAGE / room).rglob("*.py")))
     templates = (path.relative_to(TEMPLATES) for path in sorted(TEMPLATES.rglob("*.cu")))
@@ -180,7 +181,7 @@ def search_digest() -> str:
 
 
 def keep(kernel: KernelFile, record: Mapping[str, Any], plan: SuitePlan) -> KernelFile:
-    """Write kernel and record. A rung of a ladder stays one, and verdicts on the same text stand."""
+    """Write kernel and record. A rung of a ladder stays one, and verdicts on the same text stay."""
     path = plan.folder / f"{kernel.source.name}.cu"
     before = dict(read_kernel(path).record or {}) if text_path(path).exists() else {}
     kept = ["rung", *(OF_TEXT if before.get("sha256") == kernel.source.digest else ())]
@@ -189,7 +190,7 @@ def keep(kernel: KernelFile, record: Mapping[str, Any], plan: SuitePlan) -> Kern
 
 
 def retire(kernel: KernelFile) -> None:
-    """Delete a kernel that is no winner any more; a rung of a ladder stays, as that alone."""
+    """Delete a kernel that is no longer a winner; a rung of a ladder stays, but only as a rung."""
     assert kernel.path is not None
     record = kernel.record or {}
     if "rung" in record:

@@ -26,7 +26,7 @@ from gemmgen.support.files import Store
 
 
 def predict_all(plan: SuitePlan, target: Target, store: Store, on_done: Callable[[ShapeOutcome], None]) -> None:
-    """Choose a kernel for each problem, unless one is on file; `on_done` hears what became of each."""
+    """Choose a kernel for each problem that has none on file; `on_done` receives each outcome."""
     assert target.gpu is None
     for problem in plan.problems:
         if plan.late:
@@ -54,7 +54,7 @@ def _predicted(problem: Problem, plan: SuitePlan, target: Target, store: Store) 
 
 
 def _stands(kernel: KernelFile, plan: SuitePlan) -> bool:
-    """Whether it was measured, which no prediction replaces, or predicted by this code from as many candidates."""
+    """Whether it was measured, as no prediction replaces that, or predicted by this code from as many candidates."""
     if kernel.measured_time is not None:
         return True
     return not plan.again and searched_with(kernel) >= plan.budget

@@ -1,4 +1,4 @@
-"""Steps of the suite on a cluster: a job for each shape, which takes files along and brings others back."""
+"""Steps of the suite on a cluster: one job per shape, which sends files and brings changed ones back."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Files = Mapping[str, bytes | None]  # by their paths in the folder of all cards;
 class ShapeJob:
     """One problem, or one product, in the step "measure" or "predict", and the `files` that it starts from.
 
-    plan  as the client has it, but of this problem or product alone
+    plan  the client's plan, restricted to this problem or product
     """
 
     step: Step
@@ -43,14 +43,14 @@ class ShapeJob:
 
 @dataclass(frozen=True)
 class ShapeDone:
-    """What became of it, and the files that changed."""
+    """The outcome of a job, and the files that changed."""
 
     outcome: ShapeOutcome
     files: Files
 
 
 class SuiteLane:
-    """The worker's side: answers ShapeJobs, in a folder of its own."""
+    """The worker's side: it answers ShapeJobs, in its own folder."""
 
     def __init__(self) -> None:
         self._store = Store()
@@ -74,7 +74,7 @@ class SuiteLane:
         return ShapeDone(outcome, {**changed, **dict.fromkeys(set(job.files) - set(after))})
 
     def _target(self, step: Step, arch: str) -> Target:
-        """Opened once: a GPU's worker and an emulator's runtime take a while."""
+        """The target, opened once, as a GPU's worker and an emulator's runtime take a while to start."""
         if (step, arch) not in self._targets:
             measures = step == "measure"
             self._targets[step, arch] = open_target(
@@ -84,15 +84,15 @@ class SuiteLane:
 
 
 def suite_lanes(cluster: Cluster, step: Step) -> list[Child]:
-    """A lane for each worker that can do the step. Raises InvalidInput where none can."""
+    """A lane for each worker that can do the step. Raises InvalidInput if none can."""
     resource = cluster.resource_for("gpu" if step == "measure" else "emulator")
     return cluster.lanes(resource, f"{__name__}:{SuiteLane.__name__}")
 
 
 def run_on(lanes: Sequence[Child], step: Step, plan: SuitePlan, on_done: Callable[[ShapeOutcome], None]) -> None:
-    """The step "measure" or "predict" of `plan` by these lanes; `on_done` hears of each shape as it is done.
+    """Run the step "measure" or "predict" of `plan` on these lanes; `on_done` receives each outcome.
 
-    A shape whose search ends its process is one that failed.
+    A shape whose search ends its process has failed.
     """
     with closing(as_done(lanes, _jobs(step, plan), _ask)) as answers:
         for _, done in answers:

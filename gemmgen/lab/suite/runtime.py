@@ -1,4 +1,4 @@
-"""The step "measure" for run-time M: a library of each product, timed at many M beside cuBLASLt's best."""
+"""The step "measure" for run-time M: a library per product, timed at many M against cuBLASLt's best."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SEARCH = ("search/explorer.py", "search/kernel_set.py", "search/many_sizes.py")
 class _Library:
     """A verified library.
 
-    document  what its record says of it: the choice, the verdicts, the making
+    document  its entries for the record: the choice, the verdicts, the making
     made      digest of the code that made it
     """
 
@@ -53,9 +53,9 @@ class _Library:
 
 
 def measure_products(plan: SuitePlan, target: Target, store: Store, on_done: Callable[[ShapeOutcome], None]) -> None:
-    """Make and time the library of each product, unless that is on file; `on_done` hears what became of each.
+    """Make and time the library of each product that has none on file; `on_done` receives each outcome.
 
-    With a budget of 0 the libraries on file are rendered, verified and timed again, and nothing is searched.
+    With a budget of 0 the libraries on file are rendered, verified and timed again, without a search.
     """
     for product in plan.products:
         if plan.late:
@@ -65,7 +65,7 @@ def measure_products(plan: SuitePlan, target: Target, store: Store, on_done: Cal
 
 @cache
 def library_digest() -> str:
-    """One key for what decides which kernels a library holds and when each is chosen."""
+    """One key for all code that decides which kernels a library holds and when each is chosen."""
     modules = sorted((PACKAGE / "exports" / "library").glob("*.py"))
     names = (path.relative_to(PACKAGE).as_posix() for path in modules)
     return content_key(search_digest(), code_digest(*SEARCH, *names))
@@ -97,14 +97,14 @@ def _outcome(product: Product, state: State, started: float, score: LibraryScore
 
 
 def _on_file(product: Product, plan: SuitePlan) -> LibraryScore | None:
-    """What is known of a product on this card; None where that cannot be read, too."""
+    """The result for a product on this card; None if there is no readable one."""
     with suppress(InvalidInput):
         return read_score(result_path(plan.folder, product.name))
     return None
 
 
 def _stands(known: LibraryScore, product: Product, plan: SuitePlan, target: Target) -> bool:
-    """Whether this code made the library, or with a budget of 0 timed it, and timed it here at today's values of M."""
+    """Whether this code made the library, or timed it if the budget is 0, and timed it here at today's values of M."""
     code = known.record["suite"]["made" if plan.budget else "timed"]
     here = known.card == gpu_of(target).properties.name
     same = known.problem == problem_of(product) and tuple(row.m for row in known.rows) == VALUES
@@ -112,7 +112,7 @@ def _stands(known: LibraryScore, product: Product, plan: SuitePlan, target: Targ
 
 
 def _made(product: Product, plan: SuitePlan, target: Target) -> _Library:
-    """A new library. Nothing comes from the cache, so that the time is that of making it. Raises GemmgenError."""
+    """Make a new library, without the cache, so that the time is that of making it. Raises GemmgenError."""
     started = time.monotonic()
     with scratch_folder() as folder:
         options = Options(command=plan.command)
@@ -123,7 +123,7 @@ def _made(product: Product, plan: SuitePlan, target: Target) -> _Library:
 
 
 def _again(product: Product, before: LibraryScore | None, plan: SuitePlan, target: Target, store: Store) -> _Library:
-    """The library on file with today's texts, verified. Raises GemmgenError."""
+    """Render the library on file with today's templates, and verify it. Raises GemmgenError."""
     if before is None:
         raise GemmgenError(f"no library of {product.name} is on file, and a budget of 0 searches for none")
     with reading(result_path(plan.folder, product.name)):
@@ -145,12 +145,12 @@ def _compiled(members: Sequence[Member], target: Target, store: Store) -> tuple[
 
 
 def _verified(certificates: Mapping[str, Document]) -> Document:
-    """By the names of kernels, in how many situations each passed."""
+    """The number of situations in which each kernel passed, by its name."""
     return {name: (one["verification"] or {}).get("examples", 0) for name, one in certificates.items()}
 
 
 def _timed(choice: Choice, gpu: GpuExecutor, spec: DeviceSpec, store: Store) -> tuple[list[Row], str | None]:
-    """A row for each M, and the version of cuBLASLt; None where it has no kernel. Raises CandidateFailed."""
+    """Return a row per M, and the version of cuBLASLt, None if it has no kernel. Raises CandidateFailed."""
     with ExitStack() as stack:
         loaded: dict[str, GpuKernel] = {}
         for one in (*choice.kernels, *choice.rivals):
@@ -164,10 +164,10 @@ def _timed(choice: Choice, gpu: GpuExecutor, spec: DeviceSpec, store: Store) -> 
 def _row(
     m: int, choice: Choice, loaded: Mapping[str, GpuKernel], gpu: GpuExecutor, spec: DeviceSpec
 ) -> tuple[Row, str | None]:
-    """The chosen kernel, the fastest of all for which the model has hope, and cuBLASLt's best, in one run.
+    """Time the chosen kernel, the fastest of all that the model does not rule out, and cuBLASLt's best, in one run.
 
-    The fastest are chosen in runs before it: the least of dozens of times in one run is lower than it would be in
-    another. The call's operands are aligned and dense.
+    The fastest are chosen in earlier runs, because the minimum of dozens of times in one run is lower than in another
+    run. The call's operands are aligned and dense.
     """
     product, given = choice.product, Needs.ALIGNED | Needs.DENSE
     sizes = m, product.n.listed[0], product.k.listed[0]
@@ -196,7 +196,7 @@ def _rounded(value: float) -> float:
 def _document(
     product: Product, library: _Library, rows: Sequence[Row], version: str | None, plan: SuitePlan, gpu: GpuExecutor
 ) -> Document:
-    """NAME.json."""
+    """The contents of NAME.json."""
     choice = library.choice
     document: dict[str, Any] = {
         "product": product.name,

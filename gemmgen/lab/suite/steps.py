@@ -24,7 +24,7 @@ ELSEWHERE: tuple[Step, ...] = ("predict", "sanitize", "emulate")  # of an archit
 
 
 def missing_for(step: Step) -> str | None:
-    """What this machine lacks for `step`, and how to get it; None where nothing is."""
+    """The reason why this machine cannot run `step`, and the remedy; None if it can."""
     if step == "measure":
         return why_no_gpu()
     if step == "sanitize":
@@ -43,12 +43,12 @@ def run_step(
     on_done: Callable[[ShapeOutcome], None],
     cluster: Cluster | None = None,
 ) -> None:
-    """One step of `plan`; `on_done` hears what became of each problem as it ends, in this thread.
+    """Run one step of `plan`; `on_done` receives each outcome, in this thread.
 
-    Workers of a `cluster` measure, or predict.
+    With a `cluster` its workers measure, or predict.
 
-    Raises CandidateFailed (unavailable) where something is missing, and InvalidInput where the kernels of `plan.arch`
-    are to run on a GPU of another architecture.
+    Raises CandidateFailed (unavailable) if something is missing, and InvalidInput if the kernels of `plan.arch` are to
+    run on a GPU of another architecture.
     """
     if cluster is not None:
         with crew(suite_lanes(cluster, step)) as lanes:
@@ -69,7 +69,7 @@ def run_step(
 
 
 def _card_for(plan: SuitePlan, store: Store) -> str:
-    """The name of the card at hand, which runs what is compiled for `plan.arch`."""
+    """The name of the card at hand, which must run kernels for `plan.arch`."""
     target = open_target("gpu", plan.arch, store)
     with target.executor:
         return gpu_of(target).properties.name

@@ -1,4 +1,4 @@
-"""The step "measure": each problem tuned, and its winner timed beside cuBLASLt's best."""
+"""The step "measure": each problem is tuned, and its winner timed against cuBLASLt's best."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from gemmgen.verification.verifier import verify
 
 
 def measure_all(plan: SuitePlan, target: Target, store: Store, on_done: Callable[[ShapeOutcome], None]) -> None:
-    """Tune and bench each problem, unless that is on file; `on_done` hears what became of each."""
+    """Tune and bench each problem that has no result on file; `on_done` receives each outcome."""
     for problem in plan.problems:
         if plan.late:
             return
@@ -60,8 +60,8 @@ def _measured(problem: Problem, plan: SuitePlan, target: Target, store: Store) -
 
 
 def _stands(on_file: Sequence[KernelFile], plan: SuitePlan, target: Target) -> KernelFile | None:
-    """The winner that this card and this code found with a budget that is no smaller. Where none is to be searched, one
-    of today's text that has all times of a row."""
+    """The winner that this card and this code found with a budget that is not smaller. If nothing is to be searched, a
+    kernel with today's text and all times of a row."""
     for kernel in on_file:
         bench = (kernel.record or {}).get("bench") or {}
         here = bench.get("limits", {}).get("card") == gpu_of(target).properties.name
@@ -77,9 +77,10 @@ def _is_timed(kernel: KernelFile) -> bool:
 def _winner(
     problem: Problem, on_file: Sequence[KernelFile], plan: SuitePlan, target: Target, store: Store
 ) -> KernelFile:
-    """Search from those on file, hold its finalists against them in one run, and keep the fastest that is right.
+    """Search from the kernels on file, compare the finalists with them in one run, and keep the fastest correct
+    kernel.
 
-    On file are this card's winners and those of other cards of its architecture, which have to pass here.
+    Kernels on file are this card's winners and those of other cards of its architecture, which have to pass here.
     """
     rivals = [rival for kernel in on_file if (rival := _rival(kernel, target)) is not None]
     borrowed = [rival for kernel in plan.borrowed(problem) if (rival := _rival(kernel, target)) is not None]
@@ -113,9 +114,9 @@ def _winner(
 def _searched(
     problem: Problem, known: Sequence[KernelFile], plan: SuitePlan, target: Target, store: Store
 ) -> tuple[list[KernelFile], list[KernelFile]]:
-    """The one kernel that a search finds, verified, and those that it was chosen among, which are not.
+    """Return the verified winner of a search, and the finalists among which it was chosen, which are not verified.
 
-    It starts with what is known.
+    The search starts with the configs of `known`.
     """
     start = [config_of(kernel.source) for kernel in known]
     result = tune(problem, target, store, budget=plan.budget, start=start)
@@ -124,7 +125,7 @@ def _searched(
 
 
 def _rival(kernel: KernelFile, target: Target) -> KernelFile | None:
-    """What the kernel on file is today. Its record stands only if that is the text which passed."""
+    """The kernel on file as rendered today. Its record counts only if exactly this text passed."""
     if config_today(kernel.source, target.spec.arch.limits) is None:
         return None
     source = rendered_again(kernel.source, kernel.arch)
@@ -133,7 +134,7 @@ def _rival(kernel: KernelFile, target: Target) -> KernelFile | None:
 
 
 def _record(row: BenchRow, plan: SuitePlan, target: Target, store: Store) -> Document | None:
-    """A new record of a kernel whose old one does not hold; None where it is wrong."""
+    """A new record for a kernel whose old one does not hold; None if the kernel is wrong."""
     source = row.kernel.source
     verdict = verify(gpu_of(target), source, examples=examples_for(source.problem))
     if not verdict.passed:
