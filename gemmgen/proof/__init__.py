@@ -1,1 +1,1 @@
-"""Is the verifier right? Planted bugs, right edits and mutants. Nothing of the product imports it."""
+"""Tests of the verifier: planted bugs, right edits and mutants. Nothing in the product imports it."""

@@ -1,4 +1,4 @@
-"""`gemmgen selfcheck`: does the verifier find what it must, and nothing else?"""
+"""`gemmgen selfcheck`: tests whether the verifier finds what it must, and nothing else."""
 
 from __future__ import annotations
 
@@ -113,21 +113,20 @@ def command(
 ) -> None:
     """Check the checker: seeded bugs must be found, correct kernels and right edits of them must pass.
 
-    Each bug of a catalogue is planted in a rendered kernel, by an edit of its text or of its launch, and verified
-    like any kernel. It must fail, with the diagnosis that the catalogue expects. Then right edits, of the kinds that
-    people make while optimising, and correct kernels, drawn at random from the space, are verified: none may fail.
-    With --mutants, random small mistakes are made in those kernels too: a wrong operator, constant, name, type, order,
-    a statement that is missing. One that survives is harmless where its machine code is that of the original; the
-    others are listed, for a person to look at.
+    Each bug of a catalogue is planted in a rendered kernel, by an edit of its text or of its launch, and the kernel is
+    verified. It must fail, with the diagnosis that the catalogue expects. Then right edits, of the kinds that people
+    make while optimising, and correct kernels, drawn at random from the space, are verified: none may fail. With
+    --mutants, random small mistakes are made in those kernels too: a wrong operator, constant, name, type or order, or
+    a missing statement. A survivor is harmless if its machine code is that of the original; the others are listed, for
+    a person to look at.
 
-    All of it takes about half an hour on two cores, as estimated from a sample. With --record FILE what is done stays
-    done: after an interruption the same command tries only what has no verdict in FILE by this version of gemmgen, and
-    reports on all.
+    All of it takes about half an hour on two cores, as estimated from a sample. With --record FILE an interrupted run
+    resumes: the same command tries only what has no verdict in FILE by this version of gemmgen, and reports on all.
 
-    On a GPU it is enough that a bug is found: the diagnoses are the emulator's. A bug that survives there (a race
+    On a GPU it is enough that a bug is found, as diagnoses are those of the emulator. A bug that survives there (a race
     that its schedule hides, say) is tried in the emulator, and listed as one that only the emulator finds.
 
-    Exits with 1 where a bug or a mutant survives, a bug is diagnosed wrongly, or a correct kernel is rejected.
+    Exits with 1 if a bug or a mutant survives, a bug is diagnosed wrongly, or a correct kernel is rejected.
     """
     bugs, edits = chosen(only) if catalogue else ((), ())
     require(catalogue or not only, "--only chooses from the catalogue, which --no-catalogue leaves out")
@@ -153,7 +152,7 @@ def command(
 def _lanes(
     device: DeviceChoice, where: str | None, record: Path | None, processes: int | None
 ) -> Iterator[tuple[Lanes, str]]:
-    """(where kernels are verified, on which executor)."""
+    """Yield (the lanes that verify kernels, the name of the executor)."""
     store = Store()
     if where is None:
         target = open_target(device, "auto", store)
@@ -168,26 +167,26 @@ def _lanes(
 def _plant(
     lanes: Lanes, bugs: Sequence[Bug], examples: int, seed: int, tools: tuple[Tool, ...]
 ) -> tuple[BugOutcome, ...]:
-    """What became of the bugs."""
+    """Plant the bugs, and return their outcomes."""
     with counter("plant bugs", len(bugs)) as step:
         return try_bugs(lanes, bugs, examples=examples, seed=seed, tools=tools, on_bug=step)
 
 
 def _edit_right(lanes: Lanes, edits: Sequence[Edit], seed: int) -> tuple[EditOutcome, ...]:
-    """What became of the right edits."""
+    """Try the right edits, and return their outcomes."""
     with counter("try right edits", len(edits)) as step:
         return try_edits(lanes, edits, seed=seed, on_edit=step)
 
 
 def _check(lanes: Lanes, kernels: int, seed: int) -> Alarms:
-    """The correct kernels that are rejected."""
+    """Verify correct kernels, and return those that are rejected."""
     with counter("verify correct kernels", kernels) as step:
         sources = list(correct_kernels(kernels, seed, lanes.target.spec.arch.limits))
         return check_kernels(lanes, sources, seed=seed, on_kernel=step)
 
 
 def _mutate(lanes: Lanes, mutants: int, examples: int, seed: int) -> tuple[MutantOutcome, ...]:
-    """What became of the mutants."""
+    """Try the mutants, and return their outcomes."""
     with counter("try mutants", mutants) as step:
         drawn = draw_mutants(mutants, seed, lanes.target.spec.arch.limits)
         return try_mutants(lanes, drawn, examples=examples, seed=seed, on_mutant=step)

@@ -1,4 +1,4 @@
-"""Mutants that are no mistakes and have other machine code: why, as a person found out."""
+"""Mutants with other machine code that are not mistakes, with the reasons that a person found."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gemmgen.proof.mutants import Mutant
 
 
 def _one_group(source: KernelSource) -> bool:
-    """Whether C has a fixed number of tile rows, and no more than a group of the raster has."""
+    """Whether C has a fixed number of tile rows, no more than one group of the raster."""
     m, tile = source.problem.m, dict(source.launch.grid).get("M", 1)
     return m is not None and -(-m // tile) <= source.config.get("GROUP", 0)
 
 
 def _few_rows(source: KernelSource) -> bool:
-    """Whether C has a fixed number of rows, whose groups of tiles any type counts."""
+    """Whether C has a fixed number of rows, so few that any type can count its groups of tiles."""
     return source.problem.m is not None and source.problem.m < 2**15
 
 
@@ -33,7 +33,7 @@ def _begins_full(source: KernelSource) -> bool:
 
 
 def _shallow(source: KernelSource) -> bool:
-    """Whether a k tile is so short that any type counts its k."""
+    """Whether a k tile is so short that any type can count its k."""
     return source.config.get("BK", 0) <= 2**7
 
 
@@ -42,18 +42,18 @@ def _is_linear(source: KernelSource) -> bool:
 
 
 def _one_instruction_down(source: KernelSource) -> bool:
-    """Whether a block of wgmma has one consumer, and that one instruction down its tile."""
+    """Whether a block of wgmma has one consumer, and one instruction down its tile."""
     return source.config["BM"] == 64 and source.config["CONSUMERS"] == 1
 
 
 @dataclass(frozen=True)
 class Equivalent:
-    """Mutants in whose `str` the regular expression `words` is found, and the reason why they compute the same.
+    """Mutants whose `str` matches the regular expression `words`, and the reason why they compute the same.
 
-    A mutant that situations kill is none, whatever its words: this is asked of those that survive.
+    Only survivors are looked up: a mutant that a situation kills is not equivalent, whatever its words.
 
-    text  is found in the kernel as it was
-    when  is true of that
+    text  a regular expression that the original kernel must match
+    when  a condition that the original kernel must satisfy
     """
 
     words: str
@@ -264,7 +264,7 @@ EQUIVALENTS = (
 
 
 def why_equivalent(mutant: Mutant) -> str | None:
-    """None where nobody has said so."""
+    """The reason why a mutant is equivalent; None if no entry matches."""
     fits = (
         known.reason
         for known in EQUIVALENTS

@@ -1,7 +1,7 @@
 """Mutants of a kernel: one small mistake each, at random places of its text or of its launch.
 
-The catalogue (`bugs/`) holds mistakes that somebody thought of; mutants are those that nobody did. An operator proposes
-edits from the tokens of the text; comments, preprocessor lines and `static_assert`s stay as they are.
+The catalogue (`bugs/`) holds mistakes that somebody thought of; mutants are mistakes that nobody thought of. An
+operator proposes edits from the tokens of the text; comments, preprocessor lines and `static_assert`s stay as they are.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Edit:
-    """The characters from `start` (inclusive) to `end` (exclusive) of a text become `new`."""
+    """An edit: the characters from `start` (inclusive) to `end` (exclusive) of a text become `new`."""
 
     start: int
     end: int
@@ -55,7 +55,7 @@ class Mutant:
 
 
 class Code:
-    """A kernel's text and the tokens of it that may change."""
+    """A kernel's text, and those of its tokens that may change."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -64,11 +64,11 @@ class Code:
         self.partners = _partners({token.text for token in self.tokens if token.text.isidentifier()})
 
     def is_infix(self, token: Token) -> bool:
-        """Spaces on both sides: an operator of two operands, no template's bracket, pointer or sign."""
+        """Whether spaces are on both sides: a binary operator, not a template's bracket, a pointer or a sign."""
         return self.live[token.start - 1] == " " and self.live[token.end] in " \n"
 
     def statements(self) -> Iterator[Token]:
-        """Lines that are one statement and declare nothing."""
+        """Lines that are a single statement without declarations."""
         for match in STATEMENT.finditer(self.live):
             yield Token(match[1], match.start(1))
 
@@ -84,7 +84,7 @@ DEAD = re.compile(
 
 
 def _blanked(text: str) -> str:
-    """`text` with spaces for whatever no operator may change."""
+    """`text` with spaces in place of everything that no operator may change."""
     return DEAD.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
 
 
@@ -112,7 +112,7 @@ COUNTS = re.compile(r"[-+*^]= |\b(\w+) = \1 |\bacc")
 
 
 def _partners(names: set[str]) -> dict[str, list[str]]:
-    """Of those of `names` that have any, the others of the same roles."""
+    """For each of `names` that has any, the other names with the same role."""
     roles: dict[object, set[str]] = {words: names.intersection(words.split()) for words in WORDS.split(",")}
     for name in names:
         for place, letter in enumerate(name):
@@ -158,7 +158,7 @@ def _integers(code: Code) -> Iterator[Edit]:
 
 
 def _off_by_one(code: Code) -> Iterator[Edit]:
-    """A name one too large or too small, in what is computed."""
+    """Edits that make a name one larger or smaller in an expression."""
     for before, token, after in zip(code.tokens, code.tokens[1:], code.tokens[2:], strict=False):
         if token.text in code.partners and before.text in "[(,+-*/%<>=;?:" and after.text in "]),+-*/%<>;?:":
             yield from _replace(token, [f"({token.text} + 1)", f"({token.text} - 1)"])
@@ -195,7 +195,7 @@ def _repetitions(code: Code) -> Iterator[Edit]:
 
 
 def _exchanges(code: Code) -> Iterator[Edit]:
-    """A statement after the next one, where one of them needs the other."""
+    """Edits that exchange a statement with the next one, if one of them needs the other."""
     statements = list(code.statements())
     for first, second in pairwise(statements):
         between = code.text[first.end : second.start]
@@ -204,9 +204,10 @@ def _exchanges(code: Code) -> Iterator[Edit]:
 
 
 def _independent(first: str, second: str) -> bool:
-    """Whether neither writes what the other names. A call writes its last argument; control and waits order all.
+    """Whether neither statement writes what the other names. A call writes its last argument; control and waits order
+    all.
 
-    Not so two guards: whichever is met first, what follows does not run.
+    Two guards are independent: whichever is met first, the code behind them does not run.
     """
     if GUARD.search(first) and GUARD.search(second):
         return True
@@ -225,7 +226,7 @@ def _products(code: Code) -> Iterator[Edit]:
 
 
 def _arguments(code: Code) -> Iterator[Edit]:
-    """Two neighbouring arguments, or indices, in each other's place."""
+    """Edits that exchange two neighbouring arguments, or indices."""
     word = r"([\w.]+(?:\[\w+\])*)"
     for match in re.finditer(rf"(?<=[(\s]){word}, {word}(?=[,)])", code.live):
         product = code.live.endswith("fmaf(", 0, match.start())  # of two: the same either way
@@ -268,9 +269,9 @@ SIZE = 1009  # of M, N or a batch that is left to run time: a prime, so that oth
 
 
 def draw(kernels: Sequence[Callable[[], KernelSource]], seed: int) -> Iterator[Mutant]:
-    """Mutants without end but none twice, each kernel and operator as likely as the others.
+    """Yield mutants without end, none twice; every kernel and operator is equally likely.
 
-    Many of them do not compile, and some are no mistakes. A kernel is rendered when its first mutant is drawn.
+    Many do not compile, and some are not mistakes. A kernel is rendered when its first mutant is drawn.
     """
     rng = random.Random(seed)
     waiting: dict[int, tuple[KernelSource, dict[str, list[Edit | Launch]]]] = {}
@@ -298,7 +299,7 @@ def _proposals(source: KernelSource) -> dict[str, list[Edit | Launch]]:
 
 
 def _enough_blocks(source: KernelSource, launch: Launch) -> bool:
-    """Whether another grid comes to no fewer blocks, be sizes of run time 1 or SIZE: more are only waste."""
+    """Whether another grid has no fewer blocks, with run-time sizes of 1 or SIZE: more blocks are only waste."""
     known, problem = source.launch, source.problem
     if (launch.threads, launch.shared_bytes) != (known.threads, known.shared_bytes):
         return False
@@ -324,7 +325,8 @@ def _mutant(source: KernelSource, operator: str, change: Edit | Launch) -> Mutan
 
 
 def _launches(launch: Launch) -> Iterator[Launch]:
-    """Other numbers of threads, tiles and blocks a tile, and too little shared memory; too much is only waste."""
+    """Launches with other numbers of threads, tiles and blocks per tile, or too little shared memory; too much is only
+    waste."""
     for threads in (launch.threads // 2, launch.threads - 32, launch.threads - 1, launch.threads + 32):
         if threads > 0:
             yield replace(launch, threads=threads)
@@ -341,7 +343,7 @@ def _launches(launch: Launch) -> Iterator[Launch]:
 
 
 def _shared_tiles(launch: Launch) -> Iterator[Launch]:
-    """Where blocks share tiles, with one block more or less, and with another workspace."""
+    """Launches of blocks that share tiles with one block more or less, and another workspace."""
     for more in (-1, 1):
         if launch.splits > 1 and launch.leaves_partials:
             yield replace(launch, splits=launch.splits + more)

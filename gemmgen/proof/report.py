@@ -1,4 +1,4 @@
-"""The kill table: what became of every seeded bug, and which correct kernels were rejected."""
+"""The kill table: the outcome of every seeded bug, and the correct kernels that were rejected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REASON = 70  # characters of a diagnosis that a row shows
 
 
 def show_selfcheck(console: Console, result: SelfCheck) -> None:
-    """A row a bug, the false alarms, and the sum."""
+    """Print a row per bug, the false alarms, and the totals."""
     if result.outcomes:
         _show_kills(console, result)
     for source, verdict in result.false_alarms:
@@ -50,7 +50,7 @@ def show_selfcheck(console: Console, result: SelfCheck) -> None:
 
 
 def _show_edits(console: Console, outcomes: Sequence[EditOutcome]) -> None:
-    """Those that are refused, and those that the executor cannot run."""
+    """Print the edits that are refused, and those that the executor cannot run."""
     for outcome in outcomes:
         edit = f"right edit {outcome.edit.name!r} ({outcome.edit.subject})"
         if outcome.trouble is not None:
@@ -60,7 +60,7 @@ def _show_edits(console: Console, outcomes: Sequence[EditOutcome]) -> None:
 
 
 def _show_mutants(console: Console, outcomes: Sequence[MutantOutcome]) -> None:
-    """The survivors, one by one, and the sums."""
+    """Print the survivors, one by one, and the totals."""
     for outcome in outcomes:
         if outcome.survived:
             mutant = f"{full_name_of(outcome.mutant.source)}: {outcome.mutant}"
@@ -89,7 +89,7 @@ def killed(result: SelfCheck) -> int:
 
 
 def _show_who_finds(console: Console, result: SelfCheck) -> None:
-    """What a GPU shows of the bugs, and what it does not."""
+    """Print what a GPU finds of the bugs, and what it does not."""
     runs = sum(outcome.verdict.found_after is not None for outcome in result.outcomes)
     console.print(f"found on the GPU: {runs} by what its runs compute or break", soft_wrap=True)
     for tool in TOOLS:

@@ -1,6 +1,6 @@
-"""Is the verifier right? It must reject every seeded bug, with the right diagnosis, and pass every correct kernel.
+"""Tests of the verifier: it must reject every seeded bug, with the right diagnosis, and pass every correct kernel.
 
-Mutants ask the same without expectations: random small mistakes, of which none may pass but those that are none.
+Mutants test the same without expected diagnoses: they are random small mistakes, and only harmless ones may pass.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ Alarms = tuple[tuple[KernelSource, Verdict], ...]  # correct kernels that are re
 
 
 def _failed(verdict: Verdict) -> bool:
-    """Whether some situation failed: one that the emulator lacks an instruction for says nothing."""
+    """Whether some situation failed; an instruction that the emulator lacks does not count."""
     failure = verdict.failure
     return failure is not None and failure.kind != "unjudged" and verdict.situation is not None
 
 
 @dataclass(frozen=True)
 class BugOutcome:
-    """What became of a planted bug.
+    """The outcome of a planted bug.
 
-    emulated  what the emulator says of a bug that survives on a GPU; None elsewhere, and where there is no emulator
+    emulated  the emulator's verdict on a bug that survives on a GPU; None otherwise, and without an emulator
     """
 
     bug: Bug
@@ -64,7 +64,8 @@ class BugOutcome:
 
     @property
     def found(self) -> bool:
-        """Some situation failed, or a sanitizer found something. A kernel that does not compile says nothing."""
+        """Whether some situation failed, or a sanitizer found something. A kernel that does not compile does not
+        count."""
         return _failed(self.verdict) or bool(self.sanitizers)
 
     @property
@@ -74,12 +75,12 @@ class BugOutcome:
 
     @property
     def only_emulated(self) -> bool:
-        """It survives on the GPU, and the emulator finds it."""
+        """Whether it survives on the GPU, and the emulator finds it."""
         return not self.found and self.emulated is not None and self.emulated.found_after is not None
 
     @property
     def diagnosed(self) -> bool:
-        """It failed as it should: one of the diagnoses that the catalogue expects, which are the emulator's."""
+        """Whether it failed with one of the diagnoses that the catalogue expects, which are those of the emulator."""
         failure = self.verdict.failure
         return failure is not None and any(
             failure.kind == expected.kind and re.search(expected.words, failure.reason)
@@ -88,12 +89,13 @@ class BugOutcome:
 
     @property
     def misread(self) -> bool:
-        """It failed, and not as it should."""
+        """Whether it failed, but with a wrong diagnosis."""
         return self.found and self.trouble is not None
 
     @property
     def trouble(self) -> str | None:
-        """Why the catalogue does not hold here; None where the bug is found, and the emulator diagnoses it."""
+        """The reason why the catalogue does not hold here; None if the bug is found and, in the emulator, diagnosed as
+        expected."""
         if self.found:
             expected = " or ".join(f"{one.kind} ({one.words})" for one in self.bug.diagnoses)
             well = self.diagnosed or self.verdict.executor == "gpu"
@@ -107,7 +109,7 @@ class BugOutcome:
 
 @dataclass(frozen=True)
 class EditOutcome:
-    """What the verifier says of a right edit."""
+    """The outcome of a right edit."""
 
     edit: Edit
     source: KernelSource
@@ -115,12 +117,12 @@ class EditOutcome:
 
     @property
     def judged(self) -> bool:
-        """The executor could run it."""
+        """Whether the executor could run it."""
         return self.verdict.failure is None or self.verdict.failure.kind != "unjudged"
 
     @property
     def trouble(self) -> str | None:
-        """Why this is a false alarm, or else not as the catalogue says; None where all is well."""
+        """The reason why this is a false alarm, or why the catalogue is wrong; None if all is well."""
         if self.verdict.failure is None:
             stale = not self.edit.judged and self.verdict.executor == "emulator"
             return "the catalogue is out of date: the emulator judges it" if stale else None
@@ -131,10 +133,10 @@ class EditOutcome:
 
 @dataclass(frozen=True)
 class MutantOutcome:
-    """What became of a mutant.
+    """The outcome of a mutant.
 
-    harmless  why one that was not killed is no mistake; None where it may be one
-    refused   no compiler takes it: the executor's did not, nor does NVRTC
+    harmless  why a mutant that was not killed is not a mistake; None if it may be one
+    refused   whether no compiler accepts it: neither the executor's nor NVRTC
     """
 
     mutant: Mutant
@@ -144,12 +146,12 @@ class MutantOutcome:
 
     @property
     def judged(self) -> bool:
-        """It ran, or need not."""
+        """Whether it ran, or need not run."""
         return self.verdict.passed or self.killed or self.harmless is not None
 
     @property
     def counts(self) -> bool:
-        """A compiler takes it, so that somebody could have written it."""
+        """Whether a compiler accepts it, so that somebody could have written it."""
         return self.judged or not self.refused
 
     @property
@@ -158,7 +160,7 @@ class MutantOutcome:
 
     @property
     def survived(self) -> bool:
-        """The verifier passes what may well be a mistake: for a person to look at."""
+        """Whether the verifier passes what may be a mistake, so that a person must look at it."""
         return self.verdict.passed and self.harmless is None
 
 
@@ -166,9 +168,9 @@ class MutantOutcome:
 class SelfCheck:
     """The whole result: every bug's outcome, and the correct kernels that were rejected.
 
-    edits        right edits of correct kernels, each with EDIT_EXAMPLES situations at most
-    kernels      correct kernels that were tried, each with KERNEL_EXAMPLES situations at most
-    false_alarms those of them that the verifier rejects
+    edits        right edits of correct kernels, each with at most EDIT_EXAMPLES situations
+    kernels      number of correct kernels that were tried, each with at most KERNEL_EXAMPLES situations
+    false_alarms the correct kernels that the verifier rejects
     """
 
     executor: str
@@ -190,7 +192,7 @@ class SelfCheck:
 def chosen(only: str) -> tuple[tuple[Bug, ...], tuple[Edit, ...]]:
     """The bugs and the right edits that have `only` in their name, category, kernel or skeleton.
 
-    Raises InvalidInput where none has.
+    Raises InvalidInput if there are none.
     """
     bugs = tuple(bug for bug in BUGS if _mentions(only, bug.name, bug.breaks, bug.subject))
     edits = tuple(edit for edit in EDITS if _mentions(only, edit.name, EDIT, edit.subject))
@@ -211,7 +213,7 @@ def rendered(subject: Subject, limits: Limits) -> KernelSource:
 
 
 def plant(bug: Bug, limits: Limits) -> KernelSource:
-    """The kernel with its bug. Raises InvalidInput where the text to replace is not there, or not `count` times."""
+    """Return the kernel with its bug. Raises InvalidInput if the text to replace is not found exactly `count` times."""
     source = rendered(bug.subject, limits)
     if bug.launch is not None:
         return replace(source, launch=bug.launch)
@@ -222,7 +224,7 @@ def plant(bug: Bug, limits: Limits) -> KernelSource:
 
 
 def edited(edit: Edit, limits: Limits) -> KernelSource:
-    """The kernel with a right edit. Raises InvalidInput where the text to replace does not stand there once."""
+    """Return the kernel with a right edit. Raises InvalidInput if the text to replace is not found exactly once."""
     source = rendered(edit.subject, limits)
     text = source.text
     for old, new in edit.changes:
@@ -232,7 +234,7 @@ def edited(edit: Edit, limits: Limits) -> KernelSource:
 
 
 def _exchanged(text: str, old: str, new: str, entry: Bug | Edit, count: int = 1) -> str:
-    """`text` with `new` for `old`, as `entry` of a catalogue asks."""
+    """`text` with `old` replaced by `new`, as `entry` of a catalogue requires."""
     times = text.count(old)
     require(
         times == count,
@@ -251,7 +253,7 @@ def try_bug(
     seed: int = 0,
     shrink: bool = True,
 ) -> BugOutcome:
-    """Plant `bug` and verify. Without `shrink` the first situation that fails stands."""
+    """Plant `bug` and verify. Without `shrink` the first failing situation is reported."""
     source = plant(bug, limits)
     return BugOutcome(bug, source, verify(executor, source, examples=examples, seed=seed, shrink=shrink, bits=bug.bits))
 
@@ -265,9 +267,9 @@ def try_bugs(
     tools: tuple[Tool, ...] = (),
     on_bug: Callable[[], None] = lambda: None,
 ) -> tuple[BugOutcome, ...]:
-    """The outcome of every bug, in their order; what survives on a GPU is tried in the emulator, where there is one.
+    """The outcome of every bug, in order; bugs that survive on a GPU are tried in the emulator, if there is one.
 
-    The first failure stands where it is diagnosed as it should be; where not, the smallest one.
+    The first failure counts if it is diagnosed as expected; otherwise the smallest one.
     """
     sources = [plant(bug, _limits(lanes)) for bug in bugs]
     jobs = [
@@ -295,7 +297,7 @@ def try_bugs(
 def try_edits(
     lanes: Lanes, edits: Sequence[Edit], *, seed: int = 0, on_edit: Callable[[], None] = lambda: None
 ) -> tuple[EditOutcome, ...]:
-    """The outcome of every right edit, in their order."""
+    """The outcome of every right edit, in order."""
     sources = [edited(edit, _limits(lanes)) for edit in edits]
     jobs = [
         VerifyJob(source, EDIT_EXAMPLES, seed, what=f"{EDIT}: {edit.name}")
@@ -308,7 +310,7 @@ def try_edits(
 def check_kernels(
     lanes: Lanes, sources: Sequence[KernelSource], *, seed: int = 0, on_kernel: Callable[[], None] = lambda: None
 ) -> Alarms:
-    """Those of `sources`, which are correct kernels, that the verifier rejects: there must be none."""
+    """The `sources`, all correct kernels, that the verifier rejects: there must be none."""
     jobs = [VerifyJob(source, KERNEL_EXAMPLES, seed, what="correct kernel") for source in sources]
     verdicts = lanes.verdicts(jobs, on_kernel)
     return tuple((source, verdict) for source, verdict in zip(sources, verdicts, strict=True) if not verdict.passed)
@@ -322,7 +324,7 @@ def try_mutants(
     seed: int = 0,
     on_mutant: Callable[[], None] = lambda: None,
 ) -> tuple[MutantOutcome, ...]:
-    """The outcome of every mutant, in their order."""
+    """The outcome of every mutant, in order."""
     jobs = [VerifyJob(one.source, examples, seed, shrink=False, what=f"mutant: {one}") for one in mutants]
     verdicts = lanes.verdicts(jobs, on_mutant)
     left = [mutant for mutant, verdict in zip(mutants, verdicts, strict=True) if not _failed(verdict)]
@@ -345,7 +347,7 @@ def draw_mutants(count: int, seed: int, limits: Limits) -> list[Mutant]:
 
 
 def reasons_of(mutants: Sequence[Mutant], store: Store) -> list[str | None]:
-    """`why_harmless` of each, side by side."""
+    """`why_harmless` of each mutant, in parallel."""
     texts = [mutant for mutant in mutants if mutant.operator != LAUNCH]
     sources = {source.text: source for mutant in texts for source in (mutant.original, mutant.source)}
     compile_many(list(sources.values()), EVIDENCE_ARCH, store)  # for those who ask the store next
@@ -354,9 +356,10 @@ def reasons_of(mutants: Sequence[Mutant], store: Store) -> list[str | None]:
 
 
 def why_harmless(mutant: Mutant, store: Store) -> str | None:
-    """Why a mutant is no mistake: a compiler makes the same machine code of it, or a person has said why.
+    """The reason why a mutant is not a mistake: a compiler makes the same machine code, or a person has explained
+    it.
 
-    None where it may be one.
+    None if it may be one.
     """
     if mutant.operator == LAUNCH:
         return why_equivalent(mutant)
@@ -368,7 +371,7 @@ def why_harmless(mutant: Mutant, store: Store) -> str | None:
 
 
 def refuses(mutant: Mutant, store: Store) -> bool:
-    """Whether NVRTC does not take the text; no where there is none."""
+    """Whether NVRTC refuses the text; false without NVRTC."""
     try:
         compile_kernel(mutant.source, EVIDENCE_ARCH, store)
     except CandidateFailed as error:
@@ -377,13 +380,13 @@ def refuses(mutant: Mutant, store: Store) -> bool:
 
 
 def _same_machine_code(a: KernelSource, b: KernelSource, store: Store) -> bool:
-    """Whether a GPU would run the same, in as much static shared memory."""
+    """Whether a GPU would run the same code with the same amount of static shared memory."""
     one, other = (compile_kernel(source, EVIDENCE_ARCH, store) for source in (a, b))
     return one.shared_bytes == other.shared_bytes and same_machine_code(one.cubin, other.cubin)
 
 
 def correct_kernels(count: int, seed: int, limits: Limits) -> Iterator[KernelSource]:
-    """`count` kernels that are right: those that bugs are planted in, then random points of the space."""
+    """Yield `count` correct kernels: those that bugs are planted in, then random points of the space."""
     for subject in SUBJECTS[:count]:
         yield rendered(subject, limits)
     for point in islice(draw_points(list(FAMILIES.values()), limits, seed), max(0, count - len(SUBJECTS))):

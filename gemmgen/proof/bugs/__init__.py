@@ -1,7 +1,7 @@
 """The catalogue of seeded bugs: edits of rendered kernels, each of which makes the kernel wrong.
 
-`gemmgen selfcheck` plants them one by one and holds what the verifier says against what is expected here. An edit
-replaces text of the `.cu` that a person could have mistyped, or the launch that a caller could have got wrong.
+`gemmgen selfcheck` plants them one by one and compares the verifier's result with the expectation here. An edit
+replaces text of the `.cu` that a person could have mistyped, or a launch that a caller could have got wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bugs whose results are right: they read what they do not use, or write back what they have read."""
+"""Bugs with right results: kernels read what they do not use, or write back what they have read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a seeded bug is: an edit of a correct kernel, and what the verifier should say of it."""
+"""The records of seeded bugs: an edit of a correct kernel, and the verifier's expected result."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gemmgen.support.errors import FailureKind
 
 @dataclass(frozen=True)
 class Subject:
-    """A correct kernel to plant bugs in: `settings` differ from the family's `small` axes, or its default.
+    """A correct kernel to plant bugs in; `settings` differ from the family's `small` axes, or its default.
 
-    arch  where its instructions are native: elsewhere it may not compile, or compute with other bits
+    arch  the architecture on which its instructions are native: elsewhere it may not compile, or give other bits
     """
 
     name: str
@@ -36,13 +36,13 @@ class Subject:
 
     @property
     def skeleton(self) -> str:
-        """ "double_buffer": the schedule's template."""
+        """The name of the schedule's template: "double_buffer"."""
         return PurePath(self.family.template(self.config)).stem
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the verifier should say: the failure's kind, and a regular expression of its reason."""
+    """An expected result of the verifier: the failure's kind, and a regular expression for its reason."""
 
     kind: FailureKind
     words: str
@@ -52,11 +52,11 @@ class Diagnosis:
 class Bug:
     """One edit of `subject`'s text: `old`, found exactly `count` times, becomes `new`.
 
-    breaks     what is wrong, in the catalogue's own categories
-    also       another text and what becomes of it, where the mistake takes two
-    diagnoses  any of them is right: which one comes first depends on the sizes drawn
-    launch     the mistake is the caller's: launches the kernel like this, its text as it is
-    bits       a bound lets it pass: it shows in bits that are not those of the kernel's plan
+    breaks     the category of the mistake in this catalogue
+    also       a second replacement, if the mistake needs two
+    diagnoses  the expected diagnoses: which of them comes first depends on the sizes drawn
+    launch     a wrong launch by the caller; the text stays
+    bits       whether it passes the error bound and shows only in bits that differ from the kernel's plan
     """
 
     name: str

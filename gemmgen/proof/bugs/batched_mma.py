@@ -1,4 +1,4 @@
-"""Bugs of kernels that multiply a small product by a warp, on tensor cores."""
+"""Bugs of kernels in which a warp multiplies a small product on tensor cores."""
 
 from __future__ import annotations
 

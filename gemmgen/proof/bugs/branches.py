@@ -1,4 +1,4 @@
-"""Bugs behind a condition that random sizes and scalars seldom meet: they are sought for it."""
+"""Bugs behind a condition that random sizes and scalars seldom meet, so that the verifier must search for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of kernels whose blocks run in clusters: who arrives where, who sends what to whom, who may exit."""
+"""Bugs of kernels whose blocks run in clusters: barriers, multicast targets, and early exits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs that show in some numbers, scalars and sizes only: what is rounded, thresholds, NaN, paths for some sizes."""
+"""Bugs that show only for some numbers, scalars and sizes: roundings, thresholds, NaN, paths for some sizes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SIGNED = (VALUE, NOT_NAN, NOT_INF)
 
 
 def _cut(value: str, bits: int) -> str:
-    """The f32 `value` with `bits` of its significand: 11 are tf32's, 8 bf16's."""
+    """The f32 `value` truncated to `bits` bits of significand: tf32 has 11, bf16 has 8."""
     return f"__uint_as_float(__float_as_uint({value}) & {0xFFFFFFFF << (24 - bits) & 0xFFFFFFFF:#x}u)"
 
 

@@ -1,4 +1,4 @@
-"""Bugs that round in one direction what is to be rounded to nearest: sums, what is stored, operands."""
+"""Bugs that round in one direction instead of to nearest: sums, stored results, operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets cut to 32 bits: right as long as matrices fit into a few gigabytes."""
+"""Bugs that truncate offsets to 32 bits: right as long as matrices fit into a few gigabytes."""
 
 from __future__ import annotations
 

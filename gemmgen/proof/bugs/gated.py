@@ -1,4 +1,4 @@
-"""Bugs of gated epilogues: which columns of B the second product takes, and which sums are gated by which."""
+"""Bugs of gated epilogues: the columns of B for the second product, and the pairing of sums and gates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One block of hundreds, or the last ones: mistakes that a few random tiles of a large grid seldom meet."""
+"""Bugs in one block of hundreds, or in the last ones, which a few random tiles of a large grid seldom reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of kernels that multiply pieces of f32: how operands are split, and in which order pairs are summed."""
+"""Bugs of kernels that multiply pieces of f32: the split of operands, and the order in which pairs are summed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of inline PTX, as people write it by hand, and of what surrounds it."""
+"""Bugs of inline PTX, as people write it by hand, and of the code around it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs in one product of a very long sum: a narrow C hides them, ring mode shows them."""
+"""Bugs in one product of a very long sum, which a narrow C hides and ring mode shows."""
 
 from __future__ import annotations
 

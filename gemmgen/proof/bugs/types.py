@@ -1,4 +1,4 @@
-"""Bugs of kernels whose operands have types of their own: conversions, sums, widths of accesses."""
+"""Bugs of kernels whose operands have types other than that of the sums: conversions, sums, access widths."""
 
 from __future__ import annotations
 

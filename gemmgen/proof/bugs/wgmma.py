@@ -1,4 +1,4 @@
-"""Bugs of kernels that TMA feeds and warpgroups multiply: barriers, phases, descriptors, proxies, what is under way."""
+"""Bugs of kernels with TMA and wgmma: barriers, phases, descriptors, proxies, operations in flight."""
 
 from __future__ import annotations
 

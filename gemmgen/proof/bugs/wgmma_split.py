@@ -1,4 +1,4 @@
-"""Bugs of clusters whose blocks sum a range of K each: how sums meet in shared memory, and who stores which of them."""
+"""Bugs of clusters whose blocks each sum a range of K: how sums meet in shared memory, and who stores which of them."""
 
 from __future__ import annotations
 

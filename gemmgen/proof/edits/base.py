@@ -1,4 +1,4 @@
-"""What a right edit is: a change to a correct kernel that leaves it correct."""
+"""The record of a right edit: a change to a correct kernel that leaves it correct."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from gemmgen.proof.bugs import Subject
 
 @dataclass(frozen=True)
 class Edit:
-    """`changes` of `subject`'s text: the first of each, found exactly once, becomes the second.
+    """An edit of `subject`'s text by `changes`: the first text of each, found exactly once, becomes the second.
 
-    dynamic_shared  bytes that the edited kernel is launched with; None: as before
-    judged          whether the emulator can say; else it must say that it cannot
+    dynamic_shared  dynamic shared memory of the edited kernel's launch, in bytes; None: as before
+    judged          whether the emulator can judge it; if not, it must report that
     """
 
     name: str

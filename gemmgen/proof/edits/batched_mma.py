@@ -1,4 +1,4 @@
-"""Right edits of kernels that multiply a small product by a warp, on tensor cores."""
+"""Right edits of kernels in which a warp multiplies a small product on tensor cores."""
 
 from __future__ import annotations
 

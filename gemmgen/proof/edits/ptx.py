@@ -1,4 +1,4 @@
-"""Right edits by inline PTX, and by what CUDA's headers have."""
+"""Right edits that use inline PTX, or functions from CUDA's headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Right edits of kernels for a thin operand, split along K and not."""
+"""Right edits of kernels for a thin operand, with and without split-K."""
 
 from __future__ import annotations
 
