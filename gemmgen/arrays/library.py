@@ -97,7 +97,7 @@ class ArrayProduct:
     def kernel_for(
         self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any
     ) -> ArrayKernel:
-        """The kernel to which such a call goes."""
+        """The kernel to which a call with these arguments goes."""
         return self._chosen_for(a, b, out, alpha, beta, operands)[0]
 
     @property

@@ -225,7 +225,7 @@ class Interface(Signature):
 
     @property
     def packed_end(self) -> str:
-        """The start of what follows these parts: another part's name, or "bytes" for the end."""
+        """The start of what follows the parts made from B: another part's name, or "bytes" for the end."""
         behind = self.parts[len(self.packed) :]
         return behind[0].name if behind else "bytes"
 
@@ -251,7 +251,7 @@ class Interface(Signature):
 
     @property
     def by_packed_passed(self) -> tuple[str, ...]:
-        """What is passed for the launcher's arguments in that case."""
+        """What is passed for the launcher's arguments if `packed` replaces B."""
         other = {"B": "nullptr", "stride_b": "0"}
         return tuple(other.get(argument.text, argument.text) for argument in self.arguments)
 

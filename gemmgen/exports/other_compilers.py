@@ -12,7 +12,7 @@ from gemmgen.support.errors import TEXT, CandidateFailed, Failure
 
 
 def hidden_lines(found: KernelFile) -> tuple[Conditional, ...]:
-    """Such lines of the kernel, and the first line of its launcher that differs from what gemmgen renders."""
+    """Lines of the kernel that other compilers may read differently, and the first edited line of its launcher."""
     alone, text = found.alone.source.text, found.source.text
     before = text[: text.index(alone)].count("\n")
     hidden = [one.moved(before) for one in conditionals(alone)]

@@ -132,7 +132,7 @@ class TorchOperator:
 
     @property
     def out_arguments(self) -> tuple[str, ...]:
-        """The arguments that `gemm` passes to that function."""
+        """The arguments that `gemm` passes to the function behind `gemm_out`."""
         scalars = ("0" if name == "beta" else name for name, _ in self.scalars)
         return ("A", "B", "C", *self.read, *self.written, *scalars)
 

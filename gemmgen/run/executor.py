@@ -118,7 +118,7 @@ class LoadedKernel(Protocol):
         ...
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
-        """The number of blocks of such a run that are watched for data races, access by access."""
+        """The number of blocks that a run with these arguments watches for data races, access by access."""
         ...
 
     def coverage(self) -> Coverage | None:

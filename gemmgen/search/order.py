@@ -125,7 +125,7 @@ class Search:
         return [(config, us) for config, us in timed if config in self._known]
 
     def _roomy(self, configs: Iterable[tuple[Family, Config]]) -> Iterator[tuple[Family, Config]]:
-        """The same configs with one stage fewer if shared memory would overflow."""
+        """Yield the configs, with one stage fewer if shared memory would overflow."""
         problem, limits = self.spaces[0].problem, self.device.arch.limits
         for family, config in configs:
             rejection = first_rejection(family, problem, config, limits)

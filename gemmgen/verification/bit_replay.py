@@ -91,7 +91,7 @@ class Replayer:
         return None if self._order is None or not window.elements else sample(situation, window)
 
     def compare(self, situation: Situation, got: Codes, at: Index) -> str | None:
-        """Compare `got`, the bits of C at those places after a run, with the plan; return the error, if any."""
+        """Compare `got`, the bits of C at places `at` after a run, with the plan; return the error, if any."""
         assert self._order is not None
         planned = replay(self._order, self._arch, situation, at)
         agrees = planned.agrees(got)

@@ -316,7 +316,7 @@ def tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands
 
 
 def elements_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> Mask:
-    """A mask of the elements of C that such a run changes; C is filled with POISON before.
+    """A mask of the elements of C that a run of `blocks` with beta = 0 changes; C is filled with POISON before.
 
     A one-byte result may be equal to POISON, so for such types a second run starts from other bytes.
     """

@@ -142,7 +142,7 @@ class DomainTally:
         return None if self.replayer is None else self.replayer.places(situation, window)
 
     def replayed_at(self, situation: Situation, got: Codes, at: Index) -> str | None:
-        """Compare the bits of C at those places with the plan. Return the error, if they are wrong."""
+        """Compare `got`, the bits of C at places `at`, with the plan. Return the error, if they are wrong."""
         assert self.replayer is not None
         return self.replayer.compare(situation, got, at)
 

@@ -32,7 +32,7 @@ Apart = tuple[Situation, Case]  # what operands hold, and how far apart the kern
 
 
 def apart_situations(source: KernelSource) -> list[Apart]:
-    """Situations with leading dimensions, and with strides, of such an extent, if they are left to run time."""
+    """Situations with leading dimensions, and with strides, beyond any memory, if they are left to run time."""
     problem = source.problem
     found = [_lines_apart(source), _matrices_apart(source) if problem.strided else None]
     return [one for one in found if one is not None and _is_affordable(one[0].case)]

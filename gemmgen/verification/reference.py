@@ -5,15 +5,17 @@ Kinds of data, each with a test that a single wrong or missing product cannot pa
 exact    small integers, whose products and sums the dtype represents: equal bit for bit
 onehot   one operand has a single 1 per row (A) or column (B), the other a different number per element: C shows which
          element was read. Equal bit for bit
-random   uniform in [-1, 1], element by element: |c - ref| <= bound. By every other seed A has one sign, and B has one,
-         where C holds such sums: roundings in one direction add up like K, which from K = 300 on passes a bound that
-         grows like its root. Errors of many elements show them at K = 16 (`leaning`). Integers are any of their type,
-         or of one sign, or the largest or least, which fill the accumulator; alpha may bring such sums into C's range
+random   uniform in [-1, 1], element by element: |c - ref| <= bound. With every other seed A has one sign, and B has
+         one, if C can hold such sums: roundings in one direction add up like K, which from K = 300 on exceeds a bound
+         that grows like its root. Errors of many elements together show them at K = 16 (`leaning`). Integers are
+         arbitrary, or of one sign, or the largest or least, which fill the accumulator; alpha may bring such sums into
+         C's range
 sparse   one operand has SPARSE_PRODUCTS numbers per row (A) or column (B) and zeros elsewhere. All numbers have full
-         mantissas and exponents far apart. Adding zero rounds nothing, so that the bound is as narrow as for so small
-         a K, and an operand, C or a scalar that is rounded to fewer bits shows, whatever K is
-denormal A or B, and C, are denormal, the other operand is random: a kernel that flushes to zero is off by more than
-         the bound. CPUs take a hundred times as long for a denormal: of a large operand few are, the others near them
+         mantissas and exponents far apart. Adding zero rounds nothing, so the bound is as narrow as for K =
+         SPARSE_PRODUCTS, and an operand, C or a scalar that is rounded to fewer bits shows at any K
+denormal A or B, and C, are denormal, the other operand is random: a kernel that flushes to zero exceeds the bound. CPUs
+         take a hundred times as long for denormals, so in a large operand only few are denormal, and the others near
+         that
 huge     random, scaled so that alpha * A * B and beta * C come near 2^125 (f64: 2^1021), and no partial sum
          passes 2^127 (2^1023)
 special  random, with +Inf, -Inf, NaN and zeros in some places of A, B and C. In some rows of A, or columns of B, an Inf
@@ -28,30 +30,32 @@ at most K - 1 additions, alpha's, and that of adding beta * C, whose own term pa
 
     |c - ref| <= max |(1 + d_1) ... (1 + d_n) - 1| * S        S = |alpha| * (|A| |B|) + |beta C|, element by element
 
-In the worst case the factor is n u / (1 - n u), which grows with K and which nothing reaches. With d that behave as
-independent, of mean zero, it is at most LAMBDA sqrt(n) u (to first order in u), but with probability
-2 exp(-LAMBDA^2 / 2) for a product, and at most K times that for an element (Higham and Mary, "A New Approach to
-Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41, 2019): LAMBDA = 6 makes it 3e-8 and 3e-8 K. Hence
+In the worst case the factor is n u / (1 - n u), which grows with K and is never reached. If the d behave as independent
+and of mean zero, it is at most LAMBDA sqrt(n) u (to first order in u), except with probability 2 exp(-LAMBDA^2 / 2) for
+a product, and at most K times that for an element (Higham and Mary, "A New Approach to Probabilistic Rounding Error
+Analysis", SIAM J. Sci. Comput. 41, 2019): LAMBDA = 6 makes it 3e-8 and 3e-8 K. Hence
 
     bound = LAMBDA * sqrt(K + 2) * u * S        f32: 3.6e-7 * sqrt(K + 2) * S, f64: 6.7e-16 * sqrt(K + 2) * S
 
 The reference of f32 is summed in float64, whose error is 2^29 times smaller. That of f64 is `accurate_product`: exact
-products of slices, whose sum is off by no more than REFERENCE_ROUNDINGS * u * S, and by SLICE_RESIDUE of the largest
-products besides. The bound counts both.
+products of slices, whose sum has an error of at most REFERENCE_ROUNDINGS * u * S, plus SLICE_RESIDUE of the largest
+products. The bound includes both.
 
-Tensor cores cut what CUDA cores round. `tensor_bound` says what their sums of narrower types may be off by besides.
+Tensor cores truncate where CUDA cores round. `tensor_bound` gives the further error of their sums of narrower types.
 
-Where results are denormal, an operation is off by up to half the smallest denormal besides (2^-150; f64: 2^-1075),
-whatever its operands; all of them add up to ((2 K + 1) |alpha| + 2) times that at most (products and sums rounded
-apart; alpha and beta), which is no probability and counts only there: an element that is as large as 2^-100 (2^-1000)
-never notices.
+If results are denormal, an operation has a further error of up to half the smallest denormal (2^-150; f64: 2^-1075),
+whatever its operands. All of these add up to at most ((2 K + 1) |alpha| + 2) times that (products and sums rounded
+separately; alpha and beta). This worst case matters only for denormals: it is negligible for an element of 2^-100
+(2^-1000).
 
 A missing product of average size, S / K, exceeds the bound up to K = (LAMBDA u)^(-2/3) = 19,800 (f64: 1.3e10). For
-longer K exact data shows it, and ring mode: see ring.py.
+longer K exact data and ring mode (see ring.py) show it.
 
-What kernels reach of it ------------------------ Error over bound of f32, over the elements of 25 situations of random
-data each, alpha = 1 and beta = 0, of 128 x 128 x K by one thread per element, in order of k (2026-11-24, emulator, g++
-12.2, x86-64 with FMA; 409,600 elements):
+What kernels reach of it
+------------------------
+Error over bound of f32, over the elements of 25 situations of random data each, alpha = 1 and beta = 0, of
+128 x 128 x K by one thread per element, in order of k (2026-11-24, emulator, g++ 12.2, x86-64 with FMA; 409,600
+elements):
 
        K   signs   median     90%      99%    99.9%   largest
        1   both    0.0334   0.0646   0.0852   0.0926   0.0961
@@ -62,18 +66,16 @@ data each, alpha = 1 and beta = 0, of 128 x 128 x K by one thread per element, i
     4096   both    0.0005   0.0016   0.0035   0.0053   0.0081
     4096   one     0.0247   0.0611   0.0954   0.121    0.157
 
-With random signs the ratio falls with sqrt(K): partial sums, which are what is rounded, are smaller than S by as much.
-Of one sign they grow like S. `gemmgen verify` shows such a line of all data that is not exact (`--json`:
+With random signs the ratio falls with sqrt(K): partial sums, which are rounded, are smaller than S by that factor. With
+one sign they grow like S. `gemmgen verify` shows such a line for all data that is not exact (`--json`:
 verification.errors), and certificates hold it.
 
-NaN and Inf
------------
-They follow IEEE 754, evaluated as alpha * (sum over k of A[m][k] * B[k][n]) + beta * C[m][n], with these
-conventions: beta = 0 leaves C unread, so that its NaN and Inf do not show; alpha = 0 still multiplies, so that
-those of A and B do; K = 0 makes the sum 0, and alpha times it, be alpha infinite or NaN. No kind of data has a
-finite result or partial sum that the dtype cannot hold (K below 2^26), so that any order of summation, and
-float64 for float32, agree on which elements are finite. An element that is NaN in the reference must be NaN (of
-any payload), Inf must be the same Inf; the rest is bounded as above.
+NaN and Inf ----------- They follow IEEE 754, evaluated as alpha * (sum over k of A[m][k] * B[k][n]) + beta * C[m][n],
+with these conventions: beta = 0 leaves C unread, so that its NaN and Inf do not show; alpha = 0 still multiplies, so
+that those of A and B do; K = 0 makes the sum 0, and alpha times the sum as well, even if alpha is infinite or NaN. No
+kind of data has a finite result or partial sum that the dtype cannot hold (K below 2^26), so that any order of
+summation, and float64 for float32, agree on which elements are finite. An element that is NaN in the reference must be
+NaN (of any payload), Inf must be the same Inf; the rest is bounded as above.
 """
 
 from __future__ import annotations

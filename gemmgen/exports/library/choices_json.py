@@ -84,7 +84,7 @@ def rule_document(rule: Rule, names: Sequence[str]) -> Document:
 
 
 def _set_document(one: KernelSet) -> Document:
-    """The slowdown of a table that may choose among these kernels."""
+    """The slowdown of a table that may choose among the kernels of a set."""
     return {**asdict(one), "kernels": len(one.kernels)}
 
 

@@ -56,7 +56,7 @@ def _drawn(product: Product, random_: random.Random) -> Sizes:
 
 
 def _timed(choice: Choice, clock: Clock, points: Sequence[Sizes], given: Needs) -> Iterator[Drawn]:
-    """The times of the chosen kernels, and of the best candidates that serve such calls."""
+    """The times at `points` of the chosen kernels, and of the best candidates that serve such calls."""
     candidates = (*choice.members, *choice.rivals)
     served: dict[tuple[int, ...], list[Sizes]] = {}
     for sizes in points:

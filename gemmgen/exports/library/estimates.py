@@ -110,7 +110,7 @@ class Estimates:
         return times.index(min(times))
 
     def of(self, places: Sequence[int]) -> Estimates:
-        """The estimates of the kernels at these places only."""
+        """The estimates of only the kernels at `places`."""
         return replace(self, kernels=tuple(self.kernels[place] for place in places))
 
     @property

@@ -34,7 +34,7 @@ class CublasLt:
         return {}
 
     def serves(self, sizes: Sizes, given: Needs) -> bool:
-        """Whether it serves such calls: see `Member.serves`."""
+        """Whether it serves calls that meet what is `given`: see `Member.serves`."""
         return self.needs in given
 
     def tiling(self, device: DeviceSpec) -> Tiling:

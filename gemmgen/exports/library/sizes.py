@@ -90,7 +90,7 @@ class SizeRange:
         return round(self.least * math.pow(self.most / self.least, share))
 
     def beside(self, taken: set[int]) -> SizeRange:
-        """The same with slightly larger sizes in place of listed ones that are taken."""
+        """The range with slightly larger sizes in place of listed ones that are `taken`."""
         return replace(self, listed=tuple(size + BESIDE * (size in taken) for size in self.listed))
 
     def nearest(self, size: int) -> int:

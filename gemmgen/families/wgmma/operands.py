@@ -33,15 +33,16 @@ map_of, instruction_of = lru_cache(maxsize=1024)(TensorMap), lru_cache(maxsize=1
 
 @dataclass(frozen=True)
 class Operand(Side):
-    """How A or B lies in shared memory; names are those of the rendered kernel.
+    """The layout of A or B in shared memory; names are those of the rendered kernel.
 
-    line     elements of a line of a box, which is swizzled
-    boxes    that make up a k tile of the operand
-    lines    of a box
-    limited  whether these are fewer than the tile's: the matrix has no more, and TMA takes its time for zeros, too
+    line     elements per line of a box, which is swizzled
+    boxes    boxes per k tile of the operand
+    lines    lines per box
+    limited  whether boxes have fewer lines than the tile, because the matrix has no more and TMA takes time for zeros,
+             too
     ragged   whether a run-time size may cut its last tile, which then comes by a second map
-    shared   whether the blocks of a cluster each bring a part of these lines to all
-    beside   matrices side by side, of each of which a k tile has as many such boxes, one matrix after the other
+    shared   whether each block of a cluster loads a part of these lines for all of its blocks
+    beside   number of matrices side by side; a k tile has the boxes of one matrix after those of the other
     """
 
     line: int

@@ -28,26 +28,27 @@ from gemmgen.problem.wgmma import M, Wgmma
 
 @dataclass(frozen=True)
 class WgmmaView:
-    """What the template of `wgmma` needs beside the constants.
+    """The record that the templates of `wgmma` need beside the constants.
 
     a, b         operands
     feeds        products take the fragments of one of them from registers
     swapped      rows of an instruction are columns of C: products are those of its transpose
     wgmma        the instruction
-    halves       a register holds two sums of f16
-    promoted     sums are added up in f32 after each k tile, or after some of each pair of pieces
+    halves       whether a register holds two sums of f16
+    promoted     whether sums are added up in f32 after each k tile, or after some of each pair of pieces
     pieces       how operands are split; None: they are not
-    staged       TMA stores C from shared memory, else warps do
-    loads_c      and brings what stood there before
-    direct       C is alpha * acc + beta * C, and no thread asks where it ends: sums go to shared memory as they are
-    at_once      a thread computes all that it has of a piece before it stores the first of it
-    whole        threads stage whole pieces of C, and TMA drops what lies beyond an edge
-    edges        those of M and N whose edges they look at nevertheless, as the epilogue reads along them
-    reaches      threads compute where elements of a matrix lie in global memory: TMA does not move all of them
-    chunk        elements of 16 bytes of C, and
-    chunks       how many of these a line has in shared memory
-    piece_rows   of C that leave at once, in
-    c_boxes      boxes of TMA, side by side
+    staged       whether TMA stores C from shared memory; else warps do
+    loads_c      whether TMA also loads the old C
+    direct       whether C is alpha * acc + beta * C and no thread checks C's edges: sums go to shared memory as they
+                 are
+    at_once      whether a thread computes its whole share of a piece before it stores the first element
+    whole        whether threads stage whole pieces of C, and TMA drops what lies beyond an edge
+    edges        the sizes, of M and N, whose edges threads check nevertheless, as the epilogue reads along them
+    reaches      whether threads compute addresses of matrix elements in global memory, as TMA does not move all of them
+    chunk        elements of C per 16 bytes
+    chunks       chunks of 16 bytes per line in shared memory
+    piece_rows   rows of C that are stored at once
+    c_boxes      boxes of TMA, side by side, in a piece of C
     piece        rows of these where products are those of C's transpose, else columns, as the kernel calls them
     row_access   elements of C that a lane of these stores at once
     rows_unroll  the loop over eight of these rows is unrolled
@@ -60,12 +61,13 @@ class WgmmaView:
     split        the blocks of a cluster compute a tile, each over a range of K
     even         which are known to have the same length
     stored       how the kernel calls the columns of the tile that a block stores, or rows where C is transposed
-    persistent   a block computes one tile after the other
-    pingpong     its consumers take turns at them, instead of sharing each
-    donates      registers move from the producer to the consumers
-    in_flight    a k tile's products may be under way while the next one is awaited
-    alternates   its k tiles have two sets of sums by turns: one's products are under way while the other is promoted
-    odd          their number may be odd
+    persistent   whether a block computes several tiles, one after the other
+    pingpong     whether its consumers take turns at tiles, instead of sharing each
+    donates      whether the producer gives registers to the consumers
+    in_flight    whether a k tile's products may be in flight while the next k tile is awaited
+    alternates   whether k tiles alternate between two sets of sums: products of one are in flight while the other is
+                 promoted
+    odd          whether the number of k tiles may be odd
     mmas         instructions of a consumer across its tile, as the kernel calls their number; "" for one
     register_columns of an instruction, or rows where C is transposed, whose sums take a register of each thread
     batched      tensor maps have a third dimension

@@ -94,7 +94,8 @@ class SuitePlan:
 
     @cached_property
     def _beside(self) -> dict[Problem, list[KernelFile]]:
-        """These winners by problem, read once, as this run does not change them."""
+        """The winners on file of other cards of the architecture, by problem. They are read once, as this run does not
+        change them."""
         found: dict[Problem, list[KernelFile]] = defaultdict(list)
         for folder in card_folders(self.folder.parent, arch_of(self.folder)):
             for kernel in kernels_in(folder) if folder != self.folder else ():

@@ -134,7 +134,7 @@ class EmulatedKernel:
         """Return None, as numpy is faster: see LoadedKernel."""
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
-        """The number of blocks that such a run watches for races."""
+        """The number of blocks that a run with these arguments watches for races."""
         return len(self._blocks(case, seed, blocks)[1])
 
     def coverage(self) -> Coverage | None:

@@ -15,7 +15,7 @@ BLOCKS_PER_SM = 8
 
 
 def plain_blocks(device: Any) -> int:
-    """Blocks of the grid of such a kernel on `device`, one of pycuda's."""
+    """Blocks in the grid of a plain kernel on `device`, one of pycuda's."""
     return int(device.multiprocessor_count) * BLOCKS_PER_SM
 
 
