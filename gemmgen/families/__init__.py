@@ -23,7 +23,7 @@ FAMILIES: dict[str, Family] = {
     family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE, THREAD_TILE, MMA, WGMMA, WMMA, BATCHED_MMA)
 }
 DEFAULT_FAMILY = SIMT.name
-# Where nobody names one; each says which problems it suits.
+# The families that are searched by default; each says which problems it suits.
 SEARCHED: tuple[Family, ...] = (SIMT, SKINNY, BATCHED, BATCHED_MMA, MMA, WGMMA)
 
 

@@ -26,7 +26,7 @@ from gemmgen.support.files import Store
 from gemmgen.support.html import shown_as
 from gemmgen.support.short_repr import brief
 
-# What `Prediction.bound` means, where FMAs multiply and, below, what else it means where tensor cores do.
+# The meaning of `Prediction.bound` for FMAs and, below, where it differs for tensor cores.
 BOUNDS: dict[Bound, str] = {
     "FMA": "the FMA units: nearly every instruction is useful work",
     "issue": "instruction issue: loads and addresses take slots from the FMAs",

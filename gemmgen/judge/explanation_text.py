@@ -12,7 +12,7 @@ from gemmgen.support.words import NONE, figure, percent, plural, short
 
 Facts = tuple[tuple[str, str], ...]  # names, and what there is to say
 
-# Of tables: "<" begins the name of a column with text, "<<" of prose.
+# Column titles of tables: "<" begins the title of a column with text, "<<" of one with prose.
 LOOP_COLUMNS = ("<of an iteration", "machine code", "model", "<<what the model counts")
 OPCODES_SHOWN = 8
 PURPOSES = {

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from gemmgen.kernel.plan import Plan, Work
 from gemmgen.problem.dtype import DType
 
-# Of an SM with 128 FP32 lanes, as most have, 64 for integers and, as sm_90, for FP64: see device.py for others.
+# Cycles on an SM with 128 FP32 lanes, as most have, 64 for integers and, like sm_90, 64 for FP64: see device.py for
+# others.
 CYCLES_PER_WARP_FMA = {DType.F32: 0.25, DType.F64: 0.5, DType.S32: 0.5}
 
 

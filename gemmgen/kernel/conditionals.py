@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-# What no directive begins in, and what looks like one but is a comment or a string.
+# Text in which no directive begins, even if it looks like one: comments and strings.
 OPAQUE = re.compile(
     r'//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.DOTALL
 )

@@ -19,7 +19,7 @@ from gemmgen.problem.mma import Mma
 from gemmgen.problem.pieces import Pieces
 from gemmgen.problem.wgmma import Wgmma
 
-# Of the machine code: a warp's, by whether it multiplies integers, and by bits of an element; a warpgroup's is xGMMA.
+# SASS opcodes of warps, by (multiplies integers, bits of an element); a warpgroup's opcode is xGMMA.
 TENSOR_OPCODES = {(True, 8): "IMMA", (False, 8): "QMMA", (False, 64): "DMMA"}
 
 

@@ -43,7 +43,7 @@ from gemmgen.support.files import Store, write_atomic
 from gemmgen.support.html import render_html
 from gemmgen.support.words import with_article
 
-# Of a kernel whose machine code changed: entries that become null, and those that go.
+# Entries that become null, or are dropped, in the record of a kernel whose machine code has changed.
 DROPPED: dict[str, Any] = {"resources": None, "verification": None, "time": None}
 GONE = ("bench", "emulator", "sanitizers", "suite")
 RATIOS = "ratios.svg"

@@ -17,7 +17,8 @@ from gemmgen.problem.types import F32_TYPES
 from gemmgen.support.errors import require
 
 GROUPS = {group.name: group for group in (*FMA_GROUPS, *TENSOR_GROUPS)}
-# What architectures that are not at hand are predicted for: a small and a large product of two types that all multiply.
+# The problems of predictions for architectures that are not at hand: a small and a large product of two types that all
+# multiply.
 PREDICTED = tuple(problem for types in (BF16, S8) for problem in every(types, cubes(512, 4096), "rc"))
 
 __all__ = ["GROUPS", "PREDICTED", "Goal", "Group", "group_of", "select", "suite"]

@@ -107,7 +107,8 @@ NARROWER = {
     "Offset": ("int", "short", "float"),
     "float": ("int",),
 }
-# What twice is not as once. A barrier, a wait or a commit more than needed makes threads wait longer, no more.
+# Statements that have another effect if executed twice. An extra barrier, wait or commit only makes threads wait
+# longer.
 COUNTS = re.compile(r"[-+*^]= |\b(\w+) = \1 |\bacc")
 
 

@@ -32,7 +32,7 @@ from gemmgen.support.errors import require
 # Leading dimensions and strides as names write them.
 _LINES = {"lda": "lda", "ldb": "ldb", "ldc": "ldc", "stride_a": "sa", "stride_b": "sb", "stride_c": "sc"}
 _LINES |= {"ld_residual": "ldr", "stride_residual": "sr"}
-# Of an epilogue.
+# A form of an epilogue.
 _FORM = f"(?:{'|'.join(sorted(FORMS, key=len, reverse=True))})"
 _NAME = re.compile(
     rf"gemm_(?P<types>[a-z0-9]+(?:_(?:{'|'.join(compute.label for compute in Compute)}))?)"

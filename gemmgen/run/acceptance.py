@@ -12,7 +12,7 @@ Doubles = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]  # of elements of C, counted row by row
 
 
-# What a step does, by its place here; functions stand behind. templates/device/plain/judge.cu has the same list.
+# The operation of a step, by its place here, followed by functions. templates/device/plain/judge.cu has the same list.
 STEPS = (
     *("constant", "acc", "acc2", "operand", "+", "negated", "*", "/"),
     *("float", "int +", "int -", "int *", "int negated"),

@@ -24,10 +24,11 @@ from gemmgen.support.short_repr import brief
 from gemmgen.support.threads import cores
 
 KIND = "cubin"  # in the Store
-# Of an ELF64 file: offset of the section headers, their size, their number, and which of them has the sections' names.
+# The header of an ELF64 file: offset of the section headers, their size, their number, and which of them has the
+# sections' names.
 ELF_HEADER = (("<Q", 0x28), ("<H", 0x3A), ("<H", 0x3C), ("<H", 0x3E))
 SECTION = struct.Struct("<I20xQQ")  # a header's offset of the name, offset and length of the section
-# As ptxas writes it: "(C7519) Potential Performance Loss: wgmma.mma_async instructions ... in the function 'f'"
+# A line of ptxas: "(C7519) Potential Performance Loss: wgmma.mma_async instructions ... in the function 'f'"
 ADVISORY = re.compile(
     r"\((?P<code>C7\d{3})\) (?:Potential Performance Loss: )?(?P<words>.+?)"
     r"(?: in (?:the )?function '(?P<function>\w+)')?(?: in line \d+)?$",

@@ -31,7 +31,7 @@ ALLOWED, KILLED = 0x7FFF0000, 0x80000000
 MISSING = 0x00050000 | errno.ENOSYS  # as if the system had no such call: libraries have a fallback
 CLONE_THREAD = 0x10000
 
-# By machine: AUDIT_ARCH, and the first call number of another ABI (x32).
+# Per machine: AUDIT_ARCH, and the first call number of another ABI (x32).
 MACHINES = {"x86_64": (0xC000003E, 0x40000000), "aarch64": (0xC00000B7, 0xFFFFFFFF)}
 # Allowed calls (to read, allocate, wait and exit), with their numbers on each of MACHINES.
 CALLS = """

@@ -251,7 +251,8 @@ def _multiply_add(a: np.floating[Any], b: Floats, c: Floats) -> Floats:
     product, addend = np.float64(a) * b.astype(np.float64), c.astype(np.float64)  # exact
     total = product + addend
     rest = (product - (total - (total - product))) + (addend - (total - product))
-    # What rounding to doubles took away decides ties of f32: it stays as the last bit, towards where it lies.
+    # The part that rounding to doubles took away decides ties of f32: it is kept in the last bit, on the side where it
+    # lies.
     inexact = (rest != 0) & np.isfinite(total) & (total.view(np.int64) & 1 == 0)
     towards = np.where(rest > 0, np.inf, -np.inf)
     odd = np.where(inexact, np.nextafter(total, towards), total)

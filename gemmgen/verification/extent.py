@@ -53,7 +53,8 @@ def _lines_apart(source: KernelSource) -> Apart | None:
     wanted = {"m": tile.get("M", 1) + BEYOND, "n": tile.get("N", 1) + BEYOND, "k": depth}
     sizes = _free(problem, wanted) | ({"batch": 1} if problem.batch is None else {})
     dense = problem.case(**sizes)
-    # Of a batch whose matrices lie side by side, each spans the distance to the next: TMA takes no longer ones.
+    # In a batch whose matrices lie side by side, each spans the distance to the next, and TMA takes no longer
+    # distances.
     most = MOST_STRIDE if source.launch.maps and problem.batched else MOST_BYTES
     far = [one for one in problem.matrices if problem.sizes[one.ld] is None and _far_ld(one, dense, most) > 0]
     if not any((dense.tensors[one.name].lines - 1) * _far_ld(one, dense, most) >= 2**31 for one in far):

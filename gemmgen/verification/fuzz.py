@@ -244,7 +244,7 @@ def _search(
         for number, (share, point) in enumerate(drawn, 1):
             yield point, FuzzJob(_rendered(point), share, seed * SEED_STEP + number, far=number % FAR_KERNELS == 0)
 
-    # As they get done: of 60 kernels one takes 20 s to compile, and 1 s is usual.
+    # In the order in which they finish: of 60 kernels one takes 20 s to compile, and 1 s is usual.
     with closing(as_done(lanes, jobs(), _ask_of)) as answers:
         for (point, _), answer in answers:
             tried = Tried(found=answer) if isinstance(answer, Found) else answer

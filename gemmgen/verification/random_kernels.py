@@ -38,7 +38,8 @@ UNUSUAL = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64)  # values that constrain
 LINE_PADDINGS = (1, 3, 4, 7, 8)
 SMALL_SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 32, 40, 64)
 BATCHES = (2, 3, 8, 17)
-# What is made plain, in this order: a stride needs a batch, as pointers do, and a leading dimension its size.
+# Properties that are made plainer, in this order: a stride needs a batch, as pointers do, and a leading dimension its
+# size.
 SIMPLER = (
     *(
         "ld_residual",

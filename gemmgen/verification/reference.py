@@ -117,9 +117,9 @@ Elements = npt.NDArray[Any]
 Index = tuple[npt.NDArray[np.int64], ...]  # of some elements of C: (matrix of the batch,) row, column
 
 KEPT_ELEMENTS = 2**18  # of a product that is kept for other scalars
-# That a thread looks at. In float64 a few arrays of the least fit a core's cache. But threads hand Python's lock on at
-# each operation, 7 ms for a part among 16 threads (2026-11-26, by parts of 2^14, 2^15 and 2^17): large windows have
-# few parts. The most keeps all their arrays to a few GB.
+# Elements of a thread's part. In float64 a few arrays of the least size fit a core's cache. But threads hand Python's
+# lock on at each operation, 7 ms for a part among 16 threads (2026-11-26, with parts of 2^14, 2^15 and 2^17): large
+# windows have few parts. The most keeps all their arrays to a few GB.
 PART_ELEMENTS, MOST_PART_ELEMENTS = 2**17, 2**20
 
 

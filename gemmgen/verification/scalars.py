@@ -13,7 +13,7 @@ from gemmgen.problem.types import Types
 EXACT_SCALARS = (0.0, 1.0, -1.0, 2.0)
 RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
 INTEGER_SCALARS = (*EXACT_SCALARS, 3.0, -77.0)  # where all arithmetic is that of integers
-# Of integer sums that are stored in a type of less range: most are outside of it otherwise.
+# Scalars for integer sums that are stored in a type with a smaller range, as most are outside of it otherwise.
 SHRINKING_SCALARS = (2.0**-7, -(2.0**-10), 0.003)
 SIMPLE_SCALARS = frozenset((*RANDOM_SCALARS, *INTEGER_SCALARS, *SHRINKING_SCALARS))
 HUGE_SCALARS = {DType.F32: 2.0**100, DType.F64: 2.0**900}
@@ -23,16 +23,16 @@ ScalarKind = Literal["plain", "extreme", "full"]
 SCALAR_KINDS: tuple[ScalarKind, ...] = ("plain", "extreme", "full")  # of examples in turn
 
 MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that no two numbers become the same mantissa
-# Of so many numbers the one in this place is nearer to 1 or -1, by so many bits.
+# (count, place, bits): of so many numbers the one at this place is nearer to 1 or -1, by so many bits.
 NEARLY_ONE = ((8, 2, 10), (8, 5, 10), (8, 6, 16))
 Scalars = tuple[float, float]  # alpha and beta
 
-# Of exact data. Infinite ones make NaN of each sum that is 0.
+# Scalars for exact data. Infinite ones make NaN of each sum that is 0.
 NOT_FINITE: tuple[Scalars, ...] = (
     *((INF, 0.0), (1.0, NAN), (-0.0, 2.0), (NAN, 0.0), (1.0, INF)),
     *((2.0, -0.0), (-INF, 1.0), (INF, INF), (1.0, -INF)),
 )
-# Where C has no NaN, and no Inf: of sums that end in a half, and of sums that overflow before they are stored.
+# Scalars if C has no NaN and no Inf: for sums that end in a half, and for sums that overflow before they are stored.
 WITHOUT_NAN: tuple[Scalars, ...] = (
     *((0.5, -0.0), (DType.F32.largest, 0.0), (0.5, 1.0), (-DType.F32.largest, 1.0)),
     (1.0, -0.0),

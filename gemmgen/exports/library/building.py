@@ -59,7 +59,7 @@ from gemmgen.verification.verifier import Verdict
 # Candidates per search without a GPU, where no time changes their order: a second one if the first one fails.
 PREDICTED_BUDGETS = (1, 2)
 GENERAL_BUDGET = 24  # candidates for a kernel that serves calls which no other does
-# Where the emulator verifies: one of so many situations, which take it seconds, and runs of one launch.
+# In the emulator, one in EMULATED_SHARE situations, which take it seconds, and fewer runs of one launch.
 EMULATED_SHARE, EMULATED_RUNS = 6, 3
 RUN_SECONDS = 30.0  # for one run on a GPU, which several processes share
 PREDICTED_SIZES, PREDICTED_KERNELS = 8, 6  # most per search without a GPU: the model resolves no finer differences

@@ -257,7 +257,7 @@ def spec_from(document: Mapping[str, Any], arch: str, folder: Path) -> Spec:
     )
 
 
-# What the header declares behind the library's name, besides products; its guard is NAME_H.
+# Names that the header declares behind the library's name, besides products; its guard is NAME_H.
 OWN_NAMES = ("args", "gemm", "h", "kernel", "product", "refusal", "status_text", "workspace_bytes")
 LIBRARY_KEYS = ("name", "architectures", "product")
 KEYS = ("name", "types", "compute", "layout", "M", "N", "K", "epilogue", "batch", "pointers", "kernels", "tune")

@@ -21,7 +21,8 @@ from gemmgen.search.kernel_set import weights_of
 
 FIRST_TILES = 4  # of an axis: at their ends a kernel's time steps by a fifth or more
 FINE = 1.01  # ratio of the sizes at which interpolated times are compared
-# What a change of kernels has to save of log(time / best), a mean over all calls: half a percent of one call in 100.
+# The least reduction of log(time / best), as a mean over all calls, for a change of kernels: half a percent for one
+# call in 100.
 WORTH = 0.00005
 MOST_STEPS = 96  # so that a person reads them
 BEHIND = 0.02  # of log(time / best): from here on a set of kernels is behind

@@ -16,7 +16,7 @@ from gemmgen.support.errors import require
 
 AXES = ("M", "N", "K")
 FEATURES = (*AXES, "M * N")  # that rules bound: the last tells how many blocks there are
-# What a rule has to save of log(time / best): of the mean over all points, and of the sum, as times are noisy.
+# The least reduction of log(time / best) for a rule: in the mean over all points, and in the sum, as times are noisy.
 WORTH, LEAST_SAVED = 0.0005, 0.05
 MOST_RULES = 48  # of one table
 TELLS = 0.5  # of log(time / best): a kernel that is slower still tells no more of where to split

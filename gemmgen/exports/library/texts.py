@@ -32,7 +32,7 @@ from gemmgen.problem.case import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
 
-# What the header of a kernel declares behind its name.
+# Names that the header of a kernel declares behind its name.
 FUNCTIONS = (
     *("launch", "make_plan", "plan", "prepare_a", "prepare_b", "refusal", "run", "run_prepared", "workspace_bytes"),
     *("h", "make_packed_plan", "pack_b", "packed_bytes"),

@@ -137,7 +137,7 @@ class BatchedMma(Family):
         axes = cast(BatchedMmaConfig, config)
         launch = launch_of(value, (("batch", axes.WARPS),))
         work, tile = _work(problem, axes, value), (value["BM"], value["BN"])
-        # Which k an instruction takes is no order of K that a SumOrder says.
+        # The order of k within an instruction is free here, which a SumOrder cannot express.
         return Plan(problem, config, self, value, tile, 0, work, launch, one)
 
     def template(self, config: Config) -> str:

@@ -297,7 +297,7 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     one, (a, b), outputs = instruction(problem.types, mma.MMA_K).mma, _by_ldmatrix(problem), mma.WM * mma.WN // WARP
     size_a, size_b, k = problem.types.a.size, problem.types.b.size, value["K_STEP"]
     read = mma.WM * size_a + mma.WN * size_b  # bytes of a warp, for each k
-    # Of eight lines that are read at once, those that lie in the same banks, where chunks stay in order.
+    # Ways of bank conflict among the eight lines that are read at once, if chunks stay in order.
     ways_a, ways_b = (1, 1) if mma.SWIZZLE else (value["A_SWIZZLED"], value["B_SWIZZLED"])
     moved = (mma.BM * size_a + mma.BN * size_b) * mma.BK
     loads = sum(

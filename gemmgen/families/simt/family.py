@@ -316,7 +316,7 @@ def _slices(slices: int) -> Iterator[str]:
         yield f"Slices  sliced-K: {slices} groups of warps compute the block tile, each over a part of the k tile"
 
 
-# What a space's configs have in common is made once: Derived by Derived it takes longer than all else of a search.
+# Constants that a space's configs share are made once: making every Derived takes longer than the rest of a search.
 
 
 @cache

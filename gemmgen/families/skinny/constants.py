@@ -92,8 +92,8 @@ def _reads(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
     """Constants of how threads read the chunk of the small operand, and the sums at the end."""
     x, w = roles(problem)
     numbers = elements_of(problem) if dots(problem, config) else _sums(problem)
-    # Where the chunk's lines are single k, a staging warp whose operand's are not writes down a column, and a warp of
-    # several groups reads down one: without padding these words would meet in few banks.
+    # If the chunk's lines are single k, a staging warp whose operand's lines are not writes down a column, and a warp
+    # of several groups reads down one: without padding these words would meet in few banks.
     column = not w.along_k and (x.along_k or config.LANES < WARP)
     pitch = "BK" if w.along_k else "S + 4 * (S % 8 == 0)" if column else "S"
     yield Derived("FX", str(gcd(4, config.S)), f"{_sums(problem)} of a read of the small operand", group=SHARED)

@@ -23,11 +23,11 @@ OTHER: dict[Order, Order] = {"r": "c", "c": "r"}
 LINE_BYTES = 128  # of shared memory that one pattern of a swizzle permutes, at most
 ROW_BYTES = 256  # of a row of C that a warp stages, at most
 PIECE_ROWS = 32  # of C that leave at once where products are those of C transposed, from registers
-# Where A and B change places, C leaves by pieces of so many rows at least and at most, or of all: few, as each piece
-# waits until TMA has read the one before.
+# If A and B change places, C is stored in pieces with this least and most number of rows, or as a whole: few pieces, as
+# each waits until TMA has read the one before.
 PARTS = 24, 64
 PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
-# Which check themselves: a space of thousands of configs has few that differ.
+# Cached, because these records check themselves, and thousands of configs of a space have few different ones.
 map_of, instruction_of = lru_cache(maxsize=1024)(TensorMap), lru_cache(maxsize=1024)(Wgmma)
 
 

@@ -27,7 +27,7 @@ from gemmgen.run.emulator.statements import Asked, Statements, Words
 LINE = re.compile(r"^\s*\.loc\b", re.MULTILINE)
 Outcomes = npt.NDArray[np.bool_]  # of each site or condition, false and true
 
-# As coverage.hpp lays them out.
+# The layouts of coverage.hpp.
 HEADER = np.dtype([("sites", np.uint32), ("lines", np.uint32), ("unused", np.uint32, 2)])
 SITE = np.dtype(
     [
@@ -154,7 +154,7 @@ class Counters:
         self._sites = Sites(self._memory, self._statements)
         self._never = dict(self._impossible())
         self._told_sites = np.zeros((len(self._sites.counted), 2), np.bool_)
-        # By condition: of all launches, and of those that tell.
+        # Outcomes by condition, in all launches, and in those that would have shown an error.
         self._ran, self._told = np.zeros((2, len(self._sites.conditions), 2), np.bool_)
 
     def launched(self, told: bool) -> None:

@@ -218,7 +218,7 @@ class _Process:
         self._replies, replies_end = os.pipe()
         nowhere = os.open(os.devnull, os.O_RDWR)
         self._line = line = Lifeline()
-        # As descriptors.hpp numbers them.
+        # The descriptors in the order of descriptors.hpp.
         passed = (arena_file, replies_end, nowhere if counts is None else counts, line.end)
         try:
             self._process = subprocess.Popen(

@@ -25,7 +25,7 @@ STRICT, LESS = ("<", ">", "lt", "gt"), ("<", "<=", "lt", "le")
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?[uUlLfF]*")
 ZERO = re.compile(r"[-+]?0*\.?0*[uUlLfF]*")
 NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
-# What gives a constant its name: its declaration, a macro, or a template that it is a parameter of.
+# The declarations that name a constant: its declaration, a macro, or a template of which it is a parameter.
 PARAMETER = re.compile(r"\s*(=.*)?$", re.DOTALL)  # what may follow its name
 DECLARED = re.compile(r"\bconstexpr\b[\w\s:]*?\b(\w+)\s*=|#\s*define\s+(\w+)|\btemplate\s*<([^<>]*)>")
 NUMBERS = re.compile(r"\bconst(?:expr)?\s+\w+\s+([^;{}()]*);")  # `const int lines = 64, other = 2;`

@@ -10,7 +10,7 @@ from uuid import UUID
 from gemmgen.run.gpu import DRIVER, why_no_gpu
 from gemmgen.support.errors import CandidateFailed, Failure
 
-# Of CUdevice_attribute.
+# Values of CUdevice_attribute.
 CLOCK_KHZ, SMS, L2_BYTES, THREADS_PER_SM, MAJOR, MINOR = 13, 16, 38, 39, 75, 76
 SHARED_PER_SM, REGISTERS_PER_SM, SHARED_PER_BLOCK = 81, 82, 97  # the last one as a kernel may ask for it
 NAME_BYTES = 256

@@ -21,7 +21,7 @@ from gemmgen.support.errors import CandidateFailed, Failure, NoBaseline
 
 OPERATION_N = 0  # cublasOperation_t
 DEFAULT_ALGORITHM = -1  # cublasGemmAlgo_t
-# What cublasGemmBatchedEx converts, by its table of types: sums are f32, or s32 where C is.
+# The types that cublasGemmBatchedEx takes, by its table: sums are f32, or s32 if C is.
 CONVERTED = frozenset(map(Types.parse, ("f16", "bf16", "f16,f16,f32", "bf16,bf16,f32", "s8,s8,s32")))
 
 

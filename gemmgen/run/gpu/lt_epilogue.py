@@ -18,7 +18,7 @@ from gemmgen.render.naming import short_name
 
 APART_COLUMNS = 256  # that a block of the kernel behind the product serves: of one row
 APART = "a kernel behind it"
-# Of A, B and C alike, of which cuBLASLt computes epilogues of its own. It adds a bias of that type.
+# Types shared by A, B and C for which cuBLASLt computes epilogues. It adds a bias of that type.
 OWN_TYPES = (DType.F32, DType.BF16, DType.F16)
 LEFT = "partials"  # the parameter that is where a product was left which is no C: see `left_apart`
 

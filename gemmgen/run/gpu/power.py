@@ -28,7 +28,8 @@ ENERGY_SECONDS = 2.0  # that a kernel runs alone for
 POLL_SECONDS = 0.005  # between two looks at the counter of energy: of its steps the times are wanted
 POLLS_A_READING = 4  # of the others
 NVML = "nvidia-ml-py is not installed: pip install nvidia-ml-py"
-# Of nvmlClocksEventReason...: what keeps a clock below its highest, in words. Others say that nothing runs.
+# nvmlClocksEventReason... names, and in words what keeps a clock below its highest. Other reasons mean that nothing
+# runs.
 REASONS = {
     "SwPowerCap": "power",
     "HwPowerBrakeSlowdown": "power brake",

@@ -45,8 +45,9 @@ TIMEOUT = 30.0  # seconds for one tool, start included; a kernel that hangs cost
 LAUNCH_SECONDS = 3.0  # after these no further situation starts: the four tools are to take less than 15 s
 LAST_WORDS = 20  # lines of what a process wrote before it failed: Python's traceback
 FOUND = 86  # the exit code that says that the tool found something
-# Of a launch: of a larger one the first blocks run. Kernels are 10 to 100 times slower than unwatched, under racecheck
-# some 1000 times, where it follows each access to shared memory. 160 x 160 x 160 runs whole under all.
+# FLOPs per launch; of a larger launch only the first blocks run. Kernels are 10 to 100 times slower than unwatched, and
+# some 1000 times under racecheck, which follows each access to shared memory. 160 x 160 x 160 runs whole under all
+# tools.
 WATCHED_FLOPS: dict[Tool, float] = {"memcheck": 6.4e7, "racecheck": 1.6e7, "initcheck": 6.4e7, "synccheck": 6.4e7}
 
 OPTIONS = (
