@@ -1,4 +1,4 @@
-// atom and red. Machines of other threads may do so at the same place: each lane's is one atomic operation of the host.
+// atom and red. Other threads may access the same place, so each lane's operation is one atomic operation of the host.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -23,7 +23,7 @@ constexpr std::pair<std::string_view, Update> UPDATES[] = {
     {"dec", Update::decrement},
 };
 
-// The f32 atomics of GPUs take denormal numbers for zeros.
+// The f32 atomics of GPUs treat denormal numbers as zeros.
 float flushed(float value) { return std::fabs(value) < std::numeric_limits<float>::min() ? std::copysign(0.0f, value) : value; }
 
 template <typename T>

@@ -1,4 +1,4 @@
-// call: functions that stay out of line stand in the place of their calls; printf and assert are the emulator's own.
+// call: the bodies of functions that are not inlined replace their calls; printf and assert are the emulator's own.
 #include <cctype>
 #include <cstdio>
 #include <cstring>
@@ -31,7 +31,7 @@ std::string shown(const std::string& text) {
   return made;
 }
 
-// So many bytes at a generic address, for the one active lane.
+// Reads `bytes` bytes at a generic address, for the one active lane.
 void read(Warp& warp, const Instruction* i, uint64_t address, void* into, unsigned bytes) {
   uint64_t addresses[WARP];
   for (uint64_t& one : addresses) one = address;
@@ -50,7 +50,7 @@ std::string string_at(Warp& warp, const Instruction* i, uint64_t address) {
   return text;
 }
 
-// As printf of the host, a conversion at a time; arguments lie one behind the other, each aligned to its size.
+// Formats like the host's printf, one conversion at a time; arguments are packed, each aligned to its size.
 std::string formatted(Warp& warp, const Instruction* i, const std::string& format, uint64_t arguments) {
   std::string made;
   const auto take = [&](unsigned bytes) {
@@ -98,7 +98,7 @@ std::string formatted(Warp& warp, const Instruction* i, const std::string& forma
   return made;
 }
 
-// The numbers that a call passes, by lane: in local memory, where `units` say.
+// The arguments of a call, per lane; `units` give their places in local memory.
 uint64_t passed(Warp& warp, const Instruction* i, std::size_t argument, unsigned bytes) {
   uint64_t value = 0;
   read(warp, i, LOCAL_SPACE + i->detail->units[argument], &value, bytes);

@@ -12,7 +12,7 @@ namespace {
 
 namespace n = numbers;
 
-// The type in a register, which has at least 16 bits.
+// The type of the register, which has at least 16 bits.
 template <typename T>
 using Held = std::conditional_t<sizeof(T) == 1, std::conditional_t<std::is_signed_v<T>, int16_t, uint16_t>, T>;
 

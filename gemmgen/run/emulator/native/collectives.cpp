@@ -1,4 +1,4 @@
-// What lanes of a warp do together: shuffles, votes, matches, reductions.
+// Collective operations of a warp's lanes: shuffles, votes, matches, reductions.
 #include <algorithm>
 
 #include "decoder.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 enum class Shuffle : uint8_t { up, down, butterfly, index };
 
-// The mask of an instruction's lanes; whether all of them are here. What they wait for is in `next` else.
+// Takes the mask of an instruction's lanes; whether all of them are here. If not, `next` is where they wait.
 bool gather(Warp& warp, const Instruction* i, Unit unit, const Instruction*& next) {
   warp.require_known(i, unit, "as a mask of lanes");
   const uint32_t mask = warp.reg<uint32_t>(unit)[first_of(warp.active)];
@@ -97,7 +97,7 @@ void decode_vote(Decoder& to, const Statement& from) {
   i.smaller = to.at(1).negated;
 }
 
-// The lanes that happen to be here.
+// activemask: the lanes that are here at the moment.
 const Instruction* active_mask(Warp& warp, const Instruction* i) {
   const uint32_t here = warp.active;
   each_lane<uint32_t>(warp, i->d, [=](unsigned) { return here; });
@@ -170,7 +170,7 @@ void decode_reduce(Decoder& to, const Statement& from) {
                     : from.has("and") ? Redux::conjunction : from.has("or") ? Redux::disjunction : Redux::difference);
 }
 
-// elect.sync: one lane of the mask, the same one each time; which one is the seed's to say.
+// elect.sync: one lane of the mask, the same one each time; the seed chooses it.
 const Instruction* elect(Warp& warp, const Instruction* i) {
   const Instruction* next = nullptr;
   if (!gather(warp, i, i->b, next)) return next;

@@ -29,7 +29,7 @@ const Instruction* trap(Warp& warp, const Instruction* i) {
   fail("crash", "%s comes to a trap (%s)", warp.where().c_str(), warp.machine().place(i).c_str());
 }
 
-// bar and barrier.cta. `small`: it waits; `smaller`: all lanes of a warp come together. b: threads, where there is a number.
+// bar and barrier.cta. `small`: it waits; `smaller`: all lanes of a warp arrive together. b: the number of threads, if given.
 template <bool COUNTED>
 const Instruction* barrier(Warp& warp, const Instruction* i) {
   if (i->smaller != 0 && !warp.converge(i, ALL_LANES)) return warp.wait(State::converging, COUNTED ? OF_BARRIER : OF_BLOCK, i);
@@ -44,7 +44,7 @@ const Instruction* barrier(Warp& warp, const Instruction* i) {
   return warp.wait(State::at_barrier, number, i + 1);
 }
 
-// bar.red: what the votes of all threads give.
+// bar.red: the reduction of all threads' votes.
 enum class Reduction : uint8_t { count, all, any };
 
 const Instruction* vote_at_barrier(Warp& warp, const Instruction* i) {
@@ -125,7 +125,7 @@ bool whole_warp(Warp& warp, const Instruction* i, const Instruction*& next) {
   return true;
 }
 
-// To a target behind it, and no condition of the kernel's text.
+// A forward branch that is not a condition in the kernel's text.
 const Instruction* jump(Warp& warp, const Instruction* i) {
   return warp.active != warp.lanes() ? warp.diverge(i + 1, i->target) : i->target;
 }

@@ -13,7 +13,7 @@ namespace gemmgen {
 
 namespace {
 
-// a: shared address, b: global one, c: bytes that are read, the rest is zero. `immediate` and number 0: their offsets.
+// a: shared address, b: global address, c: bytes to read; the rest becomes zero. `immediate`, number 0: offsets of a, b.
 const Instruction* copy(Warp& warp, const Instruction* i) {
   Machine& machine = warp.machine();
   const Detail& detail = *i->detail;

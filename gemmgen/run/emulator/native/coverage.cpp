@@ -37,20 +37,20 @@ uint8_t operation_of(const Statement& setp) {
 
 bool ends_flow(const Statement& one) { return one.opcode == "ret" || one.opcode == "exit" || one.opcode == "trap"; }
 
-// What a compiler leaves of lines whose work has gone elsewhere.
+// Instructions that a compiler leaves at a line whose work it has moved.
 bool is_filling(const Statement& one) {
   return one.vague || ends_flow(one) || one.opcode == "mov" || one.opcode == "bra";
 }
 
-// Where a statement stands, or the call that it is inlined for: what a helper does runs where its callers do, or its own
-// conditions tell.
+// The location of a statement, or of the call in which it is inlined: a helper runs where its callers do, or its own
+// conditions show that.
 const SourceLocation& outermost(const Module& module, const Statement& one) {
   const SourceLocation* at = &module.locations[one.location];
   while (at->caller != 0) at = &module.locations[at->caller];
   return *at;
 }
 
-// How the predicates of a function come about.
+// The definitions of a function's predicates.
 class Predicates {
  public:
   explicit Predicates(const Function& function) : function_(function), definitions_(function.registers.size(), NONE) {
@@ -61,7 +61,7 @@ class Predicates {
     }
   }
 
-  // The statement that alone gives a register its value; null where there is none.
+  // The only statement that sets a register; null if there is none.
   const Statement* definition(const Operand& of) const {
     if (of.kind != Operand::Kind::reg || definitions_[of.reg] >= SEVERAL) return nullptr;
     return &function_.statements[definitions_[of.reg]];
@@ -73,7 +73,7 @@ class Predicates {
     return by != nullptr && by->opcode == "mov" && by->operands.size() == 2 && by->operands[1].kind == Operand::Kind::immediate;
   }
 
-  // The number that stands there, or that a register is made of; NaN for none.
+  // The number of an operand, or of a register's definition; NaN if there is none.
   double number(const Operand& of) const {
     const Statement* const by = of.kind == Operand::Kind::immediate ? nullptr : definition(of);
     const Operand* at = &of;
@@ -83,7 +83,7 @@ class Predicates {
     return at->literal == Type::f64 ? std::bit_cast<double>(at->bits) : double(int64_t(at->bits));
   }
 
-  // Calls `visit` with each setp that a predicate is made of, and whether it is negated.
+  // Calls `visit` with each setp that defines a predicate, and whether it is negated.
   template <typename Visit>
   void each(const Operand& predicate, bool negated, Visit visit, unsigned depth = 0) const {
     const Statement* const by = definition(predicate);
@@ -95,7 +95,7 @@ class Predicates {
       each(by->operands[i], negated != (flips != by->operands[i].negated), visit, depth + 1);
   }
 
-  // How setp make a predicate; false where other things do, too.
+  // Finds how setp instructions define a predicate; false if others are involved.
   bool trace(const Operand& predicate, bool negated, Joined& into) const {
     const Statement* const by = definition(predicate);
     if (by == nullptr || into.steps.size() > MOST_JOINED) return false;
@@ -113,7 +113,7 @@ class Predicates {
     return true;
   }
 
-  // Whether a predicate is several joined by `and`, else by `or`, and whether that is negated.
+  // Whether a predicate joins several by `and`, or else by `or`, and whether the result is negated.
   std::pair<bool, bool> join(const Operand& predicate, bool negated) const {
     const Operand* at = &predicate;
     for (unsigned depth = 0; depth < MOST_JOINED; ++depth) {
@@ -143,7 +143,7 @@ class Table {
   Table(const Module& module, Site* sites, std::unordered_map<const Statement*, Joined>& joined)
       : module_(module), sites_(sites), joined_(joined) {}
 
-  // Fills what is known of a function's sites; `numbers` has theirs.
+  // Describes a function's sites; `numbers` has their numbers.
   void describe(const Function& function, const std::unordered_map<const Statement*, uint32_t>& numbers) {
     const Predicates predicates(function);
     for (const Statement& one : function.statements) {
@@ -220,7 +220,7 @@ class Table {
     site.user_column = last->column;
   }
 
-  // None of what comes from a header, or from no line.
+  // Zeros for a statement from a header, or without a line.
   void place(const Statement& one, uint32_t& line, uint32_t& column) const {
     const SourceLocation& here = module_.locations[one.location];
     const SourceLocation* outer = &here;

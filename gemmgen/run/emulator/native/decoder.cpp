@@ -101,8 +101,8 @@ void Decoder::place_shared() {
   for (const Variable& one : function_.shared) place(one);
 }
 
-// Static arrays lie far apart, each at a multiple of its alignment that is none of twice as much: an access behind one of them
-// leads into no other, and one that needs more alignment is misaligned here, too.
+// Static arrays lie far apart, each with exactly its own alignment and no more: an access behind one of them
+// does not reach another, and one that needs a larger alignment is misaligned here, too.
 void Decoder::place(const Variable& one) {
   if (one.external) {
     kernel_.dynamic_alignment = std::max(kernel_.dynamic_alignment, uint32_t(one.alignment));
@@ -316,7 +316,7 @@ Unit Decoder::special(Special which, unsigned bits) {
   return unit;
 }
 
-// A variable stands for its address, a special register for its value.
+// The operand of a variable is its address, that of a special register its value.
 Unit Decoder::symbol(const Operand& operand, unsigned bits) {
   const std::string_view name = operand.name;
   if (name.front() == '%') {

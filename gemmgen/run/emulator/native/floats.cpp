@@ -1,4 +1,4 @@
-// Floating-point instructions. Those that integers have as well are told apart here, by their types.
+// Floating-point instructions. Opcodes that integers share are dispatched here by type.
 #include <string_view>
 #include <utility>
 
@@ -49,7 +49,7 @@ struct CopySign {
   static T of(T a, T b) { return n::copysign(a, b); }
 };
 
-// The handler of an operation by how many operands it has.
+// The handler of an operation, by its number of operands.
 template <typename Of, typename T>
 constexpr Handler handler() {
   if constexpr (requires(T a) { Of::of(a); }) return unary<Of, T, T>;
@@ -102,7 +102,7 @@ void saturate(Decoder& to, const Statement& from) {
   i.d = i.a = to.destination(0);
 }
 
-// Of f32 with all roundings, of f64 likewise, and of 16-bit types, single and in pairs, with the modifiers that these have.
+// Handlers for f32 and f64 with all roundings, and for 16-bit types, single and in pairs, with their modifiers.
 template <template <unsigned> class Of>
 void arithmetic(Decoder& to, const Statement& from, unsigned operands) {
   const unsigned ftz = from.has("ftz") ? n::FTZ : 0, relu = from.has("relu") ? n::RELU : 0;
@@ -239,7 +239,7 @@ void decode_divide(Decoder& to, const Statement& from) {
   arithmetic<Divide>(to, from, 2);
 }
 
-// Of integers or of floating-point numbers.
+// Decodes for integers or for floating-point numbers.
 template <Decode INTEGERS, Decode FLOATS>
 void by_type(Decoder& to, const Statement& from) {
   (is_floating(from.type()) ? FLOATS : INTEGERS)(to, from);

@@ -39,7 +39,7 @@ GlobalWatch::Shadow& GlobalWatch::shadow_of(const Allocation& operand) {
   return shadow;
 }
 
-// From now on a cell is for `bytes`, a power of two; each of them knows what the larger one did.
+// Splits a cell into cells of `bytes`, a power of two; each inherits the state of the larger one.
 void GlobalWatch::split(Shadow& shadow, uint64_t bytes) {
   const std::size_t parts = shadow.cell_bytes / bytes;
   Shadow made = {map(shadow.count * parts), shadow.count * parts, bytes};
@@ -89,7 +89,7 @@ void GlobalWatch::fence(unsigned thread) {
   const uint32_t since = clocks_.since(thread / WARP);
   for (const Found& found : found_) {
     if (!clocks_.before(found.at, thread)) continue;
-    // Who spins finds the same again and again, and nobody has learnt of the fences before.
+    // A spinning thread acquires the same again and again: one entry stands for all, until somebody learns of it.
     const auto again = std::find_if(acquired_.rbegin(), acquired_.rend(), [&](const Acquired& one) {
       return one.at.agent == thread && one.found.address == found.address && one.found.at.agent == found.at.agent;
     });
@@ -161,7 +161,7 @@ void GlobalWatch::access_cell(Cell& cell, const Allocation& operand, uint64_t ad
   cell = {doer.trace, {}};
 }
 
-// An access that comes before this one need not be known any more: what this one precedes it precedes, too. Unless more would
+// Earlier accesses that happen before this one can be dropped, as they precede all that it precedes, unless more would
 // race with it.
 void GlobalWatch::note_read(Cell& cell, uint64_t address, const Doer& doer) {
   const Deed deed = doer.trace.deed;
@@ -210,7 +210,7 @@ bool GlobalWatch::in_own_block(const Trace& earlier, unsigned thread) const {
   return machine_.ranks() == 1 || clocks_.rank_of(clocks_.thread_of(earlier)) == clocks_.rank_of(thread);
 }
 
-// Of an access of another block of the cluster.
+// Whether an access by another block of the cluster is ordered before.
 bool GlobalWatch::is_told(const Trace& earlier, unsigned thread) const {
   if (clocks_.known_to_all(earlier)) return true;
   for (const Told& told : told_)
@@ -231,7 +231,7 @@ std::string GlobalWatch::where(unsigned first_block, unsigned thread) const {
 
 std::string GlobalWatch::place(uint32_t at) const { return machine_.place(&machine_.kernel().code[at]); }
 
-// C with beta = 0, and what an epilogue only writes: nothing is there before the launch has written it.
+// C with beta = 0, and outputs that an epilogue only writes, are undefined until the launch has written them.
 void GlobalWatch::refuse_unset(const Region& operand, uint64_t address, const Doer& doer) const {
   const bool is_matrix = operand.geometry.element > 0;
   fail("crash", "%s%s%s, which this launch has not written%s (%s)", where(machine_.first_block(), doer.thread).c_str(), verb(doer.trace.deed),

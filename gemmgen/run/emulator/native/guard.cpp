@@ -56,11 +56,11 @@ class CallFilter {
     add(BPF_RET | BPF_K, action);
   }
 
-  // Allowed where the first argument has a bit of `mask`, or is `value`; refused elsewhere.
+  // Allows a call whose first argument has a bit of `mask`, or is `value`; refuses others.
   void on_bits(long call, uint32_t mask) { on_argument(call, BPF_JSET, mask); }
   void on_value(long call, uint32_t value) { on_argument(call, BPF_JEQ, value); }
 
-  // From now on and for good; what no rule names is answered by `otherwise`. Needs no_new_privs. False where it cannot be.
+  // Installs the filter for good; calls without a rule get `otherwise`. Needs no_new_privs. False if it fails.
   bool install(uint32_t otherwise) {
     if (MACHINE == 0) return false;
     add(BPF_RET | BPF_K, otherwise);
@@ -109,7 +109,7 @@ void limit(Resource resource, rlim_t most) {
   setrlimit(resource, &now);
 }
 
-// Memory that is reserved and not used counts, too: hence what the machine has, and on a small one more.
+// Reserved but unused memory counts, too, so the limit is the machine's memory, and more on a small machine.
 void limit_resources() {
   constexpr rlim_t GIB = rlim_t(1) << 30;
   constexpr rlim_t DESCRIPTORS = 64;
@@ -125,7 +125,7 @@ void limit_resources() {
   close(score);
 }
 
-// Each file at its number; all others are closed, the program's own among them.
+// Moves each file to its number and closes all others, including the program's own.
 bool place_descriptors(char** numbers) {
   int moved[PASSED];
   for (int i = 0; i < PASSED; ++i)

@@ -1,4 +1,4 @@
-// Clusters of blocks, kernels that follow each other, and where the instructions of sm_90 are decoded.
+// Clusters of blocks, dependent launches, and the decoders of sm_90's instructions.
 #include "decoder.hpp"
 #include "failure.hpp"
 #include "lanes.hpp"
@@ -41,7 +41,7 @@ const Instruction* wait_at_cluster(Warp& warp, const Instruction* i) {
   return i + 1;
 }
 
-// The same place in another block's window.
+// mapa: the same place in another block's window.
 template <typename T>
 const Instruction* map_address(Warp& warp, const Instruction* i) {
   const T* const a = warp.reg<T>(i->a);
@@ -70,7 +70,7 @@ const Instruction* rank_of(Warp& warp, const Instruction* i) {
   return i + 1;
 }
 
-// isspacep: of a generic address.
+// isspacep: whether a generic address is in a space.
 const Instruction* is_in_space(Warp& warp, const Instruction* i) {
   const uint64_t* const a = warp.reg<uint64_t>(i->a);
   const auto space = uint64_t(i->immediate);

@@ -132,7 +132,7 @@ struct OfHalves {
   }
 };
 
-// u16x2 and s16x2.
+// Operations on u16x2 and s16x2.
 template <typename Of>
 bool halves(Decoder& to, const Statement& from) {
   const bool with_sign = from.has("s16x2");
@@ -168,7 +168,7 @@ void same(Decoder& to, const Statement& from, bool with_sign) {
   else with_bits(bits_of(from.type()), made);
 }
 
-// PTX promises nothing of a division by 0, which C++ forbids.
+// In PTX the result of a division by 0 is unspecified; in C++ it is undefined behaviour.
 template <typename Of, typename T>
 const Instruction* checked(Warp& warp, const Instruction* i) {
   const T* const divisors = warp.reg<T>(i->b);
@@ -204,7 +204,7 @@ void logic(Decoder& to, const Statement& from) {
   i.d = d, i.a = a, i.b = b;
 }
 
-// Of two operands, the second of which is a number of bits.
+// Shifts: two operands, the second of which is a number of bits.
 template <typename Choose>
 void with_amount(Decoder& to, const Statement& from, Choose choose) {
   const Unit d = to.destination(0), a = to.source(1, from.type()), b = to.source(2, Type::u32);
@@ -284,7 +284,7 @@ void funnel(Decoder& to, const Statement& from) {
   i.d = d, i.a = a, i.b = b, i.c = c;
 }
 
-// Its table stands in `immediate`.
+// lop3: its table is in `immediate`.
 const Instruction* look_up(Warp& warp, const Instruction* i) {
   const uint32_t *const a = warp.reg<uint32_t>(i->a), *const b = warp.reg<uint32_t>(i->b), *const c = warp.reg<uint32_t>(i->c);
   const auto table = uint32_t(i->immediate);
@@ -375,7 +375,7 @@ void extreme(Decoder& to, const Statement& from) {
   if (!halves<Of>(to, from)) same<Of>(to, from, true);
 }
 
-// vabsdiff4 of unsigned bytes: NVVM makes no other of video's instructions.
+// vabsdiff4 of unsigned bytes, the only video instruction that NVVM generates.
 void differences(Decoder& to, const Statement& from) {
   if (from.has("s32") || from.has("sat")) to.refuse("it is not emulated");
   const Unit d = to.destination(0), a = to.source(1, Type::u32), b = to.source(2, Type::u32), c = to.source(3, Type::u32);

@@ -15,12 +15,12 @@
 
 namespace gemmgen {
 
-// What a launch has to take still, for threads beside the first one to be worth their start.
+// The least remaining time of a launch for which starting further threads pays.
 constexpr auto HELPERS_PAY = std::chrono::milliseconds(4);
 
 Machine::Machine(Program& program, const Kernel& kernel, Launch& launch)
     : program_(program), kernel_(kernel), launch_(launch), clock_(launch.seed * 0x9E3779B9u), hints_(kernel.code.size()) {
-  // By some seeds dynamic shared memory has just the alignment that it asks for.
+  // With some seeds dynamic shared memory has exactly the alignment that it asks for.
   const bool just_aligned = launch.seed / 8 % 2 == 1;
   dynamic_start_ = FIRST_SHARED + (just_aligned && kernel.dynamic_alignment < FIRST_SHARED ? kernel.dynamic_alignment : 0);
   if (launch.shared_bytes > STATIC_SHARED - dynamic_start_ - FIRST_SHARED)
@@ -116,7 +116,7 @@ std::string Machine::waits_for(const Block& block, const Split& split) {
   return block.waits_for(split.number);
 }
 
-// Threads that can never meet: says how many wait where, with a few of them by number.
+// Reports threads that can never meet: how many wait where, with a few of them by number.
 void Machine::refuse_deadlock() {
   constexpr std::size_t SOME = 4;
   std::map<std::pair<uint32_t, std::string>, std::vector<unsigned>> stops;

@@ -5,7 +5,7 @@
 //     launch   launch.hpp
 //     reply    "ok", a tab and what the kernel printed; or a failure's kind, a tab and its reason
 //
-// A failure ends the launch and not the process. Where the process cannot go on, "!" follows the kind, and it ends.
+// A failure ends the launch, not the process. If the process cannot go on, "!" follows the kind, and it ends.
 #include <sched.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -36,7 +36,7 @@ constexpr int REPORTED = 3;             // exit status of a process that has sai
 constexpr unsigned GRACE_SECONDS = 2;   // that a launch may take to notice that its time is over
 constexpr std::size_t MOST_REPLY_BYTES = 256 * 1024;
 
-// Whoever takes it answers the driver: the main thread, or a signal's handler where the launch does not end.
+// Whoever takes it answers the driver: the main thread, or a signal handler if the launch does not end.
 std::atomic<Launch*> running = nullptr;
 std::atomic<int> handling = 0;  // threads that look at `running` in a handler
 
@@ -58,7 +58,7 @@ void reply(const std::string& kind, const std::string& text) {
   if (!write_all(payload.data(), payload.size())) _exit(1);
 }
 
-// From a signal's handler, where no memory can be had.
+// Replies from a signal handler, where no memory can be allocated.
 [[noreturn]] void last_words(const char* payload) {
   char message[512];
   const std::size_t most = sizeof message - sizeof(uint32_t), all = std::strlen(payload);
@@ -79,7 +79,7 @@ void on_fault(int signal, siginfo_t* info, void*) {
   last_words(text);
 }
 
-// Rings once the time is over, and again where the launch still runs GRACE_SECONDS later.
+// Rings once the time is over, and again if the launch still runs GRACE_SECONDS later.
 void check_time() {
   Launch* const launch = running.load();
   if (launch == nullptr || !launch->expired.exchange(true)) return;
@@ -98,7 +98,7 @@ void on_alarm(int) {
   errno = error;
 }
 
-// On a stack of their own: recursion may have used up the thread's.
+// Handlers run on their own stack: recursion may have used up the thread's.
 void catch_signals() {
   static unsigned char handler_stack[64 * 1024];
   stack_t stack = {};
@@ -114,7 +114,7 @@ void catch_signals() {
   sigaction(SIGPROF, &action, nullptr);
 }
 
-// By processor time: a busy machine makes no kernel hang.
+// The alarm counts processor time, so that a busy machine makes no kernel seem to hang.
 void set_alarm(unsigned milliseconds) {
   itimerval timer = {};
   timer.it_value.tv_sec = milliseconds / 1000;
@@ -134,7 +134,7 @@ bool receive(void* data, std::size_t bytes) {
   return true;
 }
 
-// False at the end of the input.
+// Receives a message; false at the end of the input.
 bool receive(std::vector<unsigned char>& message) {
   uint32_t length;
   if (!receive(&length, sizeof length)) return false;
@@ -164,7 +164,7 @@ void run_within_time(Program& program, Launch& launch) {
   stop();
 }
 
-// Calls `work`, which replies; whether it came to its end. `last` follows the kind of a failure.
+// Calls `work`, which replies; returns whether it ended normally. `last` follows the kind of a failure.
 template <typename Work>
 bool answer(const std::string& last, Work work) {
   try {

@@ -20,7 +20,7 @@ uint32_t known_of(Warp& warp, const std::vector<Unit>& units) {
   return known;
 }
 
-// A value that a lane lacks is lacking in the whole product.
+// If a lane has no value, the whole product has none.
 void set_results(Warp& warp, const Instruction* i) {
   const Detail& detail = *i->detail;
   const bool known = (known_of(warp, detail.more) & known_of(warp, detail.third) & known_of(warp, detail.fourth)) == ALL_LANES;
@@ -85,7 +85,7 @@ void decode_product(Decoder& to, const Statement& from, bool wmma) {
   detail.units = std::move(d), detail.more = std::move(a), detail.third = std::move(b), detail.fourth = std::move(c);
 }
 
-// What stmatrix has just stored of lanes that have no value: in each column the rows whose element one of them holds.
+// Marks what stmatrix stored for lanes without a value: in each column the rows whose element such a lane holds.
 void spoil_matrix(Warp& warp, const Instruction* i, const uint64_t (&addresses)[WARP], unsigned matrix, bool transposed) {
   Watch* const watch = warp.machine().watch();
   const Unit unit = i->detail->units[matrix];
@@ -184,7 +184,7 @@ MatrixPlace place_of(Fragment fragment, unsigned lane, unsigned r, unsigned part
   return wmma_c_place(lane, r);
 }
 
-// What CUDA demands: all lanes name one matrix, at a multiple of 32 bytes, with lines that are multiples of 16 bytes apart.
+// CUDA's conditions: all lanes name one matrix, at a multiple of 32 bytes, with lines a multiple of 16 bytes apart.
 void check_matrix(Warp& warp, const Instruction* i, Space space, const uint64_t (&base)[WARP], const uint32_t* leading, unsigned bytes) {
   constexpr unsigned MATRIX_ALIGNMENT = 32, LINE_ALIGNMENT = 16;
   const auto refuse = [&](unsigned lane, const std::string& why) {

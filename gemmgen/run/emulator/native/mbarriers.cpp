@@ -86,7 +86,7 @@ uint32_t Mbarriers::expect(const Instruction* i, Mbarrier& barrier, int64_t byte
   return phase;
 }
 
-// Whether the phase is over.
+// Completes the phase if nothing is pending.
 void Mbarriers::settle(Mbarrier& barrier) {
   if (barrier.missing > 0 || barrier.bytes != 0) return;
   if (Watch* const watch = machine_.watch()) watch->complete_phase(barrier);
@@ -164,7 +164,7 @@ const Instruction* arrive(Warp& warp, const Instruction* i) {
   return i + 1;
 }
 
-// Whether a phase is complete: of that parity, or that of a state. `small`: by parity. Where `tries`, lanes that cannot go on wait.
+// Whether a phase is complete, given by parity (`small`) or by a state. With TRIES, lanes that cannot go on wait.
 template <bool TRIES>
 const Instruction* test(Warp& warp, const Instruction* i) {
   Mbarriers& all = warp.machine().mbarriers();

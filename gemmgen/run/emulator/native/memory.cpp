@@ -184,11 +184,11 @@ void resolve_generic(Warp& warp, Access access, const uint64_t (&addresses)[WARP
   }
 }
 
-// What stands in memory, of whatever type it was stored.
+// The contents of memory, whatever type was stored.
 template <typename T>
 using Aliasing __attribute__((may_alias)) = T;
 
-// Of all lanes, as a gather.
+// Loads for all lanes by a gather.
 template <typename M, typename D>
 inline void read_all(D* d, const Aliasing<M>* base, const int32_t* offset) {
 #pragma GCC ivdep
@@ -260,7 +260,7 @@ auto with_space(Space space, Use_ use) {
   return use(std::integral_constant<Space, Space::generic>());
 }
 
-// What memory holds as M is a register of D, which has at least as many bits.
+// Memory of type M becomes a register of type D, which has at least as many bits.
 template <bool LOADS>
 Handler access_handler(Decoder& to, Type type, unsigned register_bits, Space space) {
   Handler found = nullptr;
@@ -310,7 +310,7 @@ void decode_access(Decoder& to, const Statement& from) {
   else add(value);
   if (units.size() != count) to.refuse(std::to_string(units.size()) + " registers for " + std::to_string(count) + " elements");
   const Operand& where = to.at(LOADS ? 1 : 0);
-  // What calls pass is in local memory here.
+  // Arguments of calls are in local memory here.
   const bool passed = where.kind == Operand::Kind::address && to.local(where.parts[0].name) != ~0u;
   const Space space = passed ? Space::local : space_named(from);
   const auto [base, base_bits, offset] = to.address(where);

@@ -1,4 +1,4 @@
-// mov, cvta, selp, set, setp and what reads special registers.
+// mov, cvta, selp, set, setp, and reads of special registers.
 #include <array>
 #include <cstring>
 
@@ -53,7 +53,7 @@ const Instruction* unpack(Warp& warp, const Instruction* i) {
   return i + 1;
 }
 
-// A clock, or where the warp happens to run: what no kernel may count on differs from read to read.
+// A clock, or the warp's place: kernels must not rely on these, so the value differs from read to read.
 const Instruction* read_special(Warp& warp, const Instruction* i) {
   Machine& machine = warp.machine();
   uint64_t value = 0;
@@ -110,7 +110,7 @@ void move(Decoder& to, const Statement& from) {
     for (const Operand& part : vector.parts) {
       const Type part_type = part_bits == 64 ? Type::b64 : part_bits == 32 ? Type::b32 : part_bits == 16 ? Type::b16 : Type::b8;
       if (part.kind == Operand::Kind::reg && to.bits(part, part_type) != part_bits) to.refuse("a register has another width");
-      // A compiler pads with a register that nothing gives a value, and drops that part again.
+      // Compilers pad with a register that is never set, and drop that part again.
       const bool pads = packs && part.kind == Operand::Kind::reg && !to.is_given(part);
       units.push_back(pads ? to.source(Operand{.kind = Operand::Kind::immediate}, part_type)
                            : packs ? to.source(part, part_type) : to.destination(part));
@@ -133,7 +133,7 @@ void move(Decoder& to, const Statement& from) {
   copy(to, d, a, to.bits(first, type));
 }
 
-// Generic addresses and those of a space. Windows are put in the upper bits; the address of nothing stays that.
+// Converts between generic addresses and those of a space. Windows are in the upper bits; null stays null.
 const Instruction* to_generic(Warp& warp, const Instruction* i) {
   const uint64_t* const a = warp.reg<uint64_t>(i->a);
   const auto space = uint64_t(i->immediate);

@@ -258,7 +258,7 @@ class Parser : Lexer {
     }
   }
 
-  // Labels of a scope in braces hide those outside and may be used before they stand there.
+  // Labels of a scope in braces hide those outside, and may be used before their definition.
   void declare_labels() {
     int depth = 0;
     for (const char* look = at_; look < end_; ++look) {

@@ -13,7 +13,7 @@ Program::Program(std::string ptx, std::string name, std::string_view instruction
   place_globals();
 }
 
-// Far enough apart that an access behind one of them leads into no other.
+// Globals lie so far apart that an access behind one does not reach another.
 void Program::place_globals() {
   constexpr uint64_t GAP = 4096;
   uint64_t end = 0;

@@ -37,7 +37,7 @@ void usual(Decoder& to, const Statement& from) { decoders_of_floats().at(from.op
 
 [[noreturn]] void refuse(Decoder& to) { to.refuse("ring mode does not judge it"); }
 
-// Instructions that ring mode changes nothing of, as long as no operand is a float.
+// Instructions that ring mode does not change, as long as no operand is a float.
 void usual_integers(Decoder& to, const Statement& from) {
   for (const unsigned before : {0, 1})
     if (is_floating(from.type(before))) refuse(to);

@@ -1,4 +1,4 @@
-// What TMA and wgmma do in shared memory: see shared_watch.hpp.
+// Accesses of TMA and wgmma to shared memory: see shared_watch.hpp.
 #include <array>
 #include <cstdlib>
 

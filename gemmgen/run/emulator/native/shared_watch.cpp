@@ -17,7 +17,7 @@ constexpr uint32_t INSIDE = (1u << RANK_SHIFT) - 1;
 
 }  // namespace
 
-// Where the lanes of an access lie: as a mask of as many bytes each from `low` on, where that takes 64 bits, or lane by lane.
+// The places of an access's lanes: a mask from `low` on, one bit per lane's width, if that fits 64 bits; else lane by lane.
 struct SharedWatch::Runs {
   uint32_t low = ~0u, high = 0;
   uint64_t mask = 0;  // 0: lane by lane
@@ -104,7 +104,7 @@ uint16_t SharedWatch::warp_of(const Warp& warp) const { return uint16_t(const_ca
 unsigned SharedWatch::thread_of(const Warp& warp, unsigned lane) const { return warp_of(warp) * WARP + lane; }
 uint32_t SharedWatch::key(const Block& owner, uint32_t offset) const { return owner.rank << RANK_SHIFT | offset; }
 
-// From now on a cell is for `bytes`, a power of two; each of them knows what the larger one did.
+// Splits cells into cells of `bytes`, a power of two; each inherits the state of the larger one.
 void SharedWatch::split(unsigned bytes) {
   const auto shift = unsigned(std::countr_zero(bytes)), parts = 1u << (shift_ - shift);
   const std::size_t before = cells_;
@@ -164,7 +164,7 @@ uint32_t SharedWatch::lanes_at(const Event& event, uint32_t offset) {
   return found & event.lanes;
 }
 
-// Whether all that a number stands for comes before what the active lanes do next.
+// Whether all accesses behind a number happen before the next ones of the active lanes.
 bool SharedWatch::settled(Warp& warp, const std::vector<Event>& log, int32_t number) {
   const uint16_t its_warp = warp_of(warp);
   Verdict& verdict = verdicts_[its_warp][(uint32_t(number) * 0x9E3779B1u) >> 26];
@@ -191,7 +191,7 @@ bool SharedWatch::settled(Warp& warp, const std::vector<Event>& log, int32_t num
   return before;
 }
 
-// What keeps a warp from reading cells without a closer look: whether none of it does after a short one.
+// The short check of a warp's reads: whether the cells need no closer look.
 bool SharedWatch::settle_reads(Warp& warp, std::size_t cell, unsigned count, const Event& event, int32_t known, int32_t& write, int32_t& read) {
   const int32_t first = start(), id = int32_t(event.time);
   const int32_t* const writes = writes_.cells() + cell;
@@ -329,7 +329,7 @@ void SharedWatch::note_read(Warp& warp, std::size_t cell, uint32_t offset, std::
   number = latest_.cells()[cell] = int32_t(merged.time);
 }
 
-// By threads of another block of the cluster.
+// A read by threads of another block of the cluster.
 uint32_t SharedWatch::read_from_afar(Warp& warp, const Access& access, const uint64_t (&addresses)[WARP], Block& owner, Poison& why) {
   uint32_t poisoned = 0;
   const Trace now = {clocks_.tick(), uint32_t(access.at - machine_.kernel().code.data()), 0, access.use == Use::strong_read ? Deed::strong_read : Deed::read};
@@ -340,7 +340,7 @@ uint32_t SharedWatch::read_from_afar(Warp& warp, const Access& access, const uin
     const uint32_t start = uint32_t(addresses[lane]) & INSIDE;
     for (uint32_t offset = start; offset < start + access.bytes; offset += cell_bytes()) {
       if (!check_value(writes_.cells()[first_cell(owner) + (offset >> shift_)], offset, its, thread, owner, why)) poisoned |= 1u << lane;
-      // What comes before this one need not be known any more: what this one precedes it precedes, too.
+      // Reads that happen before this one can be dropped: they precede all that it precedes.
       std::vector<Trace>& reads = far_reads_[key(owner, offset)];
       std::erase_if(reads, [&](const Trace& read) { return clocks_.before(read, thread); });
       reads.push_back(its);

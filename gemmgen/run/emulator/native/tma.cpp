@@ -11,7 +11,7 @@ namespace gemmgen {
 
 namespace {
 
-// To nearest, ties to even: recorded on an H200 (tests/gpu/test_wgmma.py), where cvt.rna.tf32 rounds ties away from zero.
+// Rounds to nearest, ties to even, as recorded on an H200 (tests/gpu/test_wgmma.py); cvt.rna.tf32 rounds ties away from zero.
 uint32_t tf32_by_tma(uint32_t bits) {
   const uint32_t magnitude = bits & 0x7FFFFFFF;
   if (magnitude >= 0x7F800000) return magnitude > 0x7F800000 ? bits | 0x2000 : bits;
@@ -124,7 +124,7 @@ void Tma::exit_threads(Warp& warp) {
 
 namespace {
 
-// The map that a generic address, or one in global memory, leads to.
+// The map at a generic address, or at one in global memory.
 TensorMap map_at(Warp& warp, const Instruction* i, uint64_t address) {
   uint64_t addresses[WARP];
   std::fill_n(addresses, WARP, address);
@@ -162,10 +162,10 @@ void check_box(Warp& warp, const Instruction* i, const Box& box, unsigned dimens
   const Allocations& all = machine.launch().allocations;
   if (box.map.address % TMA_UNIT != 0)
     refuse("of a tensor whose address 16 does not divide (" + all.describe(box.map.address) + ")");
-  // An H200 ends the kernel with "an illegal instruction was encountered", in whatever swizzle (recorded, tests/gpu/test_gated.py).
+  // An H200 ends the kernel with "an illegal instruction was encountered", whatever the swizzle (tests/gpu/test_gated.py).
   if (const int64_t first = box.start[0] * int64_t(box.map.element_bytes); first % TMA_UNIT != 0)
     refuse("of a box that begins " + std::to_string(first) + " bytes into a line, no multiple of 16");
-  // Zeros, elsewhere; an H200 goes to the tensor's address for such a box, which in a map of all memory is 0.
+  // For such a box an H200 accesses the tensor's address, which is 0 in a map of all memory; in other maps it gives zeros.
   if (box.map.address == 0 && box.outside()) refuse("of a box that lies wholly outside of a matrix behind a pointer");
   box.each_chunk([&](const unsigned char*, uint64_t tensor, unsigned bytes) {
     if (tensor == 0) return;

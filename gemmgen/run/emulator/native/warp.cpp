@@ -152,7 +152,7 @@ const Instruction* Warp::reselect(const Instruction* at) {
   return pick(false);
 }
 
-// A back edge.
+// Takes a back edge.
 const Instruction* Warp::loop(const Instruction* target) {
   if (patience_-- != 0) return target;
   save(target);
@@ -245,7 +245,7 @@ const Instruction* Warp::resume(std::size_t split) {
   return splits_[split].at;
 }
 
-// Splits that are ready at one place are one.
+// Merges splits that are ready at the same place.
 void Warp::merge() {
   for (std::size_t one = 0; one < splits_.size(); ++one)
     for (std::size_t other = splits_.size(); --other > one;) {
@@ -259,7 +259,7 @@ void Warp::merge() {
   lanes_ = splits_[current_].lanes;
 }
 
-// The split that runs next, and its place; null where none is ready.
+// Picks the split that runs next, and its place; null if none is ready.
 const Instruction* Warp::pick(bool another) {
   if (splits_.size() == 1) return splits_[0].state == State::ready ? resume(0) : nullptr;
   std::size_t ready = 0, least = splits_.size();

@@ -191,7 +191,7 @@ void Warpgroup::exit_threads(Warp& warp) {
     fail("crash", "%s exits while wgmmas of it are under way, which no wgmma_wait<0> ends", warp.where().c_str());
 }
 
-// All products before number `end`.
+// Executes all products before number `end`.
 void Warpgroup::execute(uint32_t end) {
   for (; computed_ < end; ++computed_) {
     const Product& next = *queue_.front();
@@ -246,7 +246,7 @@ Warpgroup& group_of(Warp& warp, const Instruction* i) {
   return *block.groups[number];
 }
 
-// What all four warps come to. `act` is called when the last one is there.
+// An instruction that all four warps must reach. `act` is called when the last one arrives.
 template <typename Act>
 const Instruction* together(Warp& warp, const Instruction* i, Act act) {
   if (warp.passed()) return i + 1;
@@ -287,7 +287,7 @@ const Instruction* wait(Warp& warp, const Instruction* i) {
   return i + 1;
 }
 
-// setmaxnreg: each warp of the group comes; the last one sets, and all wait until there are so many.
+// setmaxnreg: each warp of the group arrives, the last one sets the number, and all wait until so many registers are free.
 const Instruction* set_registers(Warp& warp, const Instruction* i) {
   Block& block = warp.block();
   const unsigned number = warp.number() / WGMMA_WARPS;

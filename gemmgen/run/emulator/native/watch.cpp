@@ -132,7 +132,7 @@ void Watch::access_global(Warp& warp, const Access& access, const uint64_t (&add
   });
 }
 
-// By an agent, of TMA.
+// An access by an agent of TMA.
 void Watch::access_by(const Allocation& operand, uint64_t address, uint64_t bytes, const Doer& doer) {
   if (machine_.launch().dependent && !operand.is_variable && !waited_for_grid(doer.thread)) refuse_early(operand, address, doer);
   if (operand.written) global_.access(operand, address, bytes, doer);
@@ -177,7 +177,7 @@ void Watch::come_to_barrier(Warp& warp, uint32_t number, bool waits) {
   each_thread(warp, [&](unsigned thread) { clocks_.release(thread, barrier.arrived); });
 }
 
-// Who waits has done nothing since it came.
+// A waiting thread has done nothing since it arrived.
 void Watch::complete_barrier(Block& block, uint32_t number) {
   tell();
   OfBarrier& barrier = barriers_[block.rank][number];
@@ -224,7 +224,7 @@ void Watch::wait_for_all_copies(Warp& warp) {
 
 namespace {
 
-// An access of all of an mbarrier.
+// An access to a whole mbarrier.
 Access mbarrier_access(const Instruction* i, Use use) { return {i, Space::shared, use, MBARRIER_BYTES, false}; }
 
 }  // namespace
@@ -278,7 +278,7 @@ void Watch::exit_threads(Warp& warp) {
   if (!reads_from_outside_[rank].empty()) each_thread(warp, [&](unsigned thread) { reads_from_outside_[rank].exit_thread(clocks_, thread); });
 }
 
-// All of its threads have exited.
+// Ends a block all of whose threads have exited.
 void Watch::finish_block(unsigned rank) {
   const unsigned exited = machine_.block(rank).index;
   const auto place = [&](const Trace& trace) { return machine_.place(&machine_.kernel().code[trace.at]); };
@@ -352,7 +352,7 @@ void Watch::wait_for_stores(Warp& warp, uint32_t left, bool read) {
 
 Watch::OfGroup& Watch::group_of(Warp& warp) { return groups_[warp.block().rank * (warps_ / 4 + 1) + warp.number() / 4]; }
 
-// What the warp has loaded to registers is there from now on: a product of them comes after these loads.
+// The warp's loads to registers are complete from now on: a product of these registers comes after them.
 void Watch::fence_products(Warp& warp) {
   Clock& past = group_of(warp).members[warp.number() % 4].past;
   past = {};
@@ -370,8 +370,8 @@ void Watch::multiply(Block& block, Warp& last, unsigned group, const Instruction
   const unsigned leaders[4] = {first, first + WARP, first + 2 * WARP, first + 3 * WARP};
   for (const Factor& factor : {a, b}) {
     if (factor.at == nullptr) continue;
-    // Lines of which nobody has written what one product reads: tiles that an edge of the matrix cuts may leave them out, as long
-    // as no sum of them is stored. They hold poison (NaN, -1 or 255), and comparison finds such sums.
+    // Lines that a product reads and nobody has written: tiles that an edge of the matrix cuts may leave them out, as long
+    // as no sum of theirs is stored. They hold poison (NaN, -1 or 255), and the comparison finds such sums.
     std::vector<bool> unset(factor.lines, !factor.transposed);
     if (!factor.transposed)
       factor.at->each_chunk(factor.lines, factor.bytes, false, [&](uint32_t address, unsigned line, unsigned) {
@@ -384,7 +384,7 @@ void Watch::multiply(Block& block, Warp& last, unsigned group, const Instruction
   ++its.issued;
   for (OfGroup::Member& member : its.members) member.issued = its.issued;
   if (a.at != nullptr) return;
-  // Who waits for this product knows that all of its threads have loaded what it multiplies.
+  // A thread that waits for this product knows that all of its threads have loaded their operands.
   Clock& all = its.loads[its.issued];
   if (its.loads.size() > 1) all = std::prev(its.loads.end(), 2)->second;
   for (const OfGroup::Member& member : its.members) join(all, member.past);
@@ -416,7 +416,7 @@ void Watch::arrive_at_cluster(Warp& warp, bool waits_next) {
   });
 }
 
-// Threads that wait since they arrived have to tell, and to be told, what others do themselves.
+// Threads that have waited since they arrived must publish and acquire here, which other threads do themselves.
 void Watch::complete_cluster_phase(unsigned alive) {
   tell();
   if (cluster_waits_.size() == alive) {
