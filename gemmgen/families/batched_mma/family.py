@@ -55,7 +55,7 @@ CONSTRAINTS = (
     Constraint("HALVES == 1", "this family multiplies two operands of f16, or of bf16", False),
     Constraint("MMA_SINCE <= ARCH", "the architecture has no such instruction of these types", False),
     Constraint("BATCH != 1", "it serves batches only", False),
-    Constraint("SUMMED == 0", "it sums neither rows of A nor columns of B", False),
+    Constraint("SUMMED == 0", "the family sums neither rows of A nor columns of B", False),
     ONE_PRODUCT,
     Constraint("WARPS >= 1 and BK >= 1", "counts start at one", False),
     Constraint("WARPS <= 32", "the architecture bounds the threads of a block", False),

@@ -262,7 +262,7 @@ PRUNING = (
     # K tiles
     Constraint(
         "K_UNROLL > 0 or ASYNC == 0 or SUMMED > 0",
-        "values that are read when used stall FMAs and cause register bank conflicts",
+        "values that are read when used stall FMAs and spoil the order of register reads",
     ),
     Constraint("ASYNC == 1 or HAS_CP_ASYNC * UNIFORM == 0", "cp.async beats copies through registers"),
     Constraint("BK <= 32 * SLICES", "a longer k tile only takes shared memory from other stages and blocks"),

@@ -35,7 +35,7 @@ class SkinnyConfig(Config):
 
 
 CONSTRAINTS = (
-    Constraint("ELEMENT_BYTES == 4", "its shuffles move sums of 4 bytes: f32 or s32", False),
+    Constraint("ELEMENT_BYTES == 4", "the family's shuffles move sums of 4 bytes: f32 or s32", False),
     Constraint("BATCH == 1", "it serves no batches", False),
     Constraint("SUMMED == 0", "its threads share rows and columns: pass the sums as sum_m and sum_n", False),
     Constraint("S >= 1 and T >= 1 and LANES >= 1 and WARPS >= 1 and UNROLL >= 1", "counts start at one", False),

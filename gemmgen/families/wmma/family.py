@@ -69,7 +69,7 @@ class WmmaFamily(Family):
     constraints = (
         Constraint("WMMA_SINCE < NEVER", "WMMA multiplies two operands of f16, or of bf16", False),
         Constraint("WMMA_SINCE <= ARCH", "the architecture has no such instruction of these types", False),
-        Constraint("SUMMED == 0", "it sums neither rows of A nor columns of B", False),
+        Constraint("SUMMED == 0", "the family sums neither rows of A nor columns of B", False),
         Constraint(
             "BM >= 1 and BN >= 1 and BK >= 1 and WM >= 1 and WN >= 1", "a tile holds at least one element", False
         ),
