@@ -296,6 +296,13 @@ def test_generate_takes_what_the_model_ranks_first_and_says_what_to_do_next(run:
     assert commands[3] == f"gemmgen tune {shape} --dtype bf16 --layout rr --arch sm_90"
 
 
+def test_generate_says_why_no_family_has_a_config(run: Run, tmp_path: Path) -> None:
+    code, out, err = run("generate", "64x64x64", "--dtype", "e4m3", "--compute", "promoted", "--arch", "sm_80")
+    assert code == 1 and out == "" and no_files_but(tmp_path)
+    assert err.startswith("gemmgen: failed: no kernel family has a config for 64x64x64 e4m3 ")
+    assert "on sm_80: " in err and "simt" in err and "only tensor cores multiply, or sum, as --compute says" in err
+
+
 MEANT = [
     ("512X512X512", "512x512x512"),
     ("512x512x512 --arch sm90", "512x512x512 --arch sm_90"),
