@@ -40,9 +40,8 @@ if TYPE_CHECKING:
     from gemmgen.lab.api import check_model, report, study
     from gemmgen.lab.study.engine import StudyResult
     from gemmgen.lab.study.modelcheck import ModelCheck
-    from gemmgen.problem.case import Case
     from gemmgen.problem.dtype import DType
-    from gemmgen.problem.gemm import Problem
+    from gemmgen.problem.gemm import Case, Problem
     from gemmgen.problem.matrix import Layout
     from gemmgen.search.result import TuneResult
     from gemmgen.search.trial import Trial
@@ -67,9 +66,8 @@ else:
         "gemmgen.lab.study.engine": ("StudyResult",),
         "gemmgen.lab.study.modelcheck": ("ModelCheck",),
         "gemmgen.kernel.source": ("KernelSource",),
-        "gemmgen.problem.case": ("Case",),
         "gemmgen.problem.dtype": ("DType",),
-        "gemmgen.problem.gemm": ("Problem",),
+        "gemmgen.problem.gemm": ("Case", "Problem"),
         "gemmgen.problem.matrix": ("Layout",),
         "gemmgen.search.result": ("TuneResult",),
         "gemmgen.search.trial": ("Trial",),

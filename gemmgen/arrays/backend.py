@@ -10,7 +10,7 @@ from gemmgen.arrays.fastcall import Direct
 from gemmgen.arrays.libraries import Library
 from gemmgen.arrays.view import ArrayView, Device
 from gemmgen.kernel.prepare import Step
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 
 
 class Planned(Protocol):

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gemmgen.arrays.view import ArrayView, seen
-from gemmgen.problem.case import Case
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import OPERANDS, SCALARS
 from gemmgen.problem.sizes import MatrixSizes

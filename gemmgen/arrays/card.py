@@ -18,7 +18,7 @@ from gemmgen.arrays.libraries import Library, handle_of
 from gemmgen.arrays.view import ArrayView, Device
 from gemmgen.kernel.prepare import Step as PrepareStep
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.run.compile import arch_for, compile_kernel
 from gemmgen.run.gpu.bindings import DriverFunction, checked
 from gemmgen.support.errors import require

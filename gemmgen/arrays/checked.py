@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from gemmgen.arrays.binding import require_address, vector_shape
 from gemmgen.arrays.libraries import Library, records_gradients
 from gemmgen.arrays.overlap import meet
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.support.errors import require
 from gemmgen.support.words import listed
 

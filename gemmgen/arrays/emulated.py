@@ -16,7 +16,7 @@ from gemmgen.arrays.libraries import Library
 from gemmgen.arrays.view import ArrayView, Device
 from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands

@@ -20,8 +20,8 @@ from gemmgen.arrays.libraries import Library
 from gemmgen.arrays.view import view_of
 from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.kernel.tensor_map import MAP_BYTES, TiledTensor
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import WORD
+from gemmgen.problem.gemm import Case
 from gemmgen.run.arguments import slots_of
 from gemmgen.run.gpu.bindings import (
     DriverError,

@@ -27,7 +27,7 @@ from gemmgen.arrays.traced import LOADED, Traced, forget
 from gemmgen.arrays.view import ArrayView, Device, address_of, seen, tracked, view_of
 from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.source import OPERANDS, KernelSource
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
 

@@ -21,7 +21,7 @@ from gemmgen.exports.library.fallback import NAME as CUBLASLT
 from gemmgen.exports.library.members import Needs
 from gemmgen.exports.library.spec import CHUNK, own_name
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.support.errors import InvalidInput, require
 from gemmgen.support.files import content_key
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gemmgen.kernel.model import Prediction, representative
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import DeviceSpec
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.sizes import RUNTIME
 from gemmgen.support.clock import now
 from gemmgen.support.errors import Failure

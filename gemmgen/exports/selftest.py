@@ -10,9 +10,9 @@ from math import sqrt
 
 from gemmgen.exports.interface import Interface
 from gemmgen.exports.selftest_sizes import selftest_shapes
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.types import Types
 from gemmgen.render.epilogue_text import ReferenceText, reference_text
 from gemmgen.verification.data import LARGEST_INTEGER, SUMS, ZEROS, exact_bits

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 
 BATCH = 5  # products, where their number is free
 PADDING = 3  # in units of ld_align: odd, so that padded lines lose every alignment beyond the promised one

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.verification.data import data_seed, make_operands, unscaled

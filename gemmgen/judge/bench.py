@@ -25,9 +25,8 @@ from gemmgen.families.base import check
 from gemmgen.judge.accuracy import Accuracy, measured
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import DeviceSpec, Limits, short_name
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel

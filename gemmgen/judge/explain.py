@@ -14,9 +14,9 @@ from gemmgen.families import config_to_blame, plan_of
 from gemmgen.kernel.analysis import Traffic, traffic
 from gemmgen.kernel.model import LAUNCH_US, Prediction, predict, representative
 from gemmgen.kernel.plan import Bound, Plan, Tile
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import WARP, DeviceSpec
 from gemmgen.problem.dtype import WORD
+from gemmgen.problem.gemm import Case
 from gemmgen.render.hand_edits import edited_axes, with_axes
 from gemmgen.render.kernel_text import render_plan
 from gemmgen.run.compile import CompiledKernel, compile_kernel

@@ -10,9 +10,9 @@ import math
 from collections.abc import Iterable
 
 from gemmgen.kernel.plan import Bound, Cost, Plan, Share
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.wgmma import Wgmma
 
 L2_BYTES_PER_CYCLE = 28  # per SM of sm_90, sustained; Arch.l2_share says how many of them others have

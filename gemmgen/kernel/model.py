@@ -12,7 +12,6 @@ from typing import Literal
 
 from gemmgen.kernel.cost import SCHEDULERS, sharp_maximum, sustained
 from gemmgen.kernel.plan import Bound, Plan, Share
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import (
     MAX_REGISTERS,
     REGISTER_UNIT,
@@ -21,7 +20,7 @@ from gemmgen.problem.device import (
     Arch,
     DeviceSpec,
 )
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 
 Limiter = Literal["threads", "blocks", "registers", "shared memory"]
 

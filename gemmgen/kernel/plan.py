@@ -12,9 +12,8 @@ from gemmgen.kernel.config import Config, Constraint, Derived
 from gemmgen.kernel.expression import names_in, without_guards
 from gemmgen.kernel.source import Launch, Parameter, parameters
 from gemmgen.kernel.streamk import Schedule
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import DeviceSpec
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.mma import Mma
 from gemmgen.problem.pieces import Pieces
 from gemmgen.problem.wgmma import Wgmma

@@ -16,10 +16,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from gemmgen.kernel.tensor_map import UNIT
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import L2_LINE
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import ORDERS, Matrix, Order
 from gemmgen.problem.sizes import MatrixSizes
 from gemmgen.support.errors import require

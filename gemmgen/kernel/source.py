@@ -20,9 +20,8 @@ from gemmgen.kernel.prepare import PREPARED, SUFFIX, LineSums, Prepare, Step, dt
 from gemmgen.kernel.streamk import Numbers, Schedule, Stream
 from gemmgen.kernel.tensor_map import UNIT, TensorMap, parameter_of
 from gemmgen.problem import operands
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEFAULT_ARCH, MAX_THREADS
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.sizes import BATCH_SIZES
 from gemmgen.support.errors import require
 from gemmgen.support.short_repr import brief

@@ -11,8 +11,8 @@ import struct
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.support.errors import InvalidInput, require
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gemmgen.kernel.source import KernelSource, Parameter
 from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, TiledTensor
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.support.errors import require
 

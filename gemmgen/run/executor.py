@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.run.acceptance import Judged, Places, Rule
 from gemmgen.run.coverage import Coverage, Near
 from gemmgen.support.errors import CandidateFailed

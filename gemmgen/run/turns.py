@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.source import Launch
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 
 TURNS = (4, 2)  # tiles of a block, or one less
 RING_TURNS, RING_DEPTH = 10, 128  # where K is so small that a ring of stages goes round after many tiles alone

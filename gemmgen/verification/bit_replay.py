@@ -22,9 +22,9 @@ import numpy.typing as npt
 from gemmgen.families import plan_of
 from gemmgen.kernel.plan import SumOrder
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.operands import ACC, ACC2
 from gemmgen.problem.types import Compute, Types
 from gemmgen.render.rerender import is_rendered

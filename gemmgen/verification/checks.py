@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.source import Launch
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.operands import is_amax
 from gemmgen.run.executor import Floats, LoadedKernel, Operands
 from gemmgen.run.turns import grid_of, tiles_in_turns, turns_of

@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from gemmgen.problem.case import Case
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.render.naming import parse_name
 from gemmgen.support.errors import Failure, FailureKind, InvalidInput, require, whole
 from gemmgen.support.files import content_key, write_atomic

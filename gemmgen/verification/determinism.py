@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import LoadedKernel, Operands
 from gemmgen.verification.checks import cost_with_edges
 from gemmgen.verification.data import make_operands

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats
 from gemmgen.verification.bit_replay import Replayer
 from gemmgen.verification.comparison import Compared

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.functions import Function
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.nodes import Binary, Name, Negation, Node, Number
 from gemmgen.problem.operands import ACC, ACC2, C
 from gemmgen.run.acceptance import FUNCTION_STEPS, MOST_STEPS, STEPS, Rule, Step

@@ -27,7 +27,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats
 from gemmgen.verification.reference import Wanted, unrooted
 from gemmgen.verification.situation import Situation

@@ -11,9 +11,8 @@ import mmap
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import MOST_STRIDE
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import WIDEST_ACCESS
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.sizes import MatrixSizes
 from gemmgen.verification.situation import Situation
 

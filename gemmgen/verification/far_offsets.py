@@ -17,7 +17,7 @@ import numpy as np
 
 from gemmgen.kernel.prepare import SUM_LINES
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.run.executor import LoadedKernel
 from gemmgen.support.errors import CandidateFailed

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from gemmgen.kernel.source import Launch
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.run.coverage import Near
 from gemmgen.run.executor import LoadedKernel, tells
 from gemmgen.support.errors import InvalidInput

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.run.acceptance import Rule
 from gemmgen.run.executor import Floats
 from gemmgen.verification.data import SPARSE_PRODUCTS

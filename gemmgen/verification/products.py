@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.support.blas import multiply
 from gemmgen.verification.data import operands_of
 from gemmgen.verification.situation import EXACT_KINDS, DataKind

@@ -89,8 +89,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats

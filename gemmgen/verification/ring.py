@@ -34,9 +34,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, DType
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.nodes import Binary, Name, Negation, Node, unparse
 from gemmgen.problem.types import Compute

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.verification.scalars import NAN, SCALAR_KINDS, ScalarKind
 

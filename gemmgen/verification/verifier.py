@@ -11,8 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.run.coverage import Coverage
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.support.errors import MEMORY, CandidateFailed, Failure

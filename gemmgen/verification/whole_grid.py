@@ -22,7 +22,7 @@ import numpy as np
 
 from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.kernel.streamk import Numbers
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.run.turns import TURNS, grid_of, tiles_in_turns
 from gemmgen.support.errors import CandidateFailed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 
 
 @dataclass(frozen=True)

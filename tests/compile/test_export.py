@@ -26,9 +26,8 @@ from gemmgen.families import FAMILIES, WGMMA
 from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
 from gemmgen.kernel.tensor_map import PROMOTIONS, SWIZZLES
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
 from gemmgen.render.kernel_text import render

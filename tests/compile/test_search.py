@@ -14,9 +14,8 @@ from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.exports.json_records import trial_document
 from gemmgen.families import NAIVE
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import device_named
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.timing import FINAL, RANK, Protocol, Timing
 from gemmgen.run.target import Target

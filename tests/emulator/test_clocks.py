@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
-from gemmgen.problem.case import Case
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.render.kernel_text import environment
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Floats, Operands

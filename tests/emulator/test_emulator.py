@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.render.kernel_text import environment
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.arena import Segment, place

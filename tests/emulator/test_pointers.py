@@ -11,10 +11,9 @@ import pytest
 from gemmgen.families import BATCHED, SKINNY
 from gemmgen.families.base import check
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.render.kernel_text import environment, render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.arena import GUARDED_MATRICES

@@ -14,8 +14,7 @@ import pytest
 
 from gemmgen.families import NAIVE
 from gemmgen.kernel.source import KernelSource, Launch, Parameter
-from gemmgen.problem.case import Case
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.compiler import HostCompiler

@@ -12,9 +12,8 @@ import pytest
 
 from gemmgen.kernel.source import KernelSource, Launch, parameters
 from gemmgen.kernel.tensor_map import TensorMap
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import parse_arch
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.mma import MMAS
 from gemmgen.problem.types import Types
 from gemmgen.problem.wgmma import wgmmas

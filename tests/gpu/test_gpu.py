@@ -15,10 +15,9 @@ from gemmgen.lab.study.model_times import measure_times
 from gemmgen.lab.study.modelcheck import check_model
 from gemmgen.lab.study.points import BLOCK_TILE, LADDER
 from gemmgen.lab.study.times import Measured, Times
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEVICES, parse_arch
 from gemmgen.problem.dtype import CANARY, DType
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Types
 from gemmgen.render.kernel_text import render

@@ -16,8 +16,7 @@ from gemmgen.families import NAIVE
 from gemmgen.judge import bench
 from gemmgen.judge.bench import BenchRow
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel

@@ -23,10 +23,9 @@ from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.model import least_us
 from gemmgen.kernel.plan import SumOrder
 from gemmgen.kernel.source import Launch
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEVICES, parse_arch
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.pieces import BF16X6
 from gemmgen.problem.types import PROMOTION, Compute, Types
 from gemmgen.problem.wgmma import Wgmma

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import ELEMENTS, DType
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import Layout, Matrix
 from gemmgen.problem.sizes import SIZE_LIMIT, parse_shape
 from gemmgen.problem.types import Compute, Types

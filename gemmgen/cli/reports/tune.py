@@ -21,7 +21,7 @@ from gemmgen.cli.reports.words import (
 )
 from gemmgen.judge.explain import bound_in_words
 from gemmgen.kernel.model import MODEL_ERROR, representative
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.search.pick import TIE
 from gemmgen.search.result import TuneResult
 from gemmgen.search.space import Space

@@ -15,9 +15,8 @@ from gemmgen.exports.library.table import Sizes
 from gemmgen.families import plan_of
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import DeviceSpec
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.support.errors import require

@@ -28,7 +28,7 @@ from gemmgen.exports.library.steps import Steps
 from gemmgen.exports.library.table import AXES, FEATURES, Box
 from gemmgen.exports.selftest import SelfTest
 from gemmgen.kernel.source import KernelSource, Launch, parameters
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
 

@@ -17,9 +17,8 @@ from gemmgen.judge.explain import Explanation, cuda_cores, explain, roofline
 from gemmgen.kernel.model import predict, representative
 from gemmgen.lab.study.points import Study, StudyPoint, config_for
 from gemmgen.lab.study.reasons import against, spill_accesses, why, why_rejected
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import WARP, DeviceSpec
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.render.kernel_text import render_plan
 from gemmgen.run.compile import Compilation, compile_many
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel

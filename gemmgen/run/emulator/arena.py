@@ -21,8 +21,8 @@ import numpy.typing as npt
 from gemmgen.kernel.prepare import dtype_of_part
 from gemmgen.kernel.source import OPERANDS, SEMAPHORE_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD, DType
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
 from gemmgen.problem.sizes import POINTER_BYTES

@@ -12,7 +12,7 @@ import numpy as np
 from gemmgen.kernel.prepare import Step
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.render.rerender import never_of
 from gemmgen.run.acceptance import Places, Rule
 from gemmgen.run.arguments import Argument, arguments_of, packed

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.kernel.source import OPERANDS, Launch, Workspace
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, WORD
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.executor import Floats, Operands, Words, left_behind

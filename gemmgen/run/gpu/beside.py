@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import FIRST, InterleavedTimings, Protocol
 from gemmgen.support.errors import CandidateFailed

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pycuda.driver as cuda
 
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.run.acceptance import Judged, Rule
 from gemmgen.run.gpu.comparing_records import Known, records
 from gemmgen.run.gpu.plain import THREADS

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.run.acceptance import FUNCTION_STEPS, STEPS, Rule
 
 STORAGES = {DType.F32: 0, DType.F64: 1, DType.S32: 2}

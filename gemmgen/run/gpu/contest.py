@@ -13,8 +13,8 @@ import pycuda.driver as cuda
 
 from gemmgen.kernel.prepare import PREPARED
 from gemmgen.kernel.source import WORKSPACE
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import WORD, DType
+from gemmgen.problem.gemm import Case
 from gemmgen.run.gpu.cublas import BatchedPlan, Cublas
 from gemmgen.run.gpu.cublaslt import Cublaslt, LtPlan
 from gemmgen.run.gpu.images import Images

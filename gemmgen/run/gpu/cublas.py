@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.types import Types
 from gemmgen.run.gpu.cublaslt import DATA_TYPES, OPERATION_T, WORKSPACE_BYTES
 from gemmgen.run.gpu.launching import Pointers

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pycuda.driver as cuda
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import Doubles, DType
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.gpu.launching import Pointers

@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import Any
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.run.acceptance import Judged, Places, Rule
 from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.coverage import Coverage, Near

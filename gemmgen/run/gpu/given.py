@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.run.gpu.arena import ImageKey
 from gemmgen.run.gpu.shared import Sent
 

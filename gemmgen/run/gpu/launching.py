@@ -10,8 +10,8 @@ import numpy as np
 import pycuda.driver as cuda
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import STATIC_SHARED_BYTES
+from gemmgen.problem.gemm import Case
 from gemmgen.run.arguments import SCALARS, arguments_of
 from gemmgen.run.gpu.bindings import DriverError, DriverFunction, blocks_on, encoded
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Literal, Protocol
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.types import Types
 from gemmgen.problem.wgmma import on_tensor_cores
 from gemmgen.run.gpu.capability import DeviceProperties

@@ -7,11 +7,10 @@ from functools import cache
 
 from gemmgen.families import NAIVE
 from gemmgen.kernel.source import KernelSource, Parameter
-from gemmgen.problem.case import Case
 from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue, parse_epilogue
-from gemmgen.problem.gemm import Problem
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.types import Compute
 from gemmgen.render.kernel_text import Kernel, environment
 from gemmgen.render.naming import short_name

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pycuda.driver as cuda
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.run.gpu.plain import THREADS
 from gemmgen.run.gpu.sampling import allocate

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.run.gpu.launching import Pointers, launch, load_program
 from gemmgen.run.gpu.sampling import Enqueue
 

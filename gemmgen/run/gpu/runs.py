@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pycuda.driver as cuda
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import CANARY, WORD, DType
+from gemmgen.problem.gemm import Case
 from gemmgen.run.acceptance import Judged, Places, Rule
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import arena

@@ -20,8 +20,8 @@ import pycuda.driver as cuda
 from cuda.bindings import driver
 
 from gemmgen.kernel.source import OPERANDS
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import WIDEST_ACCESS, DType
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.gpu.bindings import checked
 from gemmgen.run.gpu.launching import Pointers

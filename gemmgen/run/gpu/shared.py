@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.problem.case import Case
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.threads import in_threads
 

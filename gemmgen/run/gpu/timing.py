@@ -9,7 +9,7 @@ from operator import truediv
 from statistics import geometric_mean, median, quantiles
 from typing import Any, Literal
 
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.support.errors import Failure
 from gemmgen.support.short_repr import brief
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pycuda.driver as cuda
 
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu.bindings import DriverError
 from gemmgen.run.gpu.contest import Contest

@@ -27,7 +27,7 @@ from functools import cache
 from typing import Literal
 
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.nvrtc import PROGRAM
 from gemmgen.support.child import child_environment
