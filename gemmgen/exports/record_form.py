@@ -28,7 +28,7 @@ from gemmgen.families import FAMILIES
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.source import parameters
 from gemmgen.kernel.tensor_map import TensorMap
-from gemmgen.problem.case import Case
+from gemmgen.problem.gemm import Case
 from gemmgen.support.jsontext import json_text
 from gemmgen.verification.bit_replay import Replayed
 from gemmgen.verification.determinism import Determinism
