@@ -60,11 +60,11 @@ def primary(ordinal: int) -> int:
     return int(checked(driver.cuDevicePrimaryCtxRetain(driver.CUdevice(ordinal))))
 
 
-def arch_here(ordinal: int = 0) -> str:
-    """The architecture of a device: "sm_90". Raises CandidateFailed."""
+def arch_here() -> str:
+    """The architecture of the first device: "sm_90". Raises CandidateFailed."""
     with failures():
         checked(driver.cuInit(0))
-        return context_of(0, ordinal).arch
+        return context_of(0, 0).arch
 
 
 @cache

@@ -28,14 +28,7 @@ from gemmgen.cli.reports.verify import coverage_words, show_expected, show_ptx, 
 from gemmgen.exports.json_records import cuda_document, kernel_document, verdict_document
 from gemmgen.exports.kernelfile import KernelFile
 from gemmgen.exports.other_compilers import hidden_lines
-from gemmgen.exports.recheck import (
-    Recheck,
-    open_certified,
-    own_examples,
-    read_certificate,
-    recheck,
-    recheck_document,
-)
+from gemmgen.exports.recheck import Recheck, open_certified, own_examples, read_certificate, recheck, recheck_document
 from gemmgen.exports.writing import DEFAULT_OUT
 from gemmgen.judge.explain import Explanation
 from gemmgen.kernel.conditionals import Conditional

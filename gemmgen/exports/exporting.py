@@ -29,7 +29,6 @@ from gemmgen.search.trial import Progress
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 from gemmgen.support.short_repr import brief
-from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.host_memory import require_memory
 from gemmgen.verification.verifier import Verdict, verify
 
@@ -121,12 +120,11 @@ def show_on(
     examples: int,
     seed: int,
     progress: Progress,
-    runs: int = RUNS,
 ) -> Shown:
-    """Verify `source`, which was `compiled`, in `examples` situations on `target`, and one launch in `runs` runs."""
+    """Verify `source`, which was `compiled`, in `examples` situations on `target`."""
     progress.stage("verify", examples)
     advance = partial(progress.step, "verify", None)
-    verdict = verify(target.executor, source, examples=examples, seed=seed, runs=runs, on_example=advance)
+    verdict = verify(target.executor, source, examples=examples, seed=seed, on_example=advance)
     return Shown(compiled, verdict, executor_document(target.executor))
 
 

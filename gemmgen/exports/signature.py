@@ -145,11 +145,6 @@ class Signature(Built):
         return {**dict(zip(OPERANDS, self.operands, strict=True)), **{name: name for name in self.extra}}
 
     @property
-    def ctypes(self) -> dict[str, str]:
-        """The launcher's types by argument name."""
-        return {argument.text: argument.ctype for argument in self.arguments}
-
-    @property
     def behind_align(self) -> str:
         """The alignment in bytes of the addresses in arrays of pointers: "16", or "2 (A), 2 (B), 4 (C)"."""
         aligns = {name: self.problem.align_of(name) for name in OPERANDS}

@@ -317,7 +317,11 @@ class Family(ABC):
         """The levels of tiling below the block's, the largest first."""
 
     def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        """The first element of each thread of a warp: see `plan.Author`. The default is that of mma.sync and wgmma."""
+        """(row, column) of the first element of C of each thread of the first warp, in the tile that threads divide.
+
+        A thread's TM x TN lie FM x FN together, STEP_M and STEP_N apart. Nothing where threads share elements, or where
+        the hardware keeps to itself which they have. Here those of mma.sync and wgmma.
+        """
         return () if plan.mma is None else tuple(sum_place(lane, 0) for lane in range(WARP))
 
     @abstractmethod

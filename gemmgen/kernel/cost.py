@@ -40,24 +40,17 @@ TILED_LOSS, RUN_LOSS = 0.07, 6
 
 
 def registers(
-    dtype: DType,
-    outputs: int,
-    *,
-    fragments: int = 0,
-    shared: bool = True,
-    rows: int = 4,
-    staged: float = 0,
-    other: int = 44,
+    dtype: DType, outputs: int, *, fragments: int = 0, rows: int = 4, staged: float = 0, other: int = 44
 ) -> int:
     """Registers per thread, estimated before the kernel is compiled.
 
     outputs    accumulators of `dtype`
     fragments  registers of A and B; 0: those of `rows` rows of a square thread tile (of A and of B, for this k and the
-               next), or of two elements where no tile is in `shared` memory
+               next)
     staged     that hold elements of the next tile until they are stored to shared memory
     other      for addresses and counters, as compiled on sm_90
     """
-    held = fragments or dtype.words * (rows * math.isqrt(outputs) if shared else 2)
+    held = fragments or dtype.words * rows * math.isqrt(outputs)
     return dtype.words * outputs + held + int(staged) + other
 
 

@@ -12,14 +12,7 @@ from typing import Literal
 
 from gemmgen.kernel.cost import SCHEDULERS, sharp_maximum, sustained
 from gemmgen.kernel.plan import Bound, Plan, Share
-from gemmgen.problem.device import (
-    MAX_REGISTERS,
-    REGISTER_UNIT,
-    REGISTERS_PER_SM,
-    WARP,
-    Arch,
-    DeviceSpec,
-)
+from gemmgen.problem.device import MAX_REGISTERS, REGISTER_UNIT, REGISTERS_PER_SM, WARP, Arch, DeviceSpec
 from gemmgen.problem.gemm import Case, Problem
 
 Limiter = Literal["threads", "blocks", "registers", "shared memory"]

@@ -168,14 +168,6 @@ class TiledTensor:
         """Bytes of a line of a box in shared memory."""
         return self.box[0] * self.element_bytes
 
-    @property
-    def box_bytes(self) -> int:
-        """Bytes of a box. A load counts all of them, also those outside of the tensor."""
-        lines = 1
-        for length in self.box[1:]:
-            lines *= length
-        return self.box_line * lines
-
     def with_tail(self) -> TiledTensor:
         """The same map with boxes of as many lines as remain for the last box."""
         length, lines, *matrices = self.box

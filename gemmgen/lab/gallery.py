@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gemmgen.cli.reports.words import markdown_line
 from gemmgen.exports.cards import arch_of, belongs, card_folders, card_of
 from gemmgen.exports.json_records import VERDICTS, kernel_document
 from gemmgen.exports.kernelfile import (
@@ -33,7 +34,7 @@ from gemmgen.lab import runtime_page
 from gemmgen.lab.coverage_lines import moved
 from gemmgen.lab.predicted import is_predicted, predicted_page
 from gemmgen.lab.report.ratios import ratio_plot
-from gemmgen.lab.scores import FAILED, Score, line, link, number, page, read_failure, scores_in, times
+from gemmgen.lab.scores import FAILED, Score, link, number, page, read_failure, scores_in, times
 from gemmgen.problem.device import short_name
 from gemmgen.render.rerender import rendered_again
 from gemmgen.run.compile import compile_kernel
@@ -220,7 +221,7 @@ def _ladder(kernels: Sequence[KernelFile]) -> Iterator[str]:
     for kernel in ordered:
         record = _record(kernel)
         rung = record["rung"]
-        yield line(
+        yield markdown_line(
             str(rung["number"]),
             rung["title"],
             *times(rung["time"]),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from gemmgen.cli.reports.words import markdown_line
 from gemmgen.families import plan_of
 from gemmgen.kernel.model import MODEL_ERROR
-from gemmgen.lab.scores import NONE, Score, line, link, made_how, number, times, verified
+from gemmgen.lab.scores import NONE, Score, link, made_how, number, times, verified
 
 MEANING = (
     "No such card was at hand when these were made, and nothing here is a measurement. Each kernel has the least time",
@@ -31,7 +32,7 @@ def predicted_page(scores: Sequence[Score]) -> Iterator[str]:
     yield "|---|---|---:|---:|---|---:|---:|---|---|"
     for score in scores:
         time, resources = score.record["time"], score.record.get("resources") or {}
-        yield line(
+        yield markdown_line(
             str(score.problem),
             str(time.get("device", NONE)),
             *times(time),

@@ -11,11 +11,12 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+from gemmgen.cli.reports.words import markdown_line
 from gemmgen.exports.kernelfile import read_record, reading
 from gemmgen.exports.library.table import Regret, regret_of
 from gemmgen.exports.record_reading import problem_from
 from gemmgen.lab.runtime_m import BANDS, LEAST, MOST_REGRET, PRODUCTS, REACHES, VALUES, band_of, reach_of
-from gemmgen.lab.scores import FAILED, NONE, against, cell, line, number
+from gemmgen.lab.scores import FAILED, NONE, against, cell, number
 from gemmgen.problem.device import short_name
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import InvalidInput, require
@@ -198,7 +199,7 @@ def _summary(scores: Iterable[LibraryScore]) -> Iterator[str]:
             rows = [row for row in score.rows if reach_of(row.m) is reach]
             ratios += against(_mean(rows), reach.goal, RATIO), _least(rows)
         regret = score.regret
-        yield line(
+        yield markdown_line(
             f"{score.name}: {score.problem}",
             *ratios,
             *(number(_mean(row for row in score.rows if band_of(row.m) is band), RATIO) for band in BANDS),
@@ -220,7 +221,7 @@ def _section(score: LibraryScore) -> Iterator[str]:
     yield "| M | drawn | ours, us | kernel | best, us | kernel | regret | cuBLASLt, us | algorithm | ratio |"
     yield "|---:|---|---:|---:|---:|---:|---:|---:|---|---:|"
     for row in sorted(score.rows, key=lambda row: row.m):
-        yield line(
+        yield markdown_line(
             str(row.m),
             band_of(row.m).name,
             number(row.us, "{:.2f}"),

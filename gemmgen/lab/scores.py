@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+from gemmgen.cli.reports.words import markdown_line
 from gemmgen.exports.json_records import verdicts_of
 from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_record, text_link
 from gemmgen.exports.record_form import record_text
@@ -256,7 +257,7 @@ def _summary_table(made: Iterable[Summary]) -> Iterator[str]:
     )
     yield "|---|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|"
     for one in made:
-        yield line(
+        yield markdown_line(
             one.group,
             str(one.rows),
             against(one.geomean, one.geomean_goal, "{:.3f}x"),
@@ -277,7 +278,7 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
     yield "|---|---:|---:|---:|---:|---:|---|---:|---:|---:|---|---:|---|---|---|" + "---:|---:|" * (errors + energy)
     for score in scores:
         theirs, roof = score.bench.get("cublaslt") or {}, score.roof
-        yield line(
+        yield markdown_line(
             str(score.problem),
             *times(score.record.get("time")),
             number(score.bench["ours"]["gbs"], "{:.0f}") if roof and roof.memory_bound else NONE,
@@ -398,11 +399,6 @@ def link(kernel: KernelFile) -> str:
     assert kernel.path is not None
     family, config = config_of(kernel.source)
     return f"[{family.name} {config}]({text_link(kernel.path)})"
-
-
-def line(*cells: str) -> str:
-    """A line of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
 
 
 def against(value: float | None, goal: float | None, pattern: str) -> str:

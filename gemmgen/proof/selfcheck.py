@@ -22,7 +22,6 @@ from gemmgen.proof.mutants import LAUNCH, Mutant, draw
 from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import compile_kernel, compile_many
 from gemmgen.run.emulator import EmulatorExecutor
-from gemmgen.run.executor import Executor
 from gemmgen.run.sass import same_machine_code
 from gemmgen.support.errors import CandidateFailed, require
 from gemmgen.support.files import Store
@@ -31,7 +30,7 @@ from gemmgen.verification.parallel import Lanes, emulate_many
 from gemmgen.verification.random_kernels import draw_points
 from gemmgen.verification.sanitizers.tool import Tool
 from gemmgen.verification.verdict_log import VerifyJob
-from gemmgen.verification.verifier import Verdict, verify
+from gemmgen.verification.verifier import Verdict
 
 BUG_EXAMPLES = 200  # situations that a bug gets at most
 KERNEL_EXAMPLES = 10  # situations that a correct kernel gets
@@ -242,20 +241,6 @@ def _exchanged(text: str, old: str, new: str, entry: Bug | Edit, count: int = 1)
         f"{entry.name!r} ({entry.subject.name})",
     )
     return text.replace(old, new)
-
-
-def try_bug(
-    executor: Executor,
-    bug: Bug,
-    limits: Limits,
-    *,
-    examples: int = BUG_EXAMPLES,
-    seed: int = 0,
-    shrink: bool = True,
-) -> BugOutcome:
-    """Plant `bug` and verify. Without `shrink` the first failing situation is reported."""
-    source = plant(bug, limits)
-    return BugOutcome(bug, source, verify(executor, source, examples=examples, seed=seed, shrink=shrink, bits=bug.bits))
 
 
 def try_bugs(

@@ -38,6 +38,11 @@ class _StepText(ABC):
         return prepare_parameters(self.problem, self.prepare)
 
     @property
+    def chunk(self) -> int:
+        """Elements of 16 bytes: of a copy, or of what is summed."""
+        return self.prepare.chunk(self.problem)
+
+    @property
     def _operand(self) -> MatrixSizes:
         return self.prepare.of(self.problem)
 
@@ -85,11 +90,6 @@ class LineSumsText(_StepText):
     unit: int = 0  # elements that divide the leading dimension of a copy that it reads
 
     @property
-    def chunk(self) -> int:
-        """Elements per 16 bytes."""
-        return self.prepare.chunk(self.problem)
-
-    @property
     def source(self) -> str:
         return self.prepare.source
 
@@ -133,11 +133,6 @@ class PrepareText(_StepText):
     """A launch that copies an operand."""
 
     prepare: Prepare
-
-    @property
-    def chunk(self) -> int:
-        """Elements per 16 bytes of the copy."""
-        return self.prepare.chunk(self.problem)
 
     @property
     def piece(self) -> str:

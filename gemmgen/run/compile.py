@@ -123,17 +123,16 @@ def compile_many(
     on_done: Callable[[KernelSource, Compilation], None] = lambda source, result: None,
     *,
     compilers: Sequence[Child] = (),
-    timeout: float = COMPILE_TIMEOUT,
 ) -> list[Compilation]:
     """Compile `sources`; the results come in the same order.
 
     They are spread over `compilers`, which stay for another call, or else over processes of its own. `on_done(source,
     result)` is called in the caller's thread as each result is ready. If a compiler process dies, or takes more than
-    `timeout` seconds for one kernel, that kernel fails ("compile"). Raises only what `store` and `on_done` raise.
+    COMPILE_TIMEOUT seconds for one kernel, that kernel fails ("compile"). Raises only what `store` and `on_done` raise.
     """
 
     def ask(compiler: Child, source: KernelSource) -> Compilation:
-        return _compile_in(compiler, source.text, arch_for(source, arch), store, timeout)
+        return _compile_in(compiler, source.text, arch_for(source, arch), store, COMPILE_TIMEOUT)
 
     if compilers:
         return spread(compilers, sources, ask, on_done)

@@ -23,11 +23,7 @@ from gemmgen.support.errors import Failure
 from gemmgen.verification.corpus import Entry, entries, read, save
 from gemmgen.verification.fuzz_jobs import Found, FuzzJob, Job, ReduceJob, ReplayJob, SmallerJob, Tried
 from gemmgen.verification.random_kernels import LAYOUTS, RandomKernel, draw_points, schedules, simpler
-from gemmgen.verification.situation import (
-    ALL_DATA_KINDS,
-    EDGES,
-    DataKind,
-)
+from gemmgen.verification.situation import ALL_DATA_KINDS, EDGES, DataKind
 
 PER_KERNEL = 40  # situations
 FAR_KERNELS = 8  # one in so many kernels meets sizes that 16 bits cannot count

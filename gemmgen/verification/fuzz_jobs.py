@@ -15,13 +15,7 @@ from gemmgen.verification.checks import Wrong, check, failing
 from gemmgen.verification.corpus import Entry
 from gemmgen.verification.reduction import smallest
 from gemmgen.verification.seeding import for_each
-from gemmgen.verification.situation import (
-    FAR_SIZES,
-    DataKind,
-    Situation,
-    edges,
-    far_situations,
-)
+from gemmgen.verification.situation import FAR_SIZES, DataKind, Situation, edges, far_situations
 from gemmgen.verification.strategies import wide_situations
 
 LARGEST = 160  # largest run-time size, except for the long sides of tall and flat shapes

@@ -15,16 +15,18 @@ from gemmgen.proof.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug, Diagnosis
 from gemmgen.proof.edits import EDITS
 from gemmgen.proof.mutants import LAUNCH, Mutant
 from gemmgen.proof.selfcheck import (
+    BUG_EXAMPLES,
     KERNEL_EXAMPLES,
     SAME_CODE,
+    BugOutcome,
     EditOutcome,
     check_kernels,
     chosen,
     correct_kernels,
     draw_mutants,
     edited,
+    plant,
     rendered,
-    try_bug,
     try_bugs,
     try_edits,
     try_mutants,
@@ -81,6 +83,12 @@ def on(emulator, processes=None):
     return Lanes(Target(emulator, "sm_90", next(iter(DEVICES.values()))), emulator.store, processes=processes)
 
 
+def try_bug(emulator, bug, *, examples=BUG_EXAMPLES, shrink=True):
+    """Plant `bug` and verify. Without `shrink` the first situation that fails stands."""
+    source = plant(bug, LIMITS)
+    return BugOutcome(bug, source, verify(emulator, source, examples=examples, seed=0, shrink=shrink, bits=bug.bits))
+
+
 @pytest.fixture(scope="module")
 def correct():
     return list(correct_kernels(DRAWN, 2, LIMITS))
@@ -88,8 +96,8 @@ def correct():
 
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: f"{bug.subject}: {bug.name}")
 def test_a_seeded_bug_is_found(bug, emulator):
-    if bug in SHRUNK or try_bug(emulator, bug, LIMITS, shrink=False).trouble is not None:
-        assert try_bug(emulator, bug, LIMITS).trouble is None
+    if bug in SHRUNK or try_bug(emulator, bug, shrink=False).trouble is not None:
+        assert try_bug(emulator, bug).trouble is None
 
 
 def test_a_failure_is_shrunk_where_its_diagnosis_is_not_the_one_expected(emulator, monkeypatch):
@@ -213,15 +221,15 @@ def test_a_mutant_that_nobody_compiles_is_told_from_one_that_is_not_judged(emula
 
 def test_what_is_no_bug_survives(emulator):
     harmless = Bug("harmless", "none", NAIVE_RR, "acc = fmaf(a, b, acc);", "acc = fmaf(b, a, acc);", (VALUE,))
-    outcome = try_bug(emulator, harmless, LIMITS, examples=20)
+    outcome = try_bug(emulator, harmless, examples=20)
     assert not outcome.found and outcome.trouble == "survived 20 situations on the emulator"
 
 
 def test_a_wrong_diagnosis_and_a_kernel_that_does_not_compile_are_trouble(emulator):
     bug = next(bug for bug in BUGS if bug.name == "beta is taken as 1")
-    misread = try_bug(emulator, replace(bug, diagnoses=()), LIMITS)
+    misread = try_bug(emulator, replace(bug, diagnoses=()))
     assert misread.found and not misread.diagnosed and "not the diagnosis" in str(misread.trouble)
-    broken = try_bug(emulator, replace(bug, new="no C++"), LIMITS)
+    broken = try_bug(emulator, replace(bug, new="no C++"))
     assert not broken.found and "did not run" in str(broken.trouble)
 
 

@@ -13,7 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.families import BATCHED, BATCHED_MMA, FAMILIES, MMA, NAIVE, SIMT, SKINNY, THREAD_TILE, WGMMA, WMMA, Family
+from gemmgen.families import (
+    BATCHED,
+    BATCHED_MMA,
+    FAMILIES,
+    MMA,
+    NAIVE,
+    SIMT,
+    SKINNY,
+    THREAD_TILE,
+    WGMMA,
+    WMMA,
+    Family,
+    plan_of,
+)
 from gemmgen.families.base import check
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS

@@ -30,7 +30,7 @@ MAP_ANYWHERE = TensorMap("A", (64, 128, 1, 1), swizzle=128, anywhere=True)
 def test_a_map_says_how_its_operand_lies() -> None:
     tensor = MAP_A.of(BF16.case(100, 200, 72))
     assert (tensor.sizes, tensor.strides, tensor.element_bytes) == ((72, 100), (144,), 2)
-    assert (tensor.box_line, tensor.box_bytes) == (128, 64 * 128 * 2)
+    assert (tensor.box_line, tensor.box) == (128, (64, 128))
     batch = Problem(None, None, None, batch=None, types=Types.parse("bf16"))
     three = replace(MAP_A, box=(64, 128, 1)).of(batch.case(8, 16, 24, batch=5))
     assert (three.sizes, three.strides) == ((24, 8, 5), (48, 8 * 48))
@@ -104,7 +104,7 @@ def test_a_tail_is_what_whole_boxes_leave_by_eights(lines: int, box: int) -> Non
     assert 0 <= whole * box + tail - lines < 8
     length = MAP_A.box[0]
     tensor = replace(MAP_A, box=(length, box), tail=True).of(BF16.case(lines, 200, 72))
-    assert (tensor.box, tensor.tail, tensor.box_bytes) == ((length, tail), box, 128 * tail)
+    assert (tensor.box, tensor.tail, tensor.box_line) == ((length, tail), box, 128)
     said = replace(MAP_A, box=(length, box), tail=True).words.removeprefix("boxes of 64 x ").split(" elements")[0]
     assert eval(said.replace("/", "//"), {"M": lines}) == tail
 

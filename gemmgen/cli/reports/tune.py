@@ -8,17 +8,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.table import Table
 
-from gemmgen.cli.reports.words import (
-    NONE,
-    accepted,
-    bold,
-    figure,
-    occupancy,
-    percent,
-    show_table,
-    table,
-    verified,
-)
+from gemmgen.cli.reports.words import NONE, accepted, bold, figure, occupancy, percent, show_table, table, verified
 from gemmgen.judge.explain import bound_in_words
 from gemmgen.kernel.model import MODEL_ERROR, representative
 from gemmgen.problem.gemm import Case

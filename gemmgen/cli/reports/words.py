@@ -117,10 +117,11 @@ def verified(verdict: Verdict | None) -> str:
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """The lines of a table in Markdown, of columns named as for `table`."""
-    yield _line([column.lstrip("<") for column in columns])
-    yield _line(["---" if column.startswith("<") else "---:" for column in columns])
-    yield from (_line(row) for row in rows)
+    yield markdown_line(*(column.lstrip("<") for column in columns))
+    yield markdown_line(*("---" if column.startswith("<") else "---:" for column in columns))
+    yield from (markdown_line(*row) for row in rows)
 
 
-def _line(cells: Sequence[str]) -> str:
+def markdown_line(*cells: str) -> str:
+    """A line of such a table."""
     return f"| {' | '.join(cells)} |"

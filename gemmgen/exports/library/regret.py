@@ -127,7 +127,7 @@ def cross_validated(choice: Choice) -> Iterator[Drawn]:
         for fold in range(FOLDS):
             left_out = points[fold::FOLDS]
             others = [point for number, point in enumerate(points) if number % FOLDS != fold]
-            yield from _decided(choice, rules, others, left_out)
+            yield from _decided(rules, others, left_out)
 
 
 def _section(choice: Choice, rule: Rule) -> Section:
@@ -137,7 +137,7 @@ def _section(choice: Choice, rule: Rule) -> Section:
     return rule.needs, frozenset((axis, low) for axis, low, high in bounds if low == high and (axis, low) in built)
 
 
-def _decided(choice: Choice, rules: Sequence[Rule], known: Sequence[Point], asked: Sequence[Point]) -> Iterator[Drawn]:
+def _decided(rules: Sequence[Rule], known: Sequence[Point], asked: Sequence[Point]) -> Iterator[Drawn]:
     """Decide `asked` points by rules like `rules` that are made from the times at `known` points."""
     kernels = sorted({one for rule in rules for one in rule.kernels})
     sizes = [point.sizes for point in known]

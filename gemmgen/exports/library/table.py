@@ -67,20 +67,17 @@ class Region:
     example: Sizes
 
 
-def regions(
-    points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box | None = None, share: float = WORTH
-) -> tuple[Region, ...]:
+def regions(points: Sequence[Sizes], times: Sequence[Sequence[float]], box: Box | None = None) -> tuple[Region, ...]:
     """Divide `box` into boxes, each with the kernel with the least times there.
 
     times  for each point the times of all kernels; infinite if a kernel cannot serve it
-    share  the least reduction of the mean of log(time / best) for which a rule is added
 
     Boxes are split where that saves most, or where kernels' times separate best, and merged again where it saved less
     than a rule is worth. The second criterion is needed if a kernel is the fastest only in the middle, as then no first
     split saves anything. Raises InvalidInput for a point that no kernel serves: one kernel must serve all of `box`.
     """
     whole = _Leaf(box or Box(), np.array([features(point) for point in points], np.int64), _costs(times))
-    worth = max(LEAST_SAVED, share * len(points))
+    worth = max(LEAST_SAVED, WORTH * len(points))
     leaves = _best_tree(whole, worth)
     while len(leaves) > MOST_RULES:
         worth *= 2

@@ -15,15 +15,7 @@ from gemmgen.exports.library.estimates import Estimates, EstimatesText, Estimate
 from gemmgen.exports.library.fallback import Contestant, CublasLt
 from gemmgen.exports.library.members import Member, case_of
 from gemmgen.exports.library.spec import CHUNK, OWN_NAMES, Product, Spec, own_name
-from gemmgen.exports.library.statuses import (
-    INVALID,
-    MISALIGNED,
-    NO_GRID,
-    OF_CUBLASLT,
-    OLD_DRIVER,
-    SUCCESS,
-    Status,
-)
+from gemmgen.exports.library.statuses import INVALID, MISALIGNED, NO_GRID, OF_CUBLASLT, OLD_DRIVER, SUCCESS, Status
 from gemmgen.exports.library.steps import Steps
 from gemmgen.exports.library.table import AXES, FEATURES, Box
 from gemmgen.exports.selftest import SelfTest

@@ -196,7 +196,7 @@ def _work(problem: Problem, axes: BatchedMmaConfig, value: Mapping[str, int]) ->
         global_bytes=axes.WARPS * (value["BM"] + value["BN"]) * axes.BK * HALF,
         prefetch=0,
         products=MMA_M * MMA_N * MMA_K // WARP,
-        registers=registers(problem.types.accumulator, outputs, fragments=int(words), shared=False),
+        registers=registers(problem.types.accumulator, outputs, fragments=int(words)),
     )
 
 

@@ -59,7 +59,7 @@ class Naive(Family):
             copy_wavefronts=0,
             global_bytes=value["THREADS"] * (types.a.size + products * types.b.size),
             prefetch=0,
-            registers=registers(types.accumulator, products, shared=False),
+            registers=registers(types.accumulator, products, fragments=2 * types.accumulator.words),
         )
         tile = value["BM"], value["BN"]
         return Plan(problem, config, self, value, tile, 0, work, launch_of(value, tile_grid(problem, value)))

@@ -59,7 +59,7 @@ def work_of(problem: Problem, config: SkinnyConfig, value: Mapping[str, int], mm
         registers=registers(
             problem.types.accumulator,
             value["SUMS"],
-            shared=read > 0,
+            fragments=0 if read else 2 * problem.types.accumulator.words,
             staged=value["HELD"] * held / WORD,
             other=OTHER_REGISTERS,
         ),

@@ -24,14 +24,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import cast
 
-from gemmgen.families.base import (
-    Family,
-    Side,
-    constants,
-    launch_of,
-    sizes_of,
-    tile_grid,
-)
+from gemmgen.families.base import Family, Side, constants, launch_of, sizes_of, tile_grid
 from gemmgen.families.skinny.axes import CONSTRAINTS, MOST_SMALL, PRUNING, SkinnyConfig
 from gemmgen.families.skinny.constants import derived
 from gemmgen.families.skinny.cost import STAGE_UNROLL, cost_of, repeated_bytes, work_of

@@ -14,17 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import cast
 
-from gemmgen.families.base import (
-    GRID_FITS,
-    ONE_PRODUCT,
-    Family,
-    Side,
-    constants,
-    launch_of,
-    sides,
-    sizes_of,
-    tile_grid,
-)
+from gemmgen.families.base import GRID_FITS, ONE_PRODUCT, Family, Side, constants, launch_of, sides, sizes_of, tile_grid
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.cost import registers
 from gemmgen.kernel.notes import block

@@ -8,14 +8,7 @@ from pathlib import Path
 
 import click
 
-from gemmgen.cli.options import (
-    FAMILY,
-    ProblemOptions,
-    Shape,
-    json_option,
-    problem_options,
-    shape_of,
-)
+from gemmgen.cli.options import FAMILY, ProblemOptions, Shape, json_option, problem_options, shape_of
 from gemmgen.cli.output import emit
 from gemmgen.exports.writing import DEFAULT_OUT
 from gemmgen.families import family_named

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.proof.bugs.base import Bug, Diagnosis
-from gemmgen.proof.bugs.subjects import (
-    ACROSS,
-    ALONG_K,
-    DOUBLE_VECTORS,
-    NAIVE_BATCH,
-    NAIVE_RR,
-    SMALL_BATCH,
-)
+from gemmgen.proof.bugs.subjects import ACROSS, ALONG_K, DOUBLE_VECTORS, NAIVE_BATCH, NAIVE_RR, SMALL_BATCH
 
 UNREAD_C = Diagnosis("crash", "reads C at row .*, which this launch has not written")
 PADDING_OF_A = Diagnosis("crash", "reads (the padding of A at row|.* after the end of A)")

@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.proof.bugs.base import (
-    POISON,
-    RACE_PARTIALS,
-    READS,
-    UNGIVEN,
-    UNWRITTEN,
-    VALUE,
-    WRITES,
-    Bug,
-    Diagnosis,
-)
+from gemmgen.proof.bugs.base import POISON, RACE_PARTIALS, READS, UNGIVEN, UNWRITTEN, VALUE, WRITES, Bug, Diagnosis
 from gemmgen.proof.bugs.subjects import (
     BATCHED_FUSED_F16,
     BATCHED_ZERO_POINTS,

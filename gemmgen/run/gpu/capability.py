@@ -47,12 +47,12 @@ class DeviceProperties:
         return f"{self.name} ({self.arch}, {self.sms} SMs), driver {self.driver}"
 
 
-def arch_here(device: int = 0) -> str | None:
+def arch_here() -> str | None:
     """The architecture, such as "sm_90", or None if kernels cannot run on a GPU."""
     if why_no_gpu() is not None:
         return None
     try:
-        return _Device(device).arch
+        return _Device(0).arch
     except CandidateFailed:
         return None
 
