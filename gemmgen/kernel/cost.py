@@ -134,12 +134,8 @@ def barrier_cycles(plan: Plan, share: Share, units: dict[Bound, float], waits: f
     """
     slowest = max(units.values())
     step = slowest + OVERLAP_LOSS * (sum(units.values()) - slowest) + BARRIER_CYCLES / share.resident
-    return step + exposed_cycles(plan, share, waits)
-
-
-def exposed_cycles(plan: Plan, share: Share, waits: float = 0) -> float:
-    """Of a step: nothing runs while a block waits for its own tile, except other blocks."""
-    return (waits + (plan.work.prefetch == 0)) * GLOBAL_LATENCY / share.resident
+    exposed = waits + (plan.work.prefetch == 0)  # nothing runs while a block waits for its own tile, but other blocks
+    return step + exposed * GLOBAL_LATENCY / share.resident
 
 
 def sharp_maximum(values: Iterable[float]) -> float:
@@ -147,18 +143,18 @@ def sharp_maximum(values: Iterable[float]) -> float:
     return float(sum(value**SHARPNESS for value in values) ** (1 / SHARPNESS))
 
 
-def memory_us(plan: Plan, share: Share, ahead: float, *, slower: float = 1.0, filled: float = 0.0) -> float:
+def memory_us(plan: Plan, share: Share, steps: float, *, slower: float = 1.0, filled: float = 0.0) -> float:
     """Microseconds in which device memory moves the operands.
 
-    Products of a batch read nothing twice: what hides the latency is bytes under way.
+    Products of a batch read nothing twice: what hides the latency is bytes under way, of at most `steps`.
 
-    ahead   steps whose bytes are under way
     slower  by this factor, where there is no batch
     filled  bytes that are moved besides
     """
     us = (share.case.bytes_moved + filled) / share.device.bandwidth / 1000
     if not plan.problem.batched:
         return us * slower
+    ahead = min(steps, max(1, plan.work.prefetch))
     return us * max(1.0, BYTES_UNDER_WAY / (share.resident * plan.work.global_bytes * ahead))
 
 
@@ -202,12 +198,11 @@ def block_cost(
     slower, filled  see `memory_us`
     """
     steps = steps_of(plan, share.case) * passes
-    ahead = min(steps, max(1, plan.work.prefetch))
     return Cost(
         units=units,
         steps=steps,
         step=barrier_cycles(plan, share, units),
         between=between,
-        memory_us=memory_us(plan, share, ahead, slower=slower, filled=filled),
+        memory_us=memory_us(plan, share, steps, slower=slower, filled=filled),
         reduction_us=reduction_us(plan, share),
     )

@@ -174,7 +174,21 @@ class MmaFamily(Family):
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, one, sums)
 
     def cost(self, plan: Plan, share: Share) -> Cost:
-        return _cost(plan, share)
+        """Blocks that follow each other store C by instructions of their threads, in rows that fill few sectors."""
+        problem, mma, value = plan.problem, cast(MmaConfig, plan.config), plan.constants
+        pairs_a, pairs_b = _pairs(problem)
+        conversions = 4 * (mma.WM / MMA_M * pairs_a + mma.WN / PAIR_N * pairs_b) / value["K_STEP"]
+        warps_per_scheduler = plan.consumers * share.resident / WARP / SCHEDULERS
+        stored = (EPILOGUE_INSTRUCTIONS + problem.function_instructions) * plan.work.outputs
+        row_bytes = value["STEP_N"] * problem.types.c.size  # neighbours that a warp stores at once
+        return block_cost(
+            plan,
+            share,
+            unit_cycles(plan, share, instructions(plan, share, conversions=conversions)),
+            between=stored * (warps_per_scheduler + STALLS) + GLOBAL_LATENCY / share.resident,
+            slower=tiled(run_bytes(problem, mma.BM, mma.BN, mma.BK)),
+            filled=share.case.tensors["C"].least_bytes * max(0.0, SECTOR / row_bytes - 1),
+        )
 
     def template(self, config: Config) -> str:
         return "mma/mma_cp_async.cu" if cast(MmaConfig, config).ASYNC else "mma/mma_registers.cu"
@@ -327,24 +341,6 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
             other=OTHER_REGISTERS if loops else FEW_REGISTERS,
         ),
         products=one.products // WARP if one else 1,
-    )
-
-
-def _cost(plan: Plan, share: Share) -> Cost:
-    """Blocks that follow each other on an SM leave C by instructions of its threads, in rows that fill few sectors."""
-    problem, mma, value = plan.problem, cast(MmaConfig, plan.config), plan.constants
-    pairs_a, pairs_b = _pairs(problem)
-    conversions = 4 * (mma.WM / MMA_M * pairs_a + mma.WN / PAIR_N * pairs_b) / value["K_STEP"]
-    warps_per_scheduler = plan.consumers * share.resident / WARP / SCHEDULERS
-    stored = (EPILOGUE_INSTRUCTIONS + problem.function_instructions) * plan.work.outputs
-    row_bytes = value["STEP_N"] * problem.types.c.size  # neighbours that a warp stores at once
-    return block_cost(
-        plan,
-        share,
-        unit_cycles(plan, share, instructions(plan, share, conversions=conversions)),
-        between=stored * (warps_per_scheduler + STALLS) + GLOBAL_LATENCY / share.resident,
-        slower=tiled(run_bytes(problem, mma.BM, mma.BN, mma.BK)),
-        filled=share.case.tensors["C"].least_bytes * max(0.0, SECTOR / row_bytes - 1),
     )
 
 

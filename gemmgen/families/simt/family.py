@@ -142,7 +142,17 @@ class Simt(Family):
         return Plan(problem, config, self, value, (simt.BM, simt.BN), value["SHARED_BYTES"], work, launch)
 
     def cost(self, plan: Plan, share: Share) -> Cost:
-        return _cost(plan, share)
+        """FMAs that share no operand with the one before wait for a register bank; K_UNROLL adds a loop in a step."""
+        simt, work = cast(SimtConfig, plan.config), plan.work
+        a, b = operands(plan.problem, simt)
+        reuse = (simt.TN if runs_along_n(simt, a, b) else simt.TM) if simt.OUTER else 1
+        cycles = OPERAND_CYCLES if work.k_unroll else UNORDERED_OPERAND_CYCLES
+        waits = work.fmas * work.depth * cycles / reuse if reuse > 1 else 0.0
+        iterations = work.depth / work.k_unroll if work.k_unroll else 1
+        loops = LOOP_INSTRUCTIONS * iterations if work.k_unroll else 0
+        late = LATE_READ_STALLS if (a.k_vector or b.k_vector) and not simt.HOIST else 0.0
+        issued = instructions(plan, share, waits=waits, loops=loops)
+        return block_cost(plan, share, unit_cycles(plan, share, issued, iterations=iterations, stalls=STALLS + late))
 
     def template(self, config: Config) -> str:
         simt = cast(SimtConfig, config)
@@ -289,20 +299,6 @@ def _work(problem: Problem, simt: SimtConfig, value: Mapping[str, int]) -> Work:
         k_slices=simt.SLICES,
         k_unroll=simt.K_UNROLL * simt.SLICES,
     )
-
-
-def _cost(plan: Plan, share: Share) -> Cost:
-    """FMAs that share no operand with the one before wait for a register bank; K_UNROLL adds a loop within a step."""
-    simt, work = cast(SimtConfig, plan.config), plan.work
-    a, b = operands(plan.problem, simt)
-    reuse = (simt.TN if runs_along_n(simt, a, b) else simt.TM) if simt.OUTER else 1
-    cycles = OPERAND_CYCLES if work.k_unroll else UNORDERED_OPERAND_CYCLES
-    waits = work.fmas * work.depth * cycles / reuse if reuse > 1 else 0.0
-    iterations = work.depth / work.k_unroll if work.k_unroll else 1
-    loops = LOOP_INSTRUCTIONS * iterations if work.k_unroll else 0
-    late = LATE_READ_STALLS if (a.k_vector or b.k_vector) and not simt.HOIST else 0.0
-    issued = instructions(plan, share, waits=waits, loops=loops)
-    return block_cost(plan, share, unit_cycles(plan, share, issued, iterations=iterations, stalls=STALLS + late))
 
 
 def _rendered(plan: Plan, operand: Operand) -> Operand:

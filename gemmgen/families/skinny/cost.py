@@ -80,7 +80,7 @@ def cost_of(plan: Plan, share: Share) -> Cost:
     if not problem.batched:
         under_way = min(1.0, share.blocks / device.sms) * share.resident * (plan.work.global_bytes - repeated)
         streamed = 1 + STREAMED_LOSS + STREAM_LOSS / under_way + LINE_LOSS / _line_bytes(problem, config, value)
-    memory = memory_us(plan, share, min(steps, 1), slower=streamed)
+    memory = memory_us(plan, share, steps, slower=streamed)
     if not problem.batched:  # nothing arrives while the last step is computed
         memory += units["issue"] / device.clock_ghz / 1000
     return Cost(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import cast
 
@@ -12,7 +13,6 @@ from gemmgen.families.wgmma.operands import Operand, operands, swaps
 from gemmgen.kernel.cost import (
     L2_BYTES_PER_CYCLE,
     SCHEDULERS,
-    exposed_cycles,
     instructions,
     memory_us,
     reduction_us,
@@ -85,23 +85,22 @@ def work_of(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> 
 def cost_of(plan: Plan, share: Share) -> Cost:
     """The terms of its time: a ring of TMA's stages has neither barriers of the block nor turns of copying and
     computing."""
-    config, work, case = cast(WgmmaConfig, plan.config), plan.work, share.case
+    config = cast(WgmmaConfig, plan.config)
     arriving = _arriving_cycles(plan, config, share)
-    latency = TMA_LATENCY + arriving
-    drain = _drain(plan, config, share)
+    drain, latency = _drain(plan, config, share), TMA_LATENCY + arriving
     units = unit_cycles(plan, share, instructions(plan, share), drain=drain, arriving=arriving, latency=latency)
-    step = sharp_maximum(units.values()) + exposed_cycles(plan, share)
+    step = sharp_maximum(units.values())
     if plan.problem.types.compute is Compute.PROMOTED and not config.IN_FLIGHT:  # no products are under way meanwhile
-        step += PROMOTION_SHOWS * work.outputs * plan.consumers / WARP / SCHEDULERS
-    steps, ahead = steps_of(plan, case) * plan.problem.types.compute.pairs, max(1, work.prefetch)
-    ahead = ahead if config.PERSISTENT else min(steps, ahead)  # else the next product's tiles fill the ring, too
+        step += PROMOTION_SHOWS * plan.work.outputs * plan.consumers / WARP / SCHEDULERS
+    steps = steps_of(plan, share.case) * plan.problem.types.compute.pairs
+    under_way = math.inf if config.PERSISTENT else steps  # the next tiles fill the ring, too
     slower = tiled(run_bytes(plan.problem, config.BM, config.BN, config.BK))
     return Cost(
         units=units,
         step=step,
         steps=steps,
         between=_between_cycles(plan, share, steps * step),
-        memory_us=memory_us(plan, share, ahead, slower=slower),
+        memory_us=memory_us(plan, share, under_way, slower=slower),
         reduction_us=reduction_us(plan, share),
     )
 
