@@ -26,30 +26,24 @@ class Backend(Protocol):
 
     def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
         """Enqueue the kernel's launches; `a` and `stream` are those of the call, the rest is as in `Arrays`."""
-        ...
 
     def plan(self, arrays: Arrays) -> Planned:
         """Prepare launches for later, in a workspace of their own."""
-        ...
 
     def locate(self, view: ArrayView) -> ArrayView:
         """`view` with its device's number."""
-        ...
 
     def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, library: Library, stream: Any) -> None:
         """Enqueue the launch that copies an operand, or sums the lines of its copy."""
-        ...
 
     @property
     def native(self) -> Any:
         """The module of fastcall.c, or None."""
-        ...
 
     def direct(self, known: Checked) -> Direct | None:
         """The launch that ran, in the context of its first run, for fastcall.c; None if fastcall.c cannot run it.
 
         Raises LookupError if nothing of it ran.
         """
-        ...
 
     def close(self) -> None: ...

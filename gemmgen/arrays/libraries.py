@@ -20,24 +20,19 @@ class Library(Protocol):
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
         """Make a new dense array with undefined contents."""
-        ...
 
     def zeros(self, count: int, like: Any, stream: int) -> Any:
         """Make `count` zero bytes, as `stream` sees them, in memory that belongs to that stream; if the library is not
         `ordered`, as the default stream sees them."""
-        ...
 
     def wrote(self, array: Any) -> None:
         """Note that a launch writes `array`, which existed before."""
-        ...
 
     def stream(self, ordinal: int) -> int:
         """The handle of the current stream on device `ordinal`."""
-        ...
 
     def capturing(self, stream: int, ordinal: int) -> bool:
         """Whether `stream`, of device `ordinal`, is capturing a graph."""
-        ...
 
 
 class Torch:
@@ -109,16 +104,8 @@ class CuPy:
         return bool(self._cupy.cuda.ExternalStream(stream).is_capturing())
 
 
-class PyCuda:
-    """PyCUDA, whose functions take a given stream, or else the default one."""
-
-    name, asynchronous, ordered = "pycuda", True, False
-
-    def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
-        return type(like)(shape, dtype.numpy)
-
-    def zeros(self, count: int, like: Any, stream: int) -> Any:
-        return type(like)((count,), "uint8").fill(0)
+class _DefaultStream:
+    """Of libraries that have no stream which is current: launches go to the default one, and none of them hears."""
 
     def wrote(self, array: Any) -> None:
         pass
@@ -130,9 +117,20 @@ class PyCuda:
         return False
 
 
-class Jax:
-    """JAX, whose streams are private: a launch waits for its operands, and its result is returned when it is
-    complete."""
+class PyCuda(_DefaultStream):
+    """Its functions take the stream that they are given, else the default one."""
+
+    name, asynchronous, ordered = "pycuda", True, False
+
+    def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
+        return type(like)(shape, dtype.numpy)
+
+    def zeros(self, count: int, like: Any, stream: int) -> Any:
+        return type(like)((count,), "uint8").fill(0)
+
+
+class Jax(_DefaultStream):
+    """Its streams are its own: operands are waited for before a launch, and the launch before its result is given."""
 
     name, asynchronous, ordered = "jax", False, False
 
@@ -147,17 +145,8 @@ class Jax:
     def zeros(self, count: int, like: Any, stream: int) -> Any:
         return self._jax.block_until_ready(self._jax.numpy.zeros(count, "uint8", device=like.device))
 
-    def wrote(self, array: Any) -> None:
-        pass
 
-    def stream(self, ordinal: int) -> int:
-        return 0
-
-    def capturing(self, stream: int, ordinal: int) -> bool:
-        return False
-
-
-class Numpy:
+class Numpy(_DefaultStream):
     name, asynchronous, ordered = "numpy", True, False
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
@@ -169,15 +158,6 @@ class Numpy:
         import numpy as np
 
         return np.zeros(count, np.uint8)
-
-    def wrote(self, array: Any) -> None:
-        pass
-
-    def stream(self, ordinal: int) -> int:
-        return 0
-
-    def capturing(self, stream: int, ordinal: int) -> bool:
-        return False
 
 
 class Memory:
@@ -198,8 +178,8 @@ class Memory:
             self._free(self._address)
 
 
-class Bare:
-    """Arrays of which only the layout is known: see view.ArrayView."""
+class Bare(_DefaultStream):
+    """Arrays of which nothing is known but where they lie: see view.ArrayView."""
 
     name, asynchronous, ordered = "bare", True, False
 
@@ -209,18 +189,9 @@ class Bare:
     def zeros(self, count: int, like: Any, stream: int) -> Any:
         return Memory(count)
 
-    def wrote(self, array: Any) -> None:
-        pass
 
-    def stream(self, ordinal: int) -> int:
-        return 0
-
-    def capturing(self, stream: int, ordinal: int) -> bool:
-        return False
-
-
-class Other:
-    """Any other library: the caller passes `out` and, if it has streams, the stream."""
+class Other(_DefaultStream):
+    """Any other library: who uses it gives `out` and, where it has streams, the stream."""
 
     name, asynchronous, ordered = "another library", True, False
 
@@ -231,15 +202,6 @@ class Other:
     def zeros(self, count: int, like: Any, stream: int) -> Any:
         kind = type(like).__name__
         raise InvalidInput(f"this kernel takes a workspace of {count} bytes, and none like a {kind} is made here")
-
-    def wrote(self, array: Any) -> None:
-        pass
-
-    def stream(self, ordinal: int) -> int:
-        return 0
-
-    def capturing(self, stream: int, ordinal: int) -> bool:
-        return False
 
 
 KINDS: dict[str, type[Library]] = {

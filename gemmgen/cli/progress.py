@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import Protocol
 
 from rich.console import Console
 from rich.progress import Progress
@@ -20,23 +19,7 @@ from gemmgen.search.trial import Stage, Trial
 LOG_SECONDS = 10.0  # between two lines that say how far it is, where there is no terminal
 
 
-class Watch(Protocol):
-    """A gemmgen.search.trial.Progress that is switched on and off as a context manager."""
-
-    def about(self, what: str) -> None: ...
-
-    def stage(self, name: Stage, total: int) -> None: ...
-
-    def step(self, name: Stage, trial: Trial | None) -> None: ...
-
-    def __enter__(self) -> Watch: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-def watch() -> Watch:
+def watch() -> Bars | Lines:
     """Bars where standard error is a terminal, else lines."""
     console = stderr()
     return Bars(console) if console.is_terminal else Lines(console)

@@ -30,8 +30,7 @@ from gemmgen.render.epilogue_text import EpilogueText, epilogue_text
 from gemmgen.render.line_width import WIDTH, fitted, opened
 from gemmgen.render.naming import DIGITS, full_name, short_name
 from gemmgen.render.prepare_text import LineSumsText, PrepareText, copy_texts, sum_texts
-from gemmgen.support.files import content_key
-from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.files import TEMPLATES, content_key
 from gemmgen.support.words import listed
 
 MIN_NAN_SINCE = 80  # sm_NN: PTX ISA, min.NaN.f32

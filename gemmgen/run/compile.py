@@ -120,7 +120,7 @@ def compile_many(
     sources: Sequence[KernelSource],
     arch: str,
     store: Store,
-    on_done: Callable[[KernelSource, Compilation], None] = lambda source, result: None,
+    on_done: Callable[[KernelSource, Compilation], None] = lambda *_: None,
     *,
     compilers: Sequence[Child] = (),
 ) -> list[Compilation]:

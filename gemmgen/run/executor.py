@@ -65,7 +65,6 @@ class LoadedKernel(Protocol):
 
     def can_run_whole(self, case: Case) -> bool:
         """Whether verification may run all blocks of `case`, or only some of them."""
-        ...
 
     def run(
         self,
@@ -93,14 +92,12 @@ class LoadedKernel(Protocol):
         Raises CandidateFailed: launch, crash (illegal access, misaligned access, write outside C, semaphores or sums
         that are not zero again, deadlock), race or timeout.
         """
-        ...
 
     def in_ring(self) -> LoadedKernel | None:
         """The same kernel in ring mode, with integers in place of floats: see gemmgen.verification.ring.
 
         The caller must close it. None if this executor has no ring mode. Raises CandidateFailed.
         """
-        ...
 
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
         """Compute A * B and, with `sizes`, |A| * |B| (else A * B again), for all of C in float64, as a reference.
@@ -108,26 +105,21 @@ class LoadedKernel(Protocol):
         The error is at most that of a float64 sum, for f64 that of a sum in twice as many bits; products of integers
         are exact. None if this executor is not faster than numpy for the case. Raises CandidateFailed.
         """
-        ...
 
     def judge(self, case: Case, operands: Operands, *, seed: int, rule: Rule, places: Places) -> Judged | None:
         """Run one launch as `run` does, and check C against `rule`; the result has more detail for `places`.
 
         None if this executor is not faster than numpy for the case. Raises CandidateFailed as `run` does.
         """
-        ...
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
         """The number of blocks that a run with these arguments watches for data races, access by access."""
-        ...
 
     def coverage(self) -> Coverage | None:
         """The coverage of its text by its launches so far; None if that is not counted."""
-        ...
 
     def assumed(self) -> tuple[str, ...]:
         """The assumptions, in words, that its launches so far relied on and that CUDA does not guarantee."""
-        ...
 
     def lacking(self) -> dict[int, Near | None]:
         """The conditions that lack an outcome, by number, and the operands closest to it since the last call.
@@ -135,7 +127,6 @@ class LoadedKernel(Protocol):
         None for a condition that has compared no numbers since then. Launches in which K = 0 or the scalars hide a
         wrong branch do not count: see `tells`.
         """
-        ...
 
     def close(self) -> None: ...
 
@@ -150,17 +141,14 @@ class Executor(Protocol):
     @property
     def unconfined(self) -> tuple[str, ...]:
         """The protections between a kernel's text and the rest of the machine that this machine lacks, in words."""
-        ...
 
     @property
     def environment(self) -> str:
         """A key of everything except the kernel on which results depend: equal keys mean equal results."""
-        ...
 
     def load(self, source: KernelSource) -> LoadedKernel:
         """Compile the kernel, or fetch it from the cache, and load it. Raises CandidateFailed: compile, launch or
         unjudged."""
-        ...
 
     def __enter__(self) -> Executor: ...
 

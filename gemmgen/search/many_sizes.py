@@ -211,13 +211,8 @@ class _ManySizes:
         """The trials that compile without spilling registers; they join the others."""
         self.progress.stage("compile", len(trials))
         self.tried += len(trials)
-        results = compile_many(
-            [trial.source for trial in trials],
-            self.target.arch,
-            self.store,
-            lambda source, result: self.progress.step("compile", None),
-            compilers=self.compilers,
-        )
+        sources, step = [trial.source for trial in trials], lambda *_: self.progress.step("compile", None)
+        results = compile_many(sources, self.target.arch, self.store, step, compilers=self.compilers)
         alive = [
             replace(trial, compiled=result)
             for trial, result in zip(trials, results, strict=True)

@@ -194,13 +194,8 @@ class Tuner:
     def compile(self, trials: list[Trial]) -> list[Trial]:
         """Compile all trials; those that spill registers to memory are out."""
         self.progress.stage("compile", len(trials))
-        results = compile_many(
-            [trial.source for trial in trials],
-            self.target.arch,
-            self.store,
-            lambda source, result: self.progress.step("compile", None),
-            compilers=self.compilers,
-        )
+        sources, step = [trial.source for trial in trials], lambda *_: self.progress.step("compile", None)
+        results = compile_many(sources, self.target.arch, self.store, step, compilers=self.compilers)
         return [self._compiled(trial, result) for trial, result in zip(trials, results, strict=True)]
 
     def measure(self, trials: list[Trial]) -> list[Trial]:

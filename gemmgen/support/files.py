@@ -15,9 +15,11 @@ from pathlib import Path
 import platformdirs
 
 from gemmgen.support.errors import GemmgenError
-from gemmgen.support.paths import PACKAGE, TEMPLATES
 from gemmgen.support.scratch import scratch_folder
 
+PACKAGE = Path(__file__).resolve().parents[1]
+# Beside the package in a checkout, inside it in an installed wheel.
+TEMPLATES = next(folder for folder in (PACKAGE / "templates", PACKAGE.parent / "templates") if folder.is_dir())
 CHECKSUM_BYTES = hashlib.sha256().digest_size
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache, partialmethod
 from typing import TYPE_CHECKING, TypeVar
 
-from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.files import TEMPLATES
 from gemmgen.support.words import figure, percent, plural, short
 
 if TYPE_CHECKING:

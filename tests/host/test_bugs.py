@@ -14,7 +14,7 @@ from gemmgen.proof.edits import EDITS
 from gemmgen.proof.mutants import LAUNCH, OPERATORS, Code
 from gemmgen.proof.selfcheck import chosen, draw_mutants, plant, rendered
 from gemmgen.support.errors import InvalidInput
-from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.files import TEMPLATES
 
 LIMITS = ARCHS["sm_90"].limits
 

@@ -23,7 +23,7 @@ from gemmgen.problem.types import Types
 from gemmgen.render.epilogue_text import epilogue_text
 from gemmgen.run.gpu.lt_epilogue import LEFT, baseline_words, epilogue_apart, left_apart, own_epilogue, product_before
 from gemmgen.support.errors import InvalidInput
-from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.files import TEMPLATES
 from gemmgen.verification.reference import expected, expected_amax
 from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import Situation

@@ -37,7 +37,7 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import Size
 from gemmgen.problem.types import Compute, Types
 from gemmgen.render.kernel_text import render
-from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.files import TEMPLATES
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 VALUE = re.compile(r"[A-Za-z_]\w*( \w+)*|\d*|[\w/]+\.cu")  # a name, a type or words; a number; a template

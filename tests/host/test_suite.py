@@ -47,8 +47,7 @@ from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.timing import Baseline, Timing
 from gemmgen.search.trial import Trial
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
-from gemmgen.support.files import Store
-from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.files import TEMPLATES, Store
 from gemmgen.verification import with_sanitizers
 from gemmgen.verification.sanitizers.tool import TIMEOUT, TOOLS, SanitizerResult, Tool
 from gemmgen.verification.verifier import Verdict

@@ -196,9 +196,7 @@ class _Maker:
         if sources:
             self.progress.about("kernels on file")
             self.progress.stage("compile", len(sources))
-            compile_many(
-                sources, self.target.arch, self.store, lambda source, result: self.progress.step("compile", None)
-            )
+            compile_many(sources, self.target.arch, self.store, lambda *_: self.progress.step("compile", None))
 
     def _taken(self, product: Product) -> list[Member]:
         """The kernels on file that the product names."""

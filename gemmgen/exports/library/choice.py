@@ -55,7 +55,6 @@ class Clock(Protocol):
 
     def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
         """Return the times at each of the points, for calls of these sizes that meet what is `given`."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -183,9 +183,7 @@ class _Run:
         sources = [row.trial.source for row in rows if row.trial is not None]
         self.progress.stage("compile", len(sources))
         results = iter(
-            compile_many(
-                sources, self.target.arch, self.store, lambda source, result: self.progress.step("compile", None)
-            )
+            compile_many(sources, self.target.arch, self.store, lambda *_: self.progress.step("compile", None))
         )
         return [row if row.trial is None else self._compiled(row, row.trial, next(results)) for row in rows]
 

@@ -21,8 +21,7 @@ from gemmgen.lab.scores import failure_path, write_failure
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.clock import now
 from gemmgen.support.errors import GemmgenError, InvalidInput
-from gemmgen.support.files import code_digest, content_key
-from gemmgen.support.paths import PACKAGE, TEMPLATES
+from gemmgen.support.files import PACKAGE, TEMPLATES, code_digest, content_key
 
 Step = Literal["measure", "predict", "sanitize", "emulate"]
 State = Literal["done", "on file", "failed"]

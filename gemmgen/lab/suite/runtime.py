@@ -30,9 +30,8 @@ from gemmgen.run.target import Target
 from gemmgen.search.trial import Silent
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
-from gemmgen.support.files import Store, code_digest, content_key, write_atomic
+from gemmgen.support.files import PACKAGE, Store, code_digest, content_key, write_atomic
 from gemmgen.support.jsontext import json_text
-from gemmgen.support.paths import PACKAGE
 from gemmgen.support.scratch import scratch_folder
 from gemmgen.support.version import gemmgen_version
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.run.compile import compile_text
-from gemmgen.support.files import Store
-from gemmgen.support.paths import TEMPLATES
+from gemmgen.support.files import TEMPLATES, Store
 
 FOLDER = TEMPLATES / "device" / "plain"
 THREADS = 256  # a block of theirs
