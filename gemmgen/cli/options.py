@@ -19,6 +19,7 @@ from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.forms import FORM_NAMES
 from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import PLAIN, Inputs
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, SCALARS, SUMS, C
 from gemmgen.problem.parser import FORM_CALLS
@@ -163,6 +164,7 @@ class ProblemOptions:
     ld_residual: Distance
     stride_residual: Distance
     typical: tuple[tuple[str, int], ...]
+    inputs: str
 
     def _types(self, default: DType) -> Types:
         require(self.dtype is None or self.types is None, "--dtype and --types both say what A, B and C are: give one")
@@ -189,6 +191,7 @@ class ProblemOptions:
             ld_residual=self.ld_residual,
             stride_residual=self.stride_residual,
             typical=self.typical,
+            inputs=Inputs.parse(self.inputs),
         )
 
 
@@ -276,6 +279,14 @@ _PROBLEM = (
         show_default=True,
         metavar="FORMS|EXPRESSION",
         help=EPILOGUE,
+    ),
+    click.option(
+        "--inputs",
+        default=str(PLAIN),
+        show_default=True,
+        metavar="scales=32|64|128|K[+zeros]",
+        help="What A and B are besides: B's columns have scales by groups of so many elements along K, maybe with zero "
+        "points.",
     ),
     click.option(
         "--ld-residual",

@@ -117,6 +117,7 @@ def problem_document(problem: Problem) -> Document:
         "ld_residual": _size(problem.ld_residual),
         "stride_residual": _size(problem.stride_residual),
         **({"typical": dict(problem.typical)} if problem.typical else {}),
+        **({} if problem.inputs.is_plain else {"inputs": str(problem.inputs)}),
     }
 
 

@@ -19,6 +19,7 @@ from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import PLAIN
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import RUNTIME
 from gemmgen.problem.types import Compute, Types
@@ -68,6 +69,7 @@ def problem_from(fields: Mapping[str, Any]) -> Problem:
         ld_residual=_line(fields["ld_residual"]),
         stride_residual=_line(fields["stride_residual"]),
         typical=fields.get("typical", {}),
+        inputs=fields.get("inputs", PLAIN),
     )
 
 

@@ -41,6 +41,7 @@ def grid_fits(blocks: str) -> Constraint:
 
 
 ONE_PRODUCT = Constraint("PRODUCTS == 1", "acc2, the sums of a second product, are for wgmma and naive", False)
+PLAIN_INPUTS = Constraint("PLAIN == 1", "only naive multiplies what --inputs says of A and B", False)
 CUDA_CORES = Constraint("FMA == 1", "only tensor cores compute as --compute asks", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
@@ -160,7 +161,8 @@ def never_cut(plan: Plan) -> Iterator[Never]:
 def sizes_of(problem: Problem) -> dict[str, int]:
     """The facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
     are stored in the type of the sums), FMA (0: CUDA cores are less exact than the problem promises), SUMMED (which of
-    A and B have rows or columns that an epilogue sums) and PRODUCTS (2 if B is two matrices, else 1)."""
+    A and B have rows or columns that an epilogue sums), PRODUCTS (2 if B is two matrices, else 1) and PLAIN (1:
+    elements of A and B are multiplied as they are)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {
@@ -170,6 +172,7 @@ def sizes_of(problem: Problem) -> dict[str, int]:
         "FMA": int(types.compute is Compute.FMA),
         "SUMMED": len(problem.epilogue.sums),
         "PRODUCTS": problem.products,
+        "PLAIN": int(problem.inputs.is_plain),
     }
 
 
@@ -237,6 +240,7 @@ class Family(ABC):
     small_batches  whether it serves only batches of small products of fixed sizes
     multiple       sizes of its products are multiples of this
     types          examples of its types, as `Types.parse` reads them, if it serves only a few
+    any_inputs     whether it serves every `Problem.inputs`; others serve plain ones
     arch_specific  whether its kernels need instructions of one architecture: they are compiled for sm_90a, others for
                    sm_90
     """
@@ -252,7 +256,13 @@ class Family(ABC):
     small_batches: bool = False
     multiple: int = 1
     types: tuple[str, ...] = ()
+    any_inputs: bool = False
     arch_specific: bool = False
+
+    @property
+    def rules(self) -> tuple[Constraint, ...]:
+        """`constraints`, and what holds of all families."""
+        return self.constraints if self.any_inputs else (PLAIN_INPUTS, *self.constraints)
 
     def __reduce__(self) -> str:
         """The module-level name of the family, "WGMMA": processes exchange families by it."""
@@ -390,7 +400,7 @@ def broken_count(family: Family, problem: Problem, config: Config, limits: Limit
     names = _before_derived(family, problem, config, limits)
     early = _rules(family, frozenset(names)).count_broken(names)
     if early:  # derived constants may divide by what these rule out
-        return early + len(family.constraints)
+        return early + len(family.rules)
     names.update(constants(family, problem, config))
     return _rules(family).count_broken(names)
 
@@ -417,7 +427,7 @@ class Rules:
 @lru_cache(maxsize=64)
 def _rules(family: Family, known: frozenset[str] | None = None) -> Rules:
     """The family's constraints; if `known` is given, only those that read no other names."""
-    return Rules(rule for rule in family.constraints if known is None or names_in(rule.expression) <= known)
+    return Rules(rule for rule in family.rules if known is None or names_in(rule.expression) <= known)
 
 
 def check(family: Family, problem: Problem, config: Config, limits: Limits) -> None:

@@ -22,12 +22,13 @@ from gemmgen.kernel.tensor_map import UNIT, TensorMap, parameter_of
 from gemmgen.problem import operands
 from gemmgen.problem.device import DEFAULT_ARCH, MAX_THREADS
 from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.inputs import COMPANIONS
 from gemmgen.problem.sizes import BATCH_SIZES
 from gemmgen.support.errors import require
 from gemmgen.support.short_repr import brief
 
 OPERANDS = ("A", "B", "C")
-EXTRA = tuple(operands.OPERANDS)  # that an epilogue may name
+EXTRA = (*COMPANIONS, *operands.OPERANDS)  # that a product may take besides
 WORKSPACE = ("partials", "semaphores")  # of a launch whose blocks share tiles of C: see Workspace
 POINTERS = (*OPERANDS, *WORKSPACE, *PREPARED, *EXTRA)
 MAPS = tuple(parameter_of(name, tail) for name in (*OPERANDS, *EXTRA) for tail in (False, True))
@@ -323,6 +324,7 @@ def parameters(problem: Problem, launch: Launch) -> tuple[Parameter, ...]:
         Parameter("A", f"const {types.a.ctype}{to}"),
         Parameter("B", f"const {types.b.ctype}{to}"),
         Parameter("C", f"{types.c.ctype}{to}"),
+        *(Parameter(one.name, f"const {one.dtype.ctype}*") for one in problem.companions),
         *(_parameter(problem, operand) for operand in problem.epilogue.operands),
     )
     mapped = {one.operand for one in launch.maps if not one.anywhere}

@@ -62,7 +62,8 @@ class DType(Enum):
     """An element type: a binary floating-point format or an integer.
 
     label         name on the command line and in kernels' names
-    ctype         type of an element in kernels' text; those that C++ lacks are structs of templates/device/convert.cu
+    ctype         type of an element in kernels' text; those that C++ lacks are structs of templates/device/convert.cu.
+                  Of two elements to a byte that of the byte
     storage_bits  of an element in memory
     precision     bits of a floating-point significand, the leading one included; of an integer all but its sign
     max_exponent  the largest finite number of IEEE's formats lies below 2^(max_exponent + 1); None: an integer
@@ -78,8 +79,8 @@ class DType(Enum):
     S32 = ("s32", "int", 32, 31, None, 2.0**31 - 1)
     S8 = ("s8", "signed char", 8, 7, None, 127.0)
     U8 = ("u8", "unsigned char", 8, 8, None, 255.0)
-    S4 = ("s4", "", 4, 3, None, 7.0)
-    U4 = ("u4", "", 4, 4, None, 15.0)
+    S4 = ("s4", "unsigned char", 4, 3, None, 7.0)  # two to a byte, the first in its low half
+    U4 = ("u4", "unsigned char", 4, 4, None, 15.0)
 
     def __init__(
         self, label: str, ctype: str, storage_bits: int, precision: int, max_exponent: int | None, largest: float
@@ -96,9 +97,8 @@ class DType(Enum):
 
     @property
     def size(self) -> int:
-        """Bytes of an element; those of less than a byte have none."""
-        assert self.storage_bits % 8 == 0, f"elements of {self.label} share a byte"
-        return self.storage_bits // 8
+        """Bytes of an element; 1 where two share a byte: `bytes` counts those of several."""
+        return max(1, self.storage_bits // 8)
 
     def bytes(self, elements: int) -> int:
         """Bytes that so many elements take, one behind the other."""
@@ -188,6 +188,14 @@ class DType(Enum):
             return found
         kind = "f" if not self.is_integer else "i" if self.is_signed else "u"
         return np.dtype(f"{kind}{self.size}")
+
+    def packed(self, elements: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+        """The bytes that hold `elements`, one behind the other. What is left of the last one is canary."""
+        if self.storage_bits >= 8:
+            return elements.view(np.uint8)
+        halves = np.full(2 * self.bytes(elements.size), CANARY & 0xF, np.uint8)
+        halves[: elements.size] = elements.view(np.uint8) & 0xF
+        return (halves[::2] | halves[1::2] << 4).astype(np.uint8)
 
     @property
     def bits(self) -> np.dtype[np.unsignedinteger[Any]]:

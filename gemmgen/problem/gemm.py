@@ -20,8 +20,9 @@ from typing import Any, Literal, TypeVar
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue, require_integers
 from gemmgen.problem.functions import function_named
+from gemmgen.problem.inputs import PLAIN, Companion, Inputs
 from gemmgen.problem.matrix import ROW_MAJOR, Layout, Matrix
-from gemmgen.problem.operands import OPERANDS, Operand
+from gemmgen.problem.operands import OPERANDS, Operand, is_written
 from gemmgen.problem.sizes import (
     BATCH_SIZES,
     POINTER_BYTES,
@@ -74,6 +75,7 @@ class Problem:
     epilogue        what becomes of A * B. Vectors that it reads serve all products of a batch. Of one with acc2, as
                     "swiglu", B is K x 2N: two matrices side by side
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
+    inputs          what A and B are besides: "scales=128+zeros" gives B's columns scales by groups of 128 along K
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: (("M", 16),). The
                     kernel serves every other as well
     """
@@ -97,6 +99,7 @@ class Problem:
     ld_residual: Distance
     stride_residual: Distance
     typical: tuple[tuple[str, int], ...]
+    inputs: Inputs
 
     def __init__(
         self,
@@ -120,6 +123,7 @@ class Problem:
         ld_residual: Distance = "dense",
         stride_residual: Distance = "dense",
         typical: Mapping[str, int] | tuple[tuple[str, int], ...] = (),
+        inputs: Inputs | str = PLAIN,
         compute: Compute | str | None = None,
     ) -> None:
         """Fields as above. Names do for what they name: layout "rc", types "s8,s8,s32", epilogue "bias+gelu"; typical
@@ -145,6 +149,7 @@ class Problem:
             "pointers": bool(pointers),
             "epilogue": epilogue if isinstance(epilogue, Epilogue) else parse_epilogue(str(epilogue)),
             "typical": typical_given(typical),
+            "inputs": inputs if isinstance(inputs, Inputs) else Inputs.parse(str(inputs)),
             **{name: distance_given(name, given) for name, given in distances.items()},
         }
         for name, value in fields.items():
@@ -154,6 +159,7 @@ class Problem:
         require_align("pointer_align", self.pointer_align, f"addresses of {smallest.label}", "bytes", smallest.size)
         require_align("ld_align", self.ld_align, "leading dimensions", "elements")
         self._require_operands()
+        self._require_inputs()
         self._require_apart()
         require_typical(dict(self.typical), self.sizes)
 
@@ -178,6 +184,16 @@ class Problem:
                 given == "dense" or "residual" in matrices,
                 f"{name} = {given}, and the epilogue {self.epilogue} has no residual",
             )
+
+    def _require_inputs(self) -> None:
+        """What is said of A and B besides goes with the rest."""
+        self.inputs.require_types(self.types)
+        if self.inputs.is_plain:
+            return
+        require(not self.batched, f"inputs = {self.inputs} go with one product, and batch = {self.batch or RUNTIME}")
+        require(self.products == 1, f"inputs = {self.inputs} go with one product, and {self.epilogue} takes two")
+        summed = " and ".join(self.epilogue.sums)
+        require(not summed, f"inputs = {self.inputs}, and the epilogue {self.epilogue} takes {summed}")
 
     def _require_apart(self) -> None:
         """Strides serve batches, and no matrix of C shares an element with another."""
@@ -244,7 +260,13 @@ class Problem:
     @property
     def operand_words(self) -> str:
         """ "A, B and C", and the epilogue's operands among them."""
-        return listed(("A", "B", "C", *(operand.name for operand in self.epilogue.operands)))
+        beside = (one.name for one in self.companions)
+        return listed(("A", "B", "C", *beside, *(operand.name for operand in self.epilogue.operands)))
+
+    @cached_property
+    def companions(self) -> tuple[Companion, ...]:
+        """What the product takes beside A and B."""
+        return tuple(self.inputs.companions(self.types))
 
     @property
     def batched(self) -> bool:
@@ -301,7 +323,8 @@ class Problem:
 
     @cached_property
     def _dtypes(self) -> Mapping[str, DType]:
-        return dict(zip("ABC", self.types.operands, strict=True))
+        beside = {one.name: one.dtype for one in self.companions}
+        return {**dict(zip("ABC", self.types.operands, strict=True)), **beside}
 
     def align_of(self, operand: str) -> int:
         """Bytes that divide the address of an operand."""
@@ -402,7 +425,8 @@ class Problem:
         batch += " by pointers" if self.pointers else ""
         epilogue = "" if self.epilogue.is_linear else f" {self.epilogue}"
         compute = "" if self.types.compute is Compute.FMA else f" {self.types.compute.label}"
-        return f"{self.shape}{batch} {self.types}{compute} {self.layout}{epilogue}"
+        inputs = "" if self.inputs.is_plain else f" {self.inputs}"
+        return f"{self.shape}{batch} {self.types}{compute} {self.layout}{inputs}{epilogue}"
 
 
 @dataclass(frozen=True)
@@ -481,10 +505,16 @@ class Case:
 
     @cached_property
     def extra(self) -> Mapping[str, Matrix]:
-        """The epilogue's operands by name: a vector that is read serves all products."""
+        """What A and B go with, then the epilogue's operands, by name: a vector that is read serves all products."""
+        beside = {one.name: self._companion(one) for one in self.problem.companions}
         matrices = {sizes.name: self._matrix(sizes) for sizes in self.problem.matrices[3:]}
         operands = self.problem.epilogue.operands
-        return {one.name: matrices[one.name] if one.is_matrix else self._vector(one) for one in operands}
+        return beside | {one.name: matrices[one.name] if one.is_matrix else self._vector(one) for one in operands}
+
+    def _companion(self, one: Companion) -> Matrix:
+        sizes = {"M": self.m, "N": self.n, "K": self.k}
+        cols = one.cols.count(sizes)
+        return Matrix(one.rows.count(sizes), cols, cols, "r", dtype=one.dtype)
 
     def _vector(self, operand: Operand) -> Matrix:
         rows, cols = self.m if operand.along == "m" else 1, self.n if operand.along == "n" else 1
@@ -493,8 +523,8 @@ class Case:
 
     @property
     def read(self) -> dict[str, Matrix]:
-        """Of these what kernels read."""
-        return {name: matrix for name, matrix in self.extra.items() if not OPERANDS[name].written}
+        """Of these what the epilogue reads."""
+        return {name: matrix for name, matrix in self.extra.items() if name in OPERANDS and not is_written(name)}
 
     @cached_property  # a situation asks dozens of times
     def tensors(self) -> Mapping[str, Matrix]:

@@ -97,9 +97,19 @@ class Matrix:
         return self.dtype.bytes(self.elements)
 
     @property
+    def in_bytes(self) -> Matrix:
+        """Itself, or where elements share bytes these, in one line."""
+        return self if self.dtype.storage_bits >= 8 else Matrix(1, self.bytes, self.bytes, "r", dtype=DType.U8)
+
+    @property
     def least_bytes(self) -> int:
         """The same without padding."""
-        return (self.batch or 1) * self.dtype.bytes(self.rows * self.cols)
+        return self.dtype.bytes(self.least_elements)
+
+    @property
+    def least_elements(self) -> int:
+        """`elements` without padding."""
+        return (self.batch or 1) * self.rows * self.cols
 
     @property
     def stored(self) -> Matrix:

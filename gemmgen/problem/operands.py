@@ -90,6 +90,11 @@ _OPERANDS = (
 OPERANDS = {operand.name: operand for operand in _OPERANDS}
 
 
+def is_written(name: str) -> bool:
+    """Whether kernels write an operand of this name beside C."""
+    return name in OPERANDS and OPERANDS[name].written
+
+
 def is_amax(name: str) -> bool:
     """Whether an output of this name takes the largest magnitudes of rows or of columns."""
     return name in OPERANDS and OPERANDS[name].is_amax

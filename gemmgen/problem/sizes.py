@@ -88,7 +88,7 @@ class MatrixSizes:
         columns = self.extent(self.cols, sizes) or 0
         require(columns <= SIZE_LIMIT, f"{self.name} has {columns} columns, which exceeds {SIZE_LIMIT}")
         lines, ld = self.extent(self.lines, sizes), sizes[self.ld]
-        fits = lines is None or ld is None or (lines + TILE_REACH) * ld * self.dtype.size < 2**63
+        fits = lines is None or ld is None or self.dtype.bytes((lines + TILE_REACH) * ld) < 2**63
         require(fits, f"{self.name} has {lines} lines of {ld} elements, whose bytes overflow 63 bits")
 
     @property
@@ -120,7 +120,7 @@ class MatrixSizes:
         assert lines is not None and ld is not None and line is not None
         shape = (lines, line) if self.order == "r" else (line, lines)
         self.require_stride(Matrix(*shape, ld, self.order, sizes["batch"] or SIZE_LIMIT, given, dtype=self.dtype))
-        overflows = given * (sizes["batch"] or 1) * self.dtype.size >= 2**63
+        overflows = self.dtype.bytes(given * (sizes["batch"] or 1)) >= 2**63
         require(not overflows, f"{self.stride} = {given}: bytes overflow 63 bits")
 
     def dense_stride(self, sizes: Sizes) -> Size:
@@ -131,7 +131,9 @@ class MatrixSizes:
     def vector_limit(self, sizes: Sizes, strided: bool, address_align: int, ld_align: int) -> int:
         """Elements of the widest access that every line's start allows: a power of two, of 16 bytes at most."""
         steps = (sizes[name] for name in ((self.ld, self.stride) if strided else (self.ld,)))
-        return gcd(address_align // self.dtype.size, *(ld_align if step is None else step for step in steps))
+        return gcd(
+            8 * address_align // self.dtype.storage_bits, *(ld_align if step is None else step for step in steps)
+        )
 
 
 def stride_of(ld: str) -> str:

@@ -15,6 +15,7 @@ from gemmgen.problem.pieces import BF16X6, Pieces
 from gemmgen.support.errors import require
 from gemmgen.support.words import listed
 
+NIBBLES = (DType.U4, DType.S4)  # that B alone can have, with scales: see `gemmgen.problem.inputs`
 BYTES = tuple(dtype for dtype in ELEMENTS if dtype.is_integer)
 FLOATS = tuple(dtype for dtype in ELEMENTS if dtype not in (DType.F64, *BYTES))
 # Types that C may have, by that of the sums.
@@ -117,11 +118,13 @@ class Types:
     compute: Compute = Compute.FMA
 
     def __post_init__(self) -> None:
-        for name, dtype in (("A", self.a), ("B", self.b)):
+        packed = self.b in NIBBLES and self.compute is Compute.FMA
+        for name, dtype in (("A", self.a), ("B", self.a if packed else self.b)):
             require(dtype in ELEMENTS, f"{name} of {dtype.label}: a product takes {_labels(ELEMENTS)}")
+        require(not packed or not self.a.is_integer, f"B of {self.b.label}, A of {self.a.label}: floats multiply it")
         both = DType.F64 in (self.a, self.b)
         require(not both or self.a == self.b, f"A of {self.a.label}, B of {self.b.label}: f64 goes with f64 only")
-        for name, dtype in (("A", self.a), ("B", self.b)):
+        for name, dtype in (("A", self.a), ("B", self.a if packed else self.b)):
             known = self.compute.operands
             require(dtype in known, f"{name} of {dtype.label}: {self.compute.label} multiplies {_labels(known)}")
         results = RESULTS[self.accumulator]

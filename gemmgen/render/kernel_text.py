@@ -22,6 +22,7 @@ from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch, Parame
 from gemmgen.problem.device import DEFAULT_ARCH, WARP, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
+from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.operands import Operand
 from gemmgen.problem.sizes import RUNTIME, Size
 from gemmgen.problem.types import Compute, Types
@@ -261,7 +262,8 @@ class Kernel:
     def promises(self) -> Iterator[str]:
         """What the caller must guarantee, as the kernel checks none of it."""
         problem = self.problem
-        others = "no other operand" if problem.epilogue.operands else "neither A nor B"
+        beside = problem.companions or problem.epilogue.operands
+        others = "no other operand" if beside else "neither A nor B"
         if problem.pointers:
             yield f"A_array, B_array and C_array of {self.sizes['batch'] or 'batch'} device pointers each"
             yield f"each of them divisible by {problem.pointer_align}; those to A and B may repeat and overlap"
@@ -318,7 +320,7 @@ class Kernel:
 def problem_words(problem: Problem) -> Iterator[str]:
     """SHAPE and options of a command line for `problem`, its typical sizes apart."""
     yield f"'{problem.shape}'" if RUNTIME in problem.shape else problem.shape
-    yield from _types_options(problem.types)
+    yield from _types_options(problem.types, problem.inputs)
     yield f"--layout {problem.layout}"
     if problem.batched:
         yield "--batch '?'" if problem.batch is None else f"--batch {problem.batch}"
@@ -336,10 +338,12 @@ def problem_words(problem: Problem) -> Iterator[str]:
         yield f"--ld-align {problem.ld_align}"
 
 
-def _types_options(types: Types) -> Iterator[str]:
+def _types_options(types: Types, inputs: Inputs) -> Iterator[str]:
     yield f"--dtype {types}" if types.a == types.b == types.c else f"--types {types}"
     if types.compute is not Compute.FMA:
         yield f"--compute {types.compute.label}"
+    if not inputs.is_plain:
+        yield f"--inputs {inputs}"
 
 
 def _aligned(title: str, group: list[Derived]) -> ConstantGroup:

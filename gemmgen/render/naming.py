@@ -24,6 +24,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.epilogue import LINEAR, epilogue_of_token
 from gemmgen.problem.forms import FORMS
 from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
+from gemmgen.problem.inputs import PLAIN, TOKEN, Inputs
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import Size
 from gemmgen.problem.types import Compute, Types
@@ -42,6 +43,7 @@ _NAME = re.compile(
     r"(?:_sa(?P<stride_a>\d*))?(?:_sb(?P<stride_b>\d*))?(?:_sc(?P<stride_c>\d*))?"
     r"(?:_ldr(?P<ld_residual>\d*))?(?:_sr(?P<stride_residual>\d*))?"
     r"(?:_pa(?P<pointer_align>\d+))?(?:_la(?P<ld_align>\d+))?"
+    rf"(?:_(?P<inputs>{TOKEN}))?"
     rf"(?:_(?P<epilogue>ep[0-9a-f]{{8}}|{_FORM}(?:_{_FORM})*))?"
     r"_(?P<family>[a-z]+)_(?P<config>\w+)",
     re.ASCII,
@@ -114,6 +116,8 @@ def problem_name(problem: Problem) -> str:
         parts.append(f"pa{problem.pointer_align}")
     if problem.ld_align != LD_ALIGN:
         parts.append(f"la{problem.ld_align}")
+    if problem.inputs.token:
+        parts.append(problem.inputs.token)
     if problem.epilogue.token:
         parts.append(problem.epilogue.token)
     return "_".join(parts)
@@ -156,6 +160,7 @@ def parse_name(name: str) -> tuple[Problem, Family, Config]:
         pointer_align=int(match["pointer_align"] or POINTER_ALIGN),
         ld_align=int(match["ld_align"] or LD_ALIGN),
         epilogue=epilogue,
+        inputs=Inputs.from_token(match["inputs"]) if match["inputs"] else PLAIN,
         **distances,
     )
     return problem, family, config

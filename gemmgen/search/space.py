@@ -47,7 +47,7 @@ def explore(family: Family, problem: Problem, device: DeviceSpec) -> Space:
     """
     axes = family.config_type.axes()
     names = {**device.arch.limits.names, "SMS": device.sms, **family.facts(problem)}
-    early, late = _earliest((*family.constraints, *family.pruning), axes, names)
+    early, late = _earliest((*family.rules, *family.pruning), axes, names)
     values = [item.tried(device.sms) for item in axes]
     total = math.prod(map(len, values))
     rejected = dict.fromkeys((*chain(*early), *late), 0)

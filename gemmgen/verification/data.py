@@ -14,11 +14,12 @@ import numpy.typing as npt
 from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
-from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
+from gemmgen.problem.operands import is_written
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.threads import in_threads
+from gemmgen.verification.companions import EXACT_SCALES, Wanted, code_span, draw_scaled
 from gemmgen.verification.onehot import code_fully, codes, selection
 from gemmgen.verification.scalars import EXACT_SCALARS
 from gemmgen.verification.situation import (
@@ -124,7 +125,7 @@ def _known(values: tuple[float, ...], dtype: DType) -> Floats:
 
 def _unused(matrix: Matrix) -> Floats:
     """Storage of canaries, which no kernel may use. Threads share the slow first touch of new memory."""
-    storage = np.empty(matrix.bytes, np.uint8)
+    storage = np.empty(matrix.elements * matrix.dtype.numpy.itemsize, np.uint8)
     parts = [storage[first : first + TOUCHED_BYTES] for first in range(0, storage.size, TOUCHED_BYTES)]
     in_threads(lambda part: part.fill(CANARY & 0xFF), parts)
     return storage.view(matrix.dtype.numpy)
@@ -132,9 +133,9 @@ def _unused(matrix: Matrix) -> Floats:
 
 def _storage(matrix: Matrix) -> Floats:
     """Storage with canaries in the padding. The elements are not yet set."""
-    if matrix.bytes != matrix.stored.least_bytes:
+    if matrix.elements != matrix.stored.least_elements:
         return _unused(matrix)
-    return np.empty(matrix.bytes, np.uint8).view(matrix.dtype.numpy)
+    return np.empty(matrix.elements, matrix.dtype.numpy)
 
 
 def _repeat(values: Floats, view: Floats) -> None:
@@ -157,12 +158,44 @@ def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
     rng, side = np.random.default_rng(seed), side_of(seed)
     named = zip("ABC", case.matrices, strict=True)
     a, b, c = (_fill(name, matrix, case, data, rng, side, seed) for name, matrix in named)
+    beside = {} if case.problem.inputs.is_plain else _fill_companions(case, b, data, rng, side, seed)
     if data == "special" and case.k > 0:
         _oppose(case, {"A": a, "B": b}, side, rng)
     for flat in (a, b, c):
         _read_only(flat)
-    extra = {name: _read_only(_fill_extra(name, matrix, case, data, rng, seed)) for name, matrix in case.extra.items()}
+    extra = {
+        name: _read_only(beside[name] if name in beside else _fill_extra(name, matrix, case, data, rng, seed))
+        for name, matrix in case.extra.items()
+    }
     return Operands(a, b, c, extra)
+
+
+def _fill_companions(
+    case: Case, b: Floats, data: DataKind, rng: np.random.Generator, side: Side, seed: int
+) -> dict[str, Floats]:
+    """The tensors that go with A and B; B gets the codes that go with its scales."""
+    a = case.a.dtype
+    size = 1.0
+    if data == "huge":
+        size = _huge_factor("B", a, case)
+    elif data == "denormal" and side == "B" and case.flops <= DENORMAL_FLOPS:
+        size = 2.0 ** (a.min_exponent - 1)
+    wanted = Wanted(
+        data,
+        selects=data in ("onehot", "sparse") and side == "B",
+        chosen=SPARSE_PRODUCTS,
+        one_sign=data == "random" and _adds_up("B", case, seed),
+        exact=_exact_codes(case),
+        size=size,
+    )
+    found = {}
+    for name, values in draw_scaled(case, wanted, rng).items():
+        matrix = case.tensors[name]
+        found[name] = b if name == "B" else _storage(matrix)
+        if matrix.elements:
+            with np.errstate(over="ignore"):
+                matrix.view(found[name])[...] = values.astype(matrix.dtype.numpy)
+    return found
 
 
 def _fill(
@@ -275,7 +308,7 @@ def _values(
 def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.random.Generator, seed: int) -> Floats:
     """An operand of the epilogue. For exact data: integers, and powers of two for factors; else values as in C or A."""
     flat, dtype = _unused(matrix), matrix.dtype
-    if EPILOGUE_OPERANDS[name].written:
+    if is_written(name):
         return flat
     view = matrix.stored.view(flat)
     view[...] = _extra_values(name, view.shape, case, data, rng)
@@ -421,10 +454,25 @@ def exact_magnitude(case: Case) -> int:
     """
     types = case.problem.types
     scale = max(abs(scalar) for scalar in EXACT_SCALARS)
-    limit = int((2 ** exact_bits(types) / (scale * (case.k + 1))) ** 0.5)
+    if case.problem.inputs.group is not None:  # of A: B has the largest numbers
+        most = max(EXACT_SCALES) * _exact_codes(case)
+        in_range = int(types.c.largest / (2 * scale * (case.k + 1) ** 0.5 * most))
+        return max(1, min(LARGEST_INTEGER, int(_exact_products(case) / most), in_range))
+    limit = int(_exact_products(case) ** 0.5)
     largest = types.c.largest ** (1 / case.problem.products)  # per sum: an epilogue may multiply two
     in_range = int((largest / (2 * scale * (case.k + 1) ** 0.5)) ** 0.5)
     return max(1, min(LARGEST_INTEGER, limit, in_range, types.a.exact_integers, types.b.exact_integers))
+
+
+def _exact_products(case: Case) -> float:
+    """The largest products of which K, scaled, have an exact sum."""
+    scale = max(abs(scalar) for scalar in EXACT_SCALARS)
+    return 2.0 ** exact_bits(case.problem.types) / (scale * (case.k + 1))
+
+
+def _exact_codes(case: Case) -> int:
+    """The largest difference of a code of B and its zero point for exact data: any, where K is short enough."""
+    return max(1, min(code_span(case.problem.types), int(_exact_products(case) / max(EXACT_SCALES))))
 
 
 def exact_bits(types: Types) -> int:

@@ -75,7 +75,9 @@ def _cancelling(case: Case, operands: Operands) -> Operands:
     a, b = operands.a.copy(), operands.b.copy()
     of_a, of_b = case.a.view(a), case.b.view(b)
     of_a[..., half : 2 * half] = of_a[..., :half]
-    of_b[..., half : 2 * half, :] = -of_b[..., :half, :]
+    of_b[..., half : 2 * half, :] = of_b[..., :half, :]
+    negated = of_a[..., half : 2 * half] if case.b.dtype.is_integer else of_b[..., half : 2 * half, :]
+    negated[...] = -negated
     return replace(operands, a=a, b=b)
 
 

@@ -44,6 +44,8 @@ def products_by(multiply: Multiply, situation: Situation) -> Products | None:
     """
     case, operands = situation.case, make_operands(situation)
     types = case.problem.types
+    if not case.problem.inputs.is_plain:
+        return None
     sizes = situation.data not in EXACT_KINDS and not types.accumulator.is_integer
     made = multiply(case, operands, seed=situation.seed, sizes=sizes)
     if made is None:

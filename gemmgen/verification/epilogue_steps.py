@@ -29,7 +29,8 @@ def rule_of_steps(situation: Situation) -> Rule | None:
     """
     case, types = situation.case, situation.case.problem.types
     epilogue = case.problem.epilogue
-    if epilogue.sums or epilogue.outputs or types.scalar is not DType.F32:
+    plain = case.problem.inputs.is_plain
+    if not plain or epilogue.sums or epilogue.outputs or types.scalar is not DType.F32:
         return None
     arithmetic = Arithmetic(types.scalar)
     steps = Steps(case, arithmetic).of_epilogue()

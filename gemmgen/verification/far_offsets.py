@@ -132,7 +132,7 @@ def _rows_before(source: KernelSource, last: Case, near: Case) -> int:
         return 0
     parts = [launch.workspace(one).lengths for one in (near, last)]
     wider = [parts[0][name] - length for name, length in parts[1].items()]
-    widest = max(*wider, *(elements * last.tensors[name].dtype.size for name, elements in more.items()))
+    widest = max(*wider, *(last.tensors[name].dtype.bytes(elements) for name, elements in more.items()))
     blocks = max([blocks, *(one.blocks_of_end(last, near).start for one in launch.prepares)])
     far = max(-(-FAR * longer // min(matrices)), FAR_TILES * longer // tiles)
     return min(far, MOST_BYTES * longer // widest, MOST_BLOCKS * longer // blocks, MOST_SIZE)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.support.blas import multiply
+from gemmgen.verification.companions import factor
 from gemmgen.verification.data import operands_of
 from gemmgen.verification.situation import EXACT_KINDS, DataKind
 from gemmgen.verification.tensor_bound import needs_largest
@@ -78,8 +79,7 @@ def _slabs(case: Case, window: Window) -> list[Window]:
 
 def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Products:
     operands, sums = operands_of(case, data, seed, True), case.problem.types.accumulator
-    a = case.a.dtype.decode(case.a.view(operands.a)[window.a_index])
-    b = case.b.dtype.decode(case.b.view(operands.b)[window.b_index])
+    a, b = factor(case, operands, "A", window.a_index), factor(case, operands, "B", window.b_index)
     if sums.is_integer:
         product = sums.wrap(multiply(a, b).astype(np.int64)).astype(np.float64)
         return product, np.abs(product), np.zeros((1, 1))

@@ -25,6 +25,7 @@ from gemmgen.problem.device import Limits
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
 from gemmgen.problem.forms import CHOICES, GATED
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import PLAIN, Inputs
 from gemmgen.problem.matrix import ORDERS, Layout
 from gemmgen.problem.sizes import ALIGNS
 from gemmgen.problem.types import Types
@@ -100,6 +101,8 @@ CONVERTED = (
     *("bf16,bf16,f32", "s8", "s8,u8,bf16", "bf16,s8,bf16", "e4m3,e5m2,f16", "f32,bf16,f32"),
 )
 ANY_TYPES = (*("f32", "f32", "f64") * (len(CONVERTED) // 3), *CONVERTED)
+ANY_INPUTS = (*[PLAIN] * 4, *map(Inputs.parse, ("scales=32", "scales=32+zeros", "scales=128+zeros", "scales=K+zeros")))
+SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with
 # Whose kernels' names read back; listed when one is drawn.
 EPILOGUES = st.deferred(lambda: st.one_of(st.just(LINEAR), *(_epilogues(zeros) for zeros in (False, False, True))))
 WITH_GATED = st.deferred(lambda: st.one_of(EPILOGUES, EPILOGUES, _gated()))  # for families that multiply two B
@@ -126,6 +129,7 @@ def problems(
     of_types: Sequence[str] = ANY_TYPES,
     multiple: int = 1,
     epilogues: st.SearchStrategy[Epilogue] = EPILOGUES,
+    any_inputs: bool = False,
 ) -> Problem:
     """Problems of every element type, layout and alignment; sizes and leading dimensions are fixed or left to run
     time.
@@ -136,15 +140,18 @@ def problems(
     small = [size for size in SMALL_SIZES if size % multiple == 0]
     sizes = st.sampled_from(small) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
     m, n, k = (draw(sizes) for _ in range(3))
-    types = Types.parse(draw(st.sampled_from(of_types)))
+    inputs = draw(st.sampled_from(ANY_INPUTS)) if any_inputs else PLAIN
+    types = Types.parse(draw(st.sampled_from(of_types if inputs.group is None else SCALED_TYPES)))
     least = min(dtype.size for dtype in types.operands)
     aligns = [align for align in reversed(ALIGNS) if align >= least]
     pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from(ALIGNS))
-    problem = Problem(m, n, k, types=types, layout=layout, pointer_align=pointer_align, ld_align=ld_align)
-    if small_batches or draw(st.sampled_from((False, False, True))):
+    problem = Problem(m, n, k, None, layout, pointer_align=pointer_align, ld_align=ld_align, types=types, inputs=inputs)
+    if inputs.is_plain and (small_batches or draw(st.sampled_from((False, False, True)))):
         batch, pointers = draw(st.sampled_from((None, None, *BATCHES))), draw(st.sampled_from((False, False, True)))
         problem = replace(problem, batch=batch, pointers=pointers)
     fits = epilogues.filter(lambda one: not (problem.pointers and one.has_matrix))
+    if not inputs.is_plain:
+        fits = fits.filter(lambda one: one.products == 1 and not one.sums)
     problem = replace(problem, epilogue=draw(st.just(LINEAR) if types.scalar.is_integer else fits))
     lines: dict[str, Any] = {}
     for name in problem.line_sizes:
@@ -171,7 +178,8 @@ def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
 def points(draw: st.DrawFn, family: Family, schedule: str, limits: Limits) -> RandomKernel:
     """Random kernels of `family` and `schedule` that `limits` accept."""
     epilogues = EPILOGUES if ONE_PRODUCT in family.constraints else WITH_GATED
-    problem = draw(problems(family.small_batches, family.types or ANY_TYPES, family.multiple, epilogues))
+    drawn = problems(family.small_batches, family.types or ANY_TYPES, family.multiple, epilogues, family.any_inputs)
+    problem = draw(drawn)
     assume(first_rejection(family, problem, family.default(problem), limits) is None)
     rng = random.Random(draw(st.integers(0, 2**32 - 1)))
     start = _met(family, problem, limits, schedule, rng)
@@ -295,6 +303,8 @@ def _simpler_problems(problem: Problem) -> Iterator[Problem]:
     plain = Problem(None, None, None)
     if problem != plain:
         yield plain
+    if not problem.inputs.is_plain:
+        yield replace(problem, inputs=PLAIN, types=plain.types)
     for name in SIMPLER:
         if getattr(problem, name) != getattr(plain, name):
             try:

@@ -1,7 +1,8 @@
 /*# The element types that C++ lacks, and what reads and stores them. A kernel has those of its operands. `packed`: it unpacks
     A and B by `unpack`. `converts`: it reads elements of A and B at all. `reads_c`: it reads C.
-    `halves`: its sums are halves. `adds`: it adds integers up. `pieces`: what A and B are split into. #*/
-//% macro element_types(packed=false, reads_c=true, converts=true, halves=false, adds=true, pieces=none)
+    `halves`: its sums are halves. `adds`: it adds integers up. `pieces`: what A and B are split into. `rounds`: the label of a type
+    that it rounds to besides. #*/
+//% macro element_types(packed=false, reads_c=true, converts=true, halves=false, adds=true, pieces=none, rounds="")
 //% set used, factors = types.operands | map(attribute="label") | list, [types.a.label, types.b.label]
 //% set read = (factors if converts and not packed else []) + ([types.c.label] if reads_c else [])
 //% if types.accumulator.is_integer and adds
@@ -9,14 +10,14 @@ ${ multiply_add() }
 //% endif
 //% set split = pieces.dtype.label if pieces else ""
 //% if "bf16" in used or split == "bf16"
-${ bf16("bf16" in read or split == "bf16", types.c.label == "bf16" or split == "bf16") }
+${ bf16("bf16" in read or split == "bf16", types.c.label == "bf16" or "bf16" in (split, rounds)) }
 //% endif
 //% set unpacked = factors if packed and converts else []
 //% if halves or "f16" in read or "e5m2" in read or "f16" in unpacked or "e5m2" in unpacked or "e4m3" in unpacked and "e4m3" not in computed
 ${ from_f16() }
 //% endif
 //% if "f16" in used
-${ f16("f16" in read, types.c.label == "f16") }
+${ f16("f16" in read, types.c.label == "f16" or rounds == "f16") }
 //% endif
 //% if "e4m3" in used
 ${ e4m3("e4m3" in read or "e4m3" in computed and "e4m3" in unpacked, types.c.label == "e4m3") }

@@ -5,12 +5,13 @@
 //% from "device/convert.cu" import add_to, element_types
 //% from "epilogue/result.cu" import result, narrowed
 //% from "device/raster.cu" import tile_rows, tile_columns
+//% from "naive/operands.cu" import codes, read_b
 //% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
 ${ header(kernel) }
 namespace {
 
-${ element_types(reads_c=kernel.problem.epilogue.reads_c) }${ shape(kernel) }
-${ tiling(kernel) }
+${ element_types(reads_c=kernel.problem.epilogue.reads_c, rounds="" if kernel.problem.inputs.group is none else types.a.label) }${ shape(kernel) }
+${ codes(kernel) }${ tiling(kernel) }
 //% if kernel.epilogue
 ${ epilogue(kernel) }
 //% endif
@@ -38,8 +39,7 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
     ${ T } acc = ${ zero }${ ", %s = %s" | format(sums | join(" = %s, " | format(zero)), zero) if sums };
     for (int k = 0; k < s.K; ++k) {
         const ${ T } a = A[${ "Offset(m) * s.lda + k" if kernel.problem.layout.a == "r" else "Offset(k) * s.lda + m" }];
-        const ${ T } b = B[${ "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k" }];
-        acc = ${ fma }(a, b, acc);
+${ read_b(kernel) }        acc = ${ fma }(a, b, acc);
 //% if gated
         const ${ T } b2 = B[${ "Offset(k) * s.ldb + s.N + n" if kernel.problem.layout.b == "r" else "Offset(s.N + n) * s.ldb + k" }];  // of the second matrix, beside the first
         acc2 = ${ fma }(a, b2, acc2);

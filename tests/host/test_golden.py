@@ -33,6 +33,7 @@ from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import PLAIN
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import Size
 from gemmgen.problem.types import Compute, Types
@@ -60,6 +61,7 @@ class Sample:
     epilogue: str = str(LINEAR)
     types: str = ""  # where not all are `dtype`
     compute: Compute = Compute.FMA
+    inputs: str = str(PLAIN)
 
     def render(self) -> KernelSource:
         leading: dict[str, int] = {} if self.lda is None else {"lda": self.lda}
@@ -73,6 +75,7 @@ class Sample:
             batch=self.batch,
             pointers=self.pointers,
             epilogue=self.epilogue,
+            inputs=self.inputs,
             **leading,
         )
         config = self.family.default(problem).with_values(**self.axes)
@@ -99,6 +102,7 @@ SAMPLES = {
         THREAD_TILE, {"TM": 8}, (None, 300, None), "cr", epilogue="gelu(alpha * acc + bias_n) + residual", types="bf16"
     ),
     "naive": Sample(NAIVE),
+    "naive_u4_scaled_rc": Sample(NAIVE, {}, (None, 300, None), "rc", types="bf16,u4,f32", inputs="scales=128+zeros"),
     "naive_runtime_cc": Sample(NAIVE, {"BM": 8, "BN": 32}, (None, None, None), "cc"),
     "single_buffer": Sample(SIMT, {"STAGES": 1}),
     "double_buffer": Sample(SIMT),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gemmgen import api
+import gemmgen as api
 from gemmgen.exports import record_form
 from gemmgen.exports.cards import card_folders
 from gemmgen.exports.kernelfile import kernel_paths, read_kernel

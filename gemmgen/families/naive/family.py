@@ -29,6 +29,7 @@ class Naive(Family):
     """The family record: see `gemmgen.families.base.Family`."""
 
     name = "naive"
+    any_inputs = True
     config_type = NaiveConfig
     constraints = (
         Constraint("BM >= 1 and BN >= 1", "a tile holds at least one element"),

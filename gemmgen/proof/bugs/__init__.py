@@ -19,6 +19,7 @@ from gemmgen.proof.bugs.extents import EXTENT_BUGS
 from gemmgen.proof.bugs.f64 import F64_BUGS
 from gemmgen.proof.bugs.gated import GATED_BUGS
 from gemmgen.proof.bugs.grids import GRID_BUGS
+from gemmgen.proof.bugs.inputs import INPUT_BUGS
 from gemmgen.proof.bugs.mma import MMA_BUGS
 from gemmgen.proof.bugs.naive import NAIVE_BUGS
 from gemmgen.proof.bugs.pieces import PIECES_BUGS
@@ -44,7 +45,7 @@ BUGS: tuple[Bug, ...] = (
     *NAIVE_BUGS, *THREAD_TILE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS,
     *SKINNY_BUGS,
     *F64_BUGS, *BATCH_BUGS, *POINTER_BUGS, *STREAM_BUGS, *MOVED_BUGS, *REMAINDER_BUGS,
-    *EPILOGUE_BUGS, *TYPE_BUGS, *DATA_BUGS, *DIRECTED_BUGS, *BRANCH_BUGS, *GATED_BUGS, *PTX_BUGS,
+    *EPILOGUE_BUGS, *TYPE_BUGS, *DATA_BUGS, *DIRECTED_BUGS, *BRANCH_BUGS, *GATED_BUGS, *INPUT_BUGS, *PTX_BUGS,
 )  # fmt: skip
 SUBJECTS: tuple[Subject, ...] = tuple(dict.fromkeys(bug.subject for bug in (*BUGS[len(FOUND_LATE) :], *FOUND_LATE)))
 

@@ -8,6 +8,7 @@ from gemmgen.families import BATCHED, BATCHED_MMA, MMA, NAIVE, SKINNY, THREAD_TI
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Compute, Types
 from gemmgen.proof.bugs.base import Subject
@@ -19,8 +20,8 @@ def _runtime(layout: str, ld_align: int = 1, dtype: DType = DType.F32) -> Proble
     return Problem(None, None, None, dtype=dtype, layout=Layout.parse(layout), ld_align=ld_align)
 
 
-def _typed(types: str, layout: str) -> Problem:
-    return replace(_runtime(layout), types=Types.parse(types))
+def _typed(types: str, layout: str, inputs: str = "plain") -> Problem:
+    return replace(_runtime(layout), types=Types.parse(types), inputs=Inputs.parse(inputs))
 
 
 NAIVE_RR = Subject("naive rr", _runtime("rr"), family=NAIVE)
@@ -109,6 +110,9 @@ NAIVE_S8_LONG, NAIVE_TO_S8_LONG, NAIVE_TO_F16_LONG = (
     Subject(f"naive {types}, long sums", Problem(48, 48, k, types=Types.parse(types)), family=NAIVE)
     for types, k in (("s8,s8,s32", 560), ("s8,s8,s8", 700), ("u8,u8,f16", 300))
 )
+NAIVE_U4 = Subject("naive f16, u4 scaled along K, rr", _typed("f16,u4,f32", "rr", "scales=32+zeros"), family=NAIVE)
+NAIVE_S4 = Subject("naive bf16, s4 scaled, rc", _typed("bf16,s4,f32", "rc", "scales=K"), family=NAIVE)
+NAIVE_U8_SCALED = Subject("naive bf16, u8 scaled, cc", _typed("bf16,u8,f32", "cc", "scales=128+zeros"), family=NAIVE)
 SKINNY_BF16 = Subject(
     "skinny bf16 rc", Problem(3, None, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8),
     (("S", 4), ("WARPS", 2), ("BK", 512)), SKINNY,

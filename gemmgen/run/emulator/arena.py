@@ -24,7 +24,7 @@ from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
-from gemmgen.problem.operands import OPERANDS as EPILOGUE_OPERANDS
+from gemmgen.problem.operands import is_written
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.executor import Floats, Operands, left_behind
 from gemmgen.run.scatter import Scattered, one_after_another, scatter
@@ -190,7 +190,7 @@ class ArenaLayout:
         return (
             *(self._placement(name, segment, name == "C", bool(self.scattered)) for name, segment in operands),
             *(Placement(name, segment, size, True, before=self.before.get(name, 0)) for name, segment, size in sums),
-            *(self._placement(name, segment, EPILOGUE_OPERANDS[name].written) for name, segment in self.extra.items()),
+            *(self._placement(name, segment, is_written(name)) for name, segment in self.extra.items()),
             *(
                 Placement(name, segment, self.copied[name].size, False, before=self.before.get(name, 0))
                 for name, segment in self.prepared.items()
@@ -257,10 +257,8 @@ class ArenaLayout:
         before |= {name: length - workspace.lengths[name] for name, length in (whole or workspace).lengths.items()}
         pointers = tuple(one.offsets for one in one_after_another(apart)) if apart is not None and scattered else ()
         copied = {part: dtype_of_part(case.problem, part) for part in prepared}
-        unset = _unset(case)
-        return cls(
-            *segments, scattered, tensors, case.tensors, before, pointers, sum_bytes, prepared, unset, extra, copied
-        )
+        unset, filed = _unset(case), {name: one.in_bytes for name, one in case.tensors.items()}
+        return cls(*segments, scattered, tensors, filed, before, pointers, sum_bytes, prepared, unset, extra, copied)
 
 
 def _seen(case: Case, apart: Case) -> tuple[dict[str, Matrix], dict[str, int]]:
@@ -270,7 +268,7 @@ def _seen(case: Case, apart: Case) -> tuple[dict[str, Matrix], dict[str, int]]:
     for name, filed in case.tensors.items():
         far = apart.tensors[name]
         lies_as_filed = (far.ld, far.stride) == (filed.ld, filed.stride)
-        seen[name] = filed if lies_as_filed else far
+        seen[name] = (filed if lies_as_filed else far).in_bytes
         before[name] = far.bytes - filed.bytes if lies_as_filed else 0
     return seen, before
 
@@ -304,12 +302,12 @@ class SharedArena:
                 layout.scattered[index].put(elements, matrix.view(storage.view(matrix.dtype.bits)))
             else:
                 self._slack_to_canary(segment)
-                self._operand(segment)[:] = storage.view(np.uint8)
+                self._operand(segment)[:] = case.matrices[index].dtype.packed(storage)
         for name, segment in layout.extra.items():
-            if EPILOGUE_OPERANDS[name].written:
+            if is_written(name):
                 continue
             self._slack_to_canary(segment)
-            self._operand(segment)[:] = operands.extra[name].view(np.uint8)
+            self._operand(segment)[:] = case.extra[name].dtype.packed(operands.extra[name])
         for one in case.problem.epilogue.outputs:
             matrix, values = case.extra[one.name], operands.extra[one.name]
             self._segment(layout.extra[one.name])[:] = CANARY_BYTE

@@ -72,10 +72,10 @@ class DeviceArena:
             if self.scattered:
                 self.scattered[index].put(elements, self.case.matrices[index].view(values.view(bits)))
             else:
-                elements[:] = values.view(bits)
+                elements[:] = self.matrices[index].dtype.packed(values).view(bits)
         for name, values in operands.extra.items():
             elements = self.elements(image, name)
-            elements[:] = values.view(elements.dtype)
+            elements[:] = self.case.extra[name].dtype.packed(values).view(elements.dtype)
         return image
 
     def storage(self, c: Floats) -> Floats:

@@ -215,6 +215,8 @@ class Contest:
 
     def _library_plan(self, case: Case, apart: Binary | None) -> LtPlan | BatchedPlan | FollowedPlan:
         """The library's product, followed by `apart`, which finds A * B in C or in memory between."""
+        if not case.problem.inputs.is_plain:
+            raise NoBaseline(f"cuBLASLt has no product with inputs = {case.problem.inputs}", "cublaslt")
         if apart is None:
             plan = self.library(case).plan(case)
             if isinstance(plan, LtPlan) and plan.takes_bias:

@@ -86,7 +86,8 @@ class InputSets:
 
     def _fill(self, fill: Callable[[Any, int, DType], None], sizes: dict[str, int]) -> None:
         """Fill all operands at once if they have one type, else one by one."""
-        dtypes = {name: self.case.problem.dtype_of(name) for name in sizes}
+        held = {name: self.case.problem.dtype_of(name) for name in sizes}
+        dtypes = {name: dtype if dtype.storage_bits >= 8 else DType.U8 for name, dtype in held.items()}
         if len(set(dtypes.values())) == 1:
             fill(self._memory, len(self.pointers) * self.set_bytes // dtypes["A"].size, dtypes["A"])
             return

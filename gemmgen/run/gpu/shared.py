@@ -81,7 +81,7 @@ def operands_in(mapped: Mapped, path: str, case: Case) -> Operands:
 
 def spans_of(case: Case) -> dict[str, slice]:
     """The bytes of each operand, by its name."""
-    sizes = [matrix.bytes for matrix in case.tensors.values()]
+    sizes = [matrix.elements * matrix.dtype.numpy.itemsize for matrix in case.tensors.values()]
     starts = accumulate((-(-size // ALIGN) * ALIGN for size in sizes), initial=0)
     named = zip(case.tensors, starts, sizes, strict=False)
     return {name: slice(start, start + size) for name, start, size in named}

@@ -103,10 +103,11 @@ class Runner:
                 pointers[name] = self._place_pointers(index, situation, name, starts)
             else:
                 pointers[name] = self._allocate(index, situation, name, matrix.bytes)
-                step = matrix.dtype.size * matrix.stride
+                step = matrix.dtype.bytes(matrix.stride)
                 starts = pointers[name] + step * np.arange(matrix.stored.batch or 1, dtype=np.uint64)
             if name != "C" or situation.case.beta != 0 or self._job.tool != "initcheck":
-                self._write(starts, matrix, operands.by_name[name])
+                values, held = matrix.dtype.packed(operands.by_name[name]), matrix.in_bytes
+                self._write(starts, held, values.view(held.dtype.bits))
         workspace = self._job.source.launch.workspace(situation.case)
         for name in self._job.source.launch.parts:  # holding anything
             pointers[name] = self._allocate(index, situation, name, workspace.lengths[name], workspace.aligns[name])

@@ -1,0 +1,138 @@
+"""What A and B are where they are more than two matrices of numbers: B's scales by groups of K.
+
+A product takes tensors for that beside A and B, its companions. They are dense, row-major, and the same for all rows
+of C. Records and names leave out what a product does not have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.types import Types
+from gemmgen.support.errors import InvalidInput, require
+
+WHOLE_K = 0  # in place of a group of K: all of it has one scale
+GROUPS_OF_K = (32, 64, 128, WHOLE_K)
+SCALED = (DType.U4, DType.S4, DType.U8, DType.S8)  # types of B that may have scales along K
+ROUNDED_TO = (DType.F16, DType.BF16, DType.F32)  # types of A: of B's elements, too, once they are scaled
+COMPANIONS = ("scales_b", "zeros_b")  # every name that a companion has
+TOKEN = r"k(?:32|64|128)?(?:_zeros)?"  # of inputs, in full names
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How many rows or columns a companion has: `size` over `step`, rounded up; without a size one."""
+
+    size: str = ""
+    step: int = 1
+
+    def count(self, sizes: Mapping[str, int]) -> int:
+        return -(-sizes[self.size] // self.step) if self.size else 1
+
+    def text(self, sizes: Mapping[str, int | None]) -> str:
+        """The same for a header, where sizes may stay open."""
+        if not self.size:
+            return "1"
+        known = sizes[self.size]
+        if known is not None:
+            return str(-(-known // self.step))
+        return self.size if self.step == 1 else f"ceil({self.size} / {self.step})"
+
+
+@dataclass(frozen=True)
+class Companion:
+    """A tensor that a product takes beside A and B, which kernels read."""
+
+    name: str
+    dtype: DType
+    rows: Extent
+    cols: Extent
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What A and B are besides. Without anything they are matrices whose elements are multiplied as they lie.
+
+    group  elements along K of a column of B that share a scale: one of GROUPS_OF_K; None: B has no scales. An element
+           is (code - zero point) * scale then, rounded once to the type of A; the last group may be shorter
+    zeros  whether each group has a zero point, too, of the type of B; without them it is 0
+    """
+
+    group: int | None = None
+    zeros: bool = False
+
+    def __post_init__(self) -> None:
+        known = ", ".join(_group_text(group) for group in GROUPS_OF_K)
+        require(self.group is None or self.group in GROUPS_OF_K, f"scales of groups of {self.group}: known are {known}")
+        require(self.group is not None or not self.zeros, "zero points of B go with scales: scales=128+zeros")
+
+    @classmethod
+    def parse(cls, text: str) -> Inputs:
+        """What `str` wrote: "scales=128+zeros", or "plain". Raises InvalidInput."""
+        fields: dict[str, int | bool] = {}
+        for part in text.split("+") if text != str(PLAIN) else ():
+            match = re.fullmatch(r"scales=(32|64|128|K)", part)
+            if match and "group" not in fields:
+                fields["group"] = WHOLE_K if match[1] == "K" else int(match[1])
+            elif part == "zeros" and "zeros" not in fields:
+                fields["zeros"] = True
+            else:
+                raise InvalidInput(f"inputs = {text!r}: write scales=32, 64, 128 or K, maybe with +zeros, or {PLAIN}")
+        return cls(**fields)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_token(cls, token: str) -> Inputs:
+        """What `token` wrote."""
+        group, _, zeros = token.removeprefix("k").partition("_")
+        return cls(int(group or WHOLE_K), bool(zeros))
+
+    def __str__(self) -> str:
+        if self.group is None:
+            return "plain"
+        return f"scales={_group_text(self.group)}{'+zeros' if self.zeros else ''}"
+
+    @property
+    def token(self) -> str:
+        """In names: "k128_zeros"; empty where nothing is said."""
+        if self.group is None:
+            return ""
+        return f"k{self.group or ''}{'_zeros' if self.zeros else ''}"
+
+    @property
+    def is_plain(self) -> bool:
+        return self == PLAIN
+
+    def companions(self, types: Types) -> Iterator[Companion]:
+        """The tensors beside A and B, in the order in which kernels take them."""
+        if self.group is None:
+            return
+        rows = Extent("K", self.group) if self.group else Extent()
+        yield Companion("scales_b", types.a, rows, Extent("N"), "a factor of each column of B in each group of K")
+        if self.zeros:
+            yield Companion("zeros_b", types.b, rows, Extent("N"), "the code that stands for 0 there")
+
+    def require_types(self, types: Types) -> None:
+        """Raise InvalidInput unless A and B may be of these types."""
+        if self.group is None:
+            packed = types.b.storage_bits < 8
+            require(not packed, f"B of {types.b.label} needs scales, as numbers of A's type: inputs = scales=128")
+            return
+        require(types.b in SCALED, f"B of {types.b.label}: scales along K are for {_labels(SCALED)}")
+        require(
+            types.a in ROUNDED_TO, f"A of {types.a.label}: scaled numbers of B are of A's type, {_labels(ROUNDED_TO)}"
+        )
+
+
+def _group_text(group: int) -> str:
+    return "K" if group == WHOLE_K else str(group)
+
+
+def _labels(dtypes: tuple[DType, ...]) -> str:
+    return ", ".join(dtype.label for dtype in dtypes)
+
+
+PLAIN = Inputs()

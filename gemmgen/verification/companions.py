@@ -1,0 +1,127 @@
+"""Data of operands that go with others: codes of B with their scales and zero points. `factor` is what they stand for.
+
+Each group of K has a scale and a zero point of its own, so that those of another group show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gemmgen.problem.gemm import Case
+from gemmgen.problem.types import Types
+from gemmgen.run.executor import Floats, Operands
+from gemmgen.verification.onehot import codes, selection
+from gemmgen.verification.situation import EXACT_KINDS, DataKind
+
+Doubles = npt.NDArray[np.float64]
+Index = tuple[slice, ...]
+
+EXACT_SCALES = (1.0, 2.0, 4.0, -1.0)  # times a difference of two codes they are numbers of all types of A
+SPREAD = 4  # scales of sparse data span 2^-4 to 2^4
+SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
+MOST_SPECIALS = 64  # at most one scale in 64 is special, and fewer where a column has many, so that some stay finite
+COLUMNS = 4  # about one column in 4 has such a scale
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the numbers of B are to be like.
+
+    selects   B is one-hot, or sparse: all but `chosen` of a column are 0
+    chosen    elements of a sparse column
+    one_sign  none is negative
+    exact     the largest difference of a code and its zero point, for sums that are exact
+    size      what the largest of random numbers are like: 1, or far from it
+    """
+
+    data: DataKind
+    selects: bool
+    chosen: int
+    one_sign: bool
+    exact: int
+    size: float
+
+
+def group_of(case: Case) -> npt.NDArray[np.int64]:
+    """The group of each element along K."""
+    return np.arange(case.k) // (case.problem.inputs.group or max(case.k, 1))
+
+
+def code_span(types: Types) -> int:
+    """The largest difference of two codes of B."""
+    return int(types.b.largest - types.b.least)
+
+
+def draw_scaled(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+    """Codes of B, their scales and, where there are any, zero points."""
+    dtype, scales = case.b.dtype, case.extra["scales_b"]
+    shape, groups = (case.k, case.n), (scales.rows, scales.cols)
+    least, largest = int(dtype.least), int(dtype.largest)
+    zeros: npt.NDArray[np.int64] = np.zeros(groups, np.int64)
+    if case.problem.inputs.zeros:
+        zeros = rng.integers(least, largest, groups)  # below the largest code: the one above is a code, too
+    of_group = group_of(case)
+    if wanted.selects:
+        made = zeros[of_group]
+        if not made.size:
+            pass
+        elif wanted.data == "onehot":
+            made = made + selection("B", shape, rng)
+        else:
+            places = rng.integers(0, case.k, (min(wanted.chosen, case.k), case.n))
+            np.put_along_axis(made, places, rng.integers(least, largest + 1, places.shape), 0)
+    elif wanted.data == "onehot":
+        made = codes(shape, dtype, 0).astype(np.int64)
+    else:
+        made = rng.integers(least, largest + 1, shape)
+    if wanted.data == "exact":
+        from_zero = zeros[of_group]
+        made = np.clip(made, from_zero - wanted.exact, from_zero + wanted.exact)
+    if wanted.one_sign:
+        made = np.maximum(made, zeros[of_group])
+    found = {"B": made, "scales_b": _scales(case, wanted, groups, rng)}
+    return found | ({"zeros_b": zeros} if case.problem.inputs.zeros else {})
+
+
+def _scales(case: Case, wanted: Wanted, shape: tuple[int, int], rng: np.random.Generator) -> Doubles:
+    types, data = case.problem.types, wanted.data
+    if data in EXACT_KINDS:
+        return np.ones(shape) if wanted.selects else rng.choice(EXACT_SCALES, shape)
+    values = 2 * rng.random(shape) - 1
+    if wanted.one_sign:
+        values = np.abs(values)
+    if data == "sparse":
+        values = np.ldexp(np.copysign(1 - rng.random(shape) / 2, values), rng.integers(-SPREAD, SPREAD + 1, shape))
+    values *= wanted.size / (code_span(types) + 1)
+    if data == "special" and types.a.has_infinity:
+        count = values.size // max(MOST_SPECIALS, COLUMNS * shape[0])
+        places = rng.integers(0, shape, (count, 2))
+        values[tuple(places.T)] = rng.choice(SPECIALS, count)
+    return values
+
+
+def factor(case: Case, operands: Operands, name: str, index: Index) -> Doubles:
+    """The elements `index` of A or of B as they are multiplied, in float64."""
+    matrix = case.tensors[name]
+    values = matrix.dtype.decode(matrix.view(operands.by_name[name])[index])
+    return values if name == "A" or case.problem.inputs.group is None else _scaled(case, operands, values, index)
+
+
+def _scaled(case: Case, operands: Operands, codes_of_b: Doubles, index: Index) -> Doubles:
+    """(code - zero point) * scale, rounded once to the type of A."""
+    along_k, columns = index
+    groups = group_of(case)[along_k]
+
+    def of_group(name: str) -> Doubles:
+        matrix: Any = case.extra[name]
+        stored: Floats = matrix.view(operands.extra[name])
+        values: Doubles = matrix.dtype.decode(stored[:, columns])[groups]
+        return values
+
+    zeros = of_group("zeros_b") if case.problem.inputs.zeros else 0.0
+    with np.errstate(invalid="ignore"):  # 0 times infinity
+        return case.problem.types.a.nearest((codes_of_b - zeros) * of_group("scales_b"))

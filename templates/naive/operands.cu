@@ -1,0 +1,40 @@
+/*# An element of A and one of B, for the loop of naive.cu. #*/
+
+/*# What reads elements of 4 bits, two to a byte. #*/
+//% macro codes(kernel)
+//% if types.b.storage_bits == 4
+// Element i of those that lie two to a byte, the first in its low half.
+__device__ __forceinline__ int code(const unsigned char* __restrict__ bytes, Offset i)
+{
+//% if types.b.is_signed
+    return static_cast<signed char>(bytes[i / 2] << (i % 2 ? 0 : 4)) >> 4;
+//% else
+    return bytes[i / 2] >> (i % 2 ? 4 : 0) & 15;
+//% endif
+}
+
+//% endif
+//% endmacro
+
+//% macro element_at(operand, place)
+${ "code(%s, %s)" | format(operand, place) if types.b.storage_bits == 4 else "%s[%s]" | format(operand, place) }
+//%- endmacro
+
+/*# b, the element of B in row k and column n. #*/
+//% macro read_b(kernel)
+//% set place = "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k"
+//% set inputs = kernel.problem.inputs
+//% if inputs.group is none
+        const ${ T } b = B[${ place }];
+//% else
+//% set rounded = types.a.narrowing
+//% if inputs.group
+        const Offset of_group = Offset(k / ${ inputs.group }) * s.N + n;
+//% else
+        const int of_group = n;  // all of K is one group
+//% endif
+//% set code = element_at("B", place)
+        const int code_b = ${ "%s - %s" | format(code, element_at("zeros_b", "of_group")) if inputs.zeros else code };
+        const ${ T } b = ${ "%s(code_b * static_cast<float>(scales_b[of_group]))" | format(rounded) if rounded else "code_b * scales_b[of_group]" };${ "  // rounded once" if rounded }
+//% endif
+//% endmacro

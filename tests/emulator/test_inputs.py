@@ -1,0 +1,30 @@
+"""Kernels whose A and B are more than two matrices, in the emulator."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmgen.families import NAIVE
+from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.verification.verifier import verify
+
+PROBLEMS = [
+    Problem(None, None, None, types="f16,s4,f16", layout="rr", inputs="scales=32"),
+    Problem(33, 35, 67, types="bf16,s4,bf16", layout="rc", inputs="scales=K+zeros"),  # odd K: lines begin in a byte
+    Problem(5, 7, 131, types="f32,u4,f32", layout="cr", inputs="scales=64+zeros", epilogue="bias+gelu"),
+    Problem(None, None, None, types="bf16,u8,f32", layout="cc", inputs="scales=128+zeros"),
+]
+
+
+@pytest.fixture(scope="module")
+def executor(shared_store):
+    with EmulatorExecutor(shared_store) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+def test_naive_serves_inputs(executor, problem):
+    verdict = verify(executor, render(problem, NAIVE, NAIVE.default(problem)), examples=30, largest=160, runs=2)
+    assert verdict.passed, f"{verdict.failure} in {verdict.situation}"

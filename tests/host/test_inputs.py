@@ -1,0 +1,110 @@
+"""What a problem says of A and B besides: its text, names and records, who refuses it, and what it means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.exports.folder import require_exportable
+from gemmgen.exports.json_records import problem_document
+from gemmgen.exports.record_reading import problem_from
+from gemmgen.families import FAMILIES, NAIVE
+from gemmgen.families.base import PLAIN_INPUTS, first_rejection
+from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
+from gemmgen.problem.dtype import DType
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import PLAIN, Inputs
+from gemmgen.render.kernel_text import render
+from gemmgen.render.naming import full_name, parse_name
+from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.companions import factor
+from gemmgen.verification.data import make_operands
+from gemmgen.verification.situation import ALL_DATA_KINDS, Situation
+
+SCALED = Problem(None, 35, 67, types="bf16,u4,f32", layout="rc", inputs="scales=32+zeros")
+PROBLEMS = (SCALED, replace(SCALED, inputs=Inputs.parse("scales=K"), epilogue="bias+gelu", ldb=None))
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+def test_names_and_records_hold_inputs(problem):
+    name = full_name(problem, NAIVE, NAIVE.default(problem))
+    assert parse_name(name)[0] == problem
+    assert problem_from(problem_document(problem)) == problem
+    assert Inputs.parse(str(problem.inputs)) == problem.inputs
+    assert f"--inputs {problem.inputs} " in render(problem, NAIVE, NAIVE.default(problem)).text
+
+
+def test_records_and_names_of_plain_inputs_say_nothing_of_them():
+    plain = Problem(None, 35, 67, types="bf16,s8,f32")
+    assert "inputs" not in problem_document(plain)
+    assert "_k" not in full_name(plain, NAIVE, NAIVE.default(plain))
+    assert Inputs.parse(str(PLAIN)) == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("types", "inputs", "words"),
+    [
+        ("bf16,u4,f32", "plain", "B of u4 needs scales"),
+        ("bf16,bf16,f32", "scales=32", "scales along K are for u4, s4, u8, s8"),
+        ("s8,s8,s32", "scales=32", "A of s8: scaled numbers of B are of A's type"),
+        ("s8,u4,s32", "scales=32", "floats multiply it"),
+        ("bf16,u4,f32", "scales=48", "write scales=32, 64, 128 or K"),
+        ("bf16,u4,f32", "zeros", "zero points of B go with scales"),
+    ],
+)
+def test_what_means_nothing_is_refused(types, inputs, words):
+    with pytest.raises(InvalidInput, match=words):
+        Problem(None, None, None, types=types, inputs=inputs)
+
+
+@pytest.mark.parametrize("more", [{"batch": 3}, {"epilogue": "swiglu"}, {"epilogue": "zero_n+scale_n"}], ids=str)
+def test_inputs_go_with_one_product_without_sums_of_a_and_b(more):
+    with pytest.raises(InvalidInput, match="inputs = scales=32"):
+        Problem(None, None, None, types="bf16,u4,f32", inputs="scales=32", **more)
+
+
+@pytest.mark.parametrize("family", [one for one in FAMILIES.values() if not one.any_inputs], ids=lambda one: one.name)
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+def test_other_families_refuse_inputs(family, problem):
+    rejection = first_rejection(family, problem, family.default(problem), parse_arch(DEFAULT_ARCH).limits)
+    assert rejection is not None
+    assert rejection.constraint is PLAIN_INPUTS
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+def test_exports_and_arrays_refuse_inputs(problem):
+    source = render(problem, NAIVE, NAIVE.default(problem))
+    beside = problem.companions[0].name
+    with pytest.raises(InvalidInput, match=beside):
+        require_exportable(source)
+    with pytest.raises(InvalidInput, match=beside):
+        ArrayKernel(source, None)
+
+
+def test_two_elements_of_4_bits_share_a_byte_the_first_in_its_low_half():
+    for dtype, values in ((DType.U4, [1, 2, 15]), (DType.S4, [1, 2, -1])):
+        assert dtype.packed(np.array(values, np.int8).astype(dtype.numpy)).tolist() == [0x21, 0xFF]
+    assert DType.BF16.packed(np.ones(1, DType.BF16.numpy)).tolist() == [0x80, 0x3F]
+
+
+@pytest.mark.parametrize("data", ALL_DATA_KINDS)
+def test_an_element_of_b_is_its_code_less_the_zero_point_times_the_scale_rounded_once(data):
+    case = SCALED.case(m=5)
+    operands = make_operands(Situation(case, data, 3))
+    values = factor(case, operands, "B", (slice(None), slice(None)))
+    for k in (0, 31, 32, 66):  # K = 67 has a last group of 3
+        for n in (0, 34):
+            code = int(operands.b[n * case.ldb + k])
+            zero, scale = (operands.extra[name][k // 32 * case.n + n] for name in ("zeros_b", "scales_b"))
+            with np.errstate(invalid="ignore"):
+                wanted = np.float32((code - int(zero)) * np.float64(scale)).astype(DType.BF16.numpy)
+            assert np.array_equal(np.float64(wanted), values[k, n], equal_nan=True)
+
+
+def test_selecting_data_is_zero_beside_what_it_selects():
+    situations = (Situation(SCALED.case(m=5), "onehot", seed) for seed in range(8))
+    chosen = [factor(one.case, make_operands(one), "B", (slice(None), slice(None))) for one in situations]
+    assert any(((values != 0).sum(axis=0) == 1).all() and (values.max(axis=0) == 1).all() for values in chosen)
