@@ -5,8 +5,8 @@ struct Shape { static constexpr int /*% for name, size in kernel.sizes.items() i
 //% else
 //% if not offsets
 // Sizes. Those that are constants fold into the code.
-//% elif kernel.problem.strided
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
+//% elif kernel.problem.strides
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix${ " of the batch" if kernel.problem.batched }). Constants
 // among them fold into the code.
 //% else
 // Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.

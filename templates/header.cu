@@ -10,12 +10,15 @@
 //% if kernel.problem.batched
 //     for each of ${ kernel.sizes.batch or "a batch's" } products${ ", whose matrices lie where A_array, B_array and C_array say" if kernel.problem.pointers }
 //% endif
+//% if kernel.problem.inputs.groups
+//     for each of ${ kernel.problem.inputs.groups } groups of rows, B one of as many matrices; rows behind offs' last end stay as they are
+//% endif
 //
 //% for m in kernel.matrices
 //     ${ m.name }  ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.stride }${ ", " ~ m.apart if m.apart }
 //% endfor
 //% for v in kernel.problem.companions
-//     ${ v.name }  ${ v.rows.text(kernel.sizes) } x ${ v.cols.text(kernel.sizes) }, row-major: ${ v.meaning }
+//     ${ v.name }  ${ v.lies(kernel.sizes) }: ${ v.meaning }
 //% endfor
 //% for v in kernel.problem.epilogue.operands if not v.is_matrix
 //     ${ v.name }  ${ "%s elements" | format(kernel.sizes[v.size] or v.size) if v.size and kernel.sizes[v.size] != 1 else "one element" }, ${ v.note }${ ("; another for each product" if v.written else "; the same for all products") if kernel.problem.batched }

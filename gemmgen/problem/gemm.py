@@ -75,7 +75,8 @@ class Problem:
     epilogue        what becomes of A * B. Vectors that it reads serve all products of a batch. Of one with acc2, as
                     "swiglu", B is K x 2N: two matrices side by side
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
-    inputs          what A and B are besides: "scales=128+zeros" gives B's columns scales by groups of 128 along K
+    inputs          what A and B are besides: "scales=128+zeros" gives B's columns scales by groups of 128 along K,
+                    "groups=8" gives each of 8 groups of rows a matrix B of its own, `stride_b` apart
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: (("M", 16),). The
                     kernel serves every other as well
     """
@@ -192,18 +193,19 @@ class Problem:
             return
         require(not self.batched, f"inputs = {self.inputs} go with one product, and batch = {self.batch or RUNTIME}")
         require(self.products == 1, f"inputs = {self.inputs} go with one product, and {self.epilogue} takes two")
-        summed = " and ".join(self.epilogue.sums)
+        summed = " and ".join((*self.epilogue.sums, *(one.name for one in self.epilogue.outputs)))
         require(not summed, f"inputs = {self.inputs}, and the epilogue {self.epilogue} takes {summed}")
 
     def _require_apart(self) -> None:
         """Strides serve batches, and no matrix of C shares an element with another."""
         require(self.batched or not self.pointers, "arrays of pointers serve a batch, and batch = 1")
         for matrix in self.matrices:
-            given = getattr(self, matrix.stride)
-            require(self.batched or given == "dense", f"{matrix.stride} = {given} serves a batch, and batch = 1")
+            given, groups = getattr(self, matrix.stride), self.inputs.groups if matrix.name == "B" else 0
+            known = self.batched or groups > 0 or given == "dense"
+            require(known, f"{matrix.stride} = {given} serves a batch, and batch = 1")
             what = RUNTIME if given is None else given
             require(not self.pointers or given == "dense", f"{matrix.stride} = {what}: {NO_STRIDE}")
-            matrix.require_apart(given, self.sizes)
+            matrix.require_apart(given, self.sizes, groups or self.batch)
 
     def __hash__(self) -> int:
         """Of the sizes alone: a search hashes its problem often."""
@@ -277,10 +279,16 @@ class Problem:
         """Whether strides say where the matrices of a batch lie."""
         return self.batched and not self.pointers
 
+    @cached_property  # a search asks for each of its configs
+    def strides(self) -> tuple[MatrixSizes, ...]:
+        """The matrices of which there are several, a stride apart: those of a batch, and each group's B."""
+        return self.matrices if self.strided else self.matrices[1:2] if self.inputs.groups else ()
+
     @property
     def batch_sizes(self) -> tuple[str, ...]:
         """What a Case says of its batch, by name."""
-        return POINTER_SIZES if self.pointers else ("batch", *self.stride_sizes) if self.batched else ()
+        strides = tuple(one.stride for one in self.strides)
+        return POINTER_SIZES if self.pointers else ("batch", *strides) if self.batched else strides
 
     @property
     def shape(self) -> str:
@@ -297,10 +305,9 @@ class Problem:
         for matrix in self.matrices:
             given = getattr(self, matrix.ld)
             sizes[matrix.ld] = matrix.extent(matrix.line, sizes) if given == "dense" else given
-        if not self.batched:
-            return sizes
-        sizes["batch"] = self.batch
-        for matrix in self.matrices if self.strided else ():
+        if self.batched:
+            sizes["batch"] = self.batch
+        for matrix in self.strides:
             given = getattr(self, matrix.stride)
             sizes[matrix.stride] = matrix.dense_stride(sizes) if given == "dense" else given
         return sizes
@@ -337,7 +344,9 @@ class Problem:
     @cached_property  # a search asks for each of its configs
     def _vector_limits(self) -> Mapping[str, int]:
         return {
-            matrix.ld: matrix.vector_limit(self.sizes, self.strided, self.align_of(matrix.name), self.ld_align)
+            matrix.ld: matrix.vector_limit(
+                self.sizes, matrix in self.strides, self.align_of(matrix.name), self.ld_align
+            )
             for matrix in self.matrices[:3]
         }
 
@@ -395,8 +404,7 @@ class Problem:
         }
         steps = {
             one.stride: self._pitch(one.stride, values.get(one.stride), one.dense_stride({**size, **ld}) or 0)
-            for one in self.matrices
-            if self.batched
+            for one in (self.matrices if self.batched else self.strides)
         }
         return Case(
             self,
@@ -493,7 +501,8 @@ class Case:
         different = {"A": self.different_a, "B": self.different_b}.get(sizes.name) or None
         ld, stride = getattr(self, sizes.ld), getattr(self, sizes.stride)
         cols = sizes.beside * count[sizes.cols]
-        return Matrix(count[sizes.rows], cols, ld, sizes.order, self._batch, stride, different, sizes.dtype)
+        batch = self.problem.inputs.groups or None if sizes.name == "B" else None
+        return Matrix(count[sizes.rows], cols, ld, sizes.order, batch or self._batch, stride, different, sizes.dtype)
 
     @property
     def _batch(self) -> int | None:

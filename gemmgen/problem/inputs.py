@@ -1,7 +1,7 @@
-"""What A and B are where they are more than two matrices of numbers: B's scales by groups of K.
+"""What A and B are where they are more than two matrices of numbers: scales of B along K, groups of rows.
 
-A product takes tensors for that beside A and B, its companions. They are dense, row-major, and the same for all rows
-of C. Records and names leave out what a product does not have.
+A product takes tensors for that beside A and B, its companions, which are dense and row-major. Records and names leave
+out what a product does not have.
 """
 
 from __future__ import annotations
@@ -18,24 +18,27 @@ WHOLE_K = 0  # in place of a group of K: all of it has one scale
 GROUPS_OF_K = (32, 64, 128, WHOLE_K)
 SCALED = (DType.U4, DType.S4, DType.U8, DType.S8)  # types of B that may have scales along K
 ROUNDED_TO = (DType.F16, DType.BF16, DType.F32)  # types of A: of B's elements, too, once they are scaled
-COMPANIONS = ("scales_b", "zeros_b")  # every name that a companion has
-TOKEN = r"k(?:32|64|128)?(?:_zeros)?"  # of inputs, in full names
+COMPANIONS = ("scales_b", "zeros_b", "offs")  # every name that a companion has
+MOST_GROUPS = 2**16
+TOKEN = r"(?:k(?:32|64|128)?(?:_zeros)?|g[1-9]\d*)"  # of inputs, in full names
+KNOWN = "scales=32, 64, 128 or K, maybe with +zeros, or groups=8"
 
 
 @dataclass(frozen=True)
 class Extent:
-    """How many rows or columns a companion has: `size` over `step`, rounded up; without a size one."""
+    """How many rows or columns a companion has: `size` over `step`, rounded up; without a size `number`."""
 
     size: str = ""
     step: int = 1
+    number: int = 1
 
     def count(self, sizes: Mapping[str, int]) -> int:
-        return -(-sizes[self.size] // self.step) if self.size else 1
+        return -(-sizes[self.size] // self.step) if self.size else self.number
 
     def text(self, sizes: Mapping[str, int | None]) -> str:
         """The same for a header, where sizes may stay open."""
         if not self.size:
-            return "1"
+            return str(self.number)
         known = sizes[self.size]
         if known is not None:
             return str(-(-known // self.step))
@@ -52,6 +55,11 @@ class Companion:
     cols: Extent
     meaning: str
 
+    def lies(self, sizes: Mapping[str, int | None]) -> str:
+        """How large it is, for a header: "8 elements", "ceil(K / 128) x N, row-major"."""
+        rows, cols = self.rows.text(sizes), self.cols.text(sizes)
+        return f"{cols} elements" if rows == "1" else f"{rows} x {cols}, row-major"
+
 
 @dataclass(frozen=True)
 class Inputs:
@@ -60,15 +68,20 @@ class Inputs:
     group  elements along K of a column of B that share a scale: one of GROUPS_OF_K; None: B has no scales. An element
            is (code - zero point) * scale then, rounded once to the type of A; the last group may be shorter
     zeros  whether each group has a zero point, too, of the type of B; without them it is 0
+    groups  of rows of A and C, each with a matrix B of its own; 0: all rows have the same B. `offs` are their ends:
+           group g has rows offs[g - 1] to offs[g], and may have none. C keeps what it held behind the last end
     """
 
     group: int | None = None
     zeros: bool = False
+    groups: int = 0
 
     def __post_init__(self) -> None:
         known = ", ".join(_group_text(group) for group in GROUPS_OF_K)
         require(self.group is None or self.group in GROUPS_OF_K, f"scales of groups of {self.group}: known are {known}")
         require(self.group is not None or not self.zeros, "zero points of B go with scales: scales=128+zeros")
+        require(0 <= self.groups <= MOST_GROUPS, f"groups = {self.groups}: at most {MOST_GROUPS}")
+        require(self.group is None or not self.groups, "B with scales has no groups yet: give one of the two")
 
     @classmethod
     def parse(cls, text: str) -> Inputs:
@@ -80,27 +93,31 @@ class Inputs:
                 fields["group"] = WHOLE_K if match[1] == "K" else int(match[1])
             elif part == "zeros" and "zeros" not in fields:
                 fields["zeros"] = True
+            elif re.fullmatch(r"groups=[1-9]\d{0,9}", part) and "groups" not in fields:
+                fields["groups"] = int(part.removeprefix("groups="))
             else:
-                raise InvalidInput(f"inputs = {text!r}: write scales=32, 64, 128 or K, maybe with +zeros, or {PLAIN}")
+                raise InvalidInput(f"inputs = {text!r}: write {KNOWN}, or {PLAIN}")
         return cls(**fields)  # type: ignore[arg-type]
 
     @classmethod
     def from_token(cls, token: str) -> Inputs:
         """What `token` wrote."""
+        if token.startswith("g"):
+            return cls(groups=int(token[1:]))
         group, _, zeros = token.removeprefix("k").partition("_")
         return cls(int(group or WHOLE_K), bool(zeros))
 
     def __str__(self) -> str:
-        if self.group is None:
-            return "plain"
-        return f"scales={_group_text(self.group)}{'+zeros' if self.zeros else ''}"
+        if self.group is not None:
+            return f"scales={_group_text(self.group)}{'+zeros' if self.zeros else ''}"
+        return f"groups={self.groups}" if self.groups else "plain"
 
     @property
     def token(self) -> str:
         """In names: "k128_zeros"; empty where nothing is said."""
-        if self.group is None:
-            return ""
-        return f"k{self.group or ''}{'_zeros' if self.zeros else ''}"
+        if self.group is not None:
+            return f"k{self.group or ''}{'_zeros' if self.zeros else ''}"
+        return f"g{self.groups}" if self.groups else ""
 
     @property
     def is_plain(self) -> bool:
@@ -108,6 +125,8 @@ class Inputs:
 
     def companions(self, types: Types) -> Iterator[Companion]:
         """The tensors beside A and B, in the order in which kernels take them."""
+        if self.groups:
+            yield Companion("offs", DType.S32, Extent(), Extent(number=self.groups), "ends of the groups of rows")
         if self.group is None:
             return
         rows = Extent("K", self.group) if self.group else Extent()

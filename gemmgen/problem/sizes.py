@@ -110,8 +110,8 @@ class MatrixSizes:
             f"which are {matrix.ld} apart: matrices of {self.name}, which is written, would overlap",
         )
 
-    def require_apart(self, given: Distance, sizes: Sizes) -> None:
-        """Raise InvalidInput unless the stride `given` is one that `require_stride` allows."""
+    def require_apart(self, given: Distance, sizes: Sizes, batch: Size) -> None:
+        """Raise InvalidInput unless the stride `given`, of so many matrices, is one that `require_stride` allows."""
         if given == "dense" or given is None or (given == 0 and not self.written):
             return
         lines, ld, line = self.extent(self.lines, sizes), sizes[self.ld], self.extent(self.line, sizes)
@@ -119,8 +119,8 @@ class MatrixSizes:
         require(known, f"{self.stride} = {given} is fixed while its matrix has a run-time size: write ?")
         assert lines is not None and ld is not None and line is not None
         shape = (lines, line) if self.order == "r" else (line, lines)
-        self.require_stride(Matrix(*shape, ld, self.order, sizes["batch"] or SIZE_LIMIT, given, dtype=self.dtype))
-        overflows = self.dtype.bytes(given * (sizes["batch"] or 1)) >= 2**63
+        self.require_stride(Matrix(*shape, ld, self.order, batch or SIZE_LIMIT, given, dtype=self.dtype))
+        overflows = self.dtype.bytes(given * (batch or 1)) >= 2**63
         require(not overflows, f"{self.stride} = {given}: bytes overflow 63 bits")
 
     def dense_stride(self, sizes: Sizes) -> Size:

@@ -272,6 +272,8 @@ class Kernel:
             written = listed(("C", *self.outputs))
             aligned = f"{problem.operand_words} at addresses divisible by {problem.pointer_align}"
             yield f"{aligned}, {written} overlapping {others}"
+        if problem.inputs.groups:
+            yield f"offs ascending, none below 0 or above {self.sizes['M'] or 'M'}"
         if problem.strided:
             yield "no two matrices of C that overlap"
         distances = (*problem.line_sizes, *problem.stride_sizes)

@@ -13,6 +13,7 @@ from gemmgen.problem.operands import is_amax
 from gemmgen.run.executor import Floats, LoadedKernel, Operands
 from gemmgen.run.turns import grid_of, tiles_in_turns, turns_of
 from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.verification.companions import computed_rows
 from gemmgen.verification.comparison import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.device_check import judge
@@ -143,11 +144,26 @@ def _check_on_host(kernel: LoadedKernel, situation: Situation, operands: Operand
     case, seed, worst = situation.case, situation.seed, 0.0
     for name in case.written:
         result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
-        comparison = compare(situation, result, output=name, multiply=kernel.multiply)
-        worst = max(worst, _judge(situation, comparison, tally))
+        worst = max(worst, _judge_whole(kernel, situation, operands, result, name, tally))
         if name == "C":
             _judge_bits(situation, result, Window.whole(case), tally)
     return worst
+
+
+def _judge_whole(
+    kernel: LoadedKernel, situation: Situation, operands: Operands, result: Floats, output: str, tally: DomainTally
+) -> float:
+    """As `_judge` of all that a run has to compute; rows of C that belong to no group keep their bits."""
+    c, rows = situation.case.c, computed_rows(situation.case, operands)
+    if rows == c.rows:
+        return _judge(situation, compare(situation, result, output=output, multiply=kernel.multiply), tally)
+    changed = c.view(result.view(c.dtype.bits))[rows:] != c.view(operands.c.view(c.dtype.bits))[rows:]
+    if changed.any():
+        row, column = np.argwhere(changed)[0]
+        reason = f"C[{rows + row}][{column}] is written, a row behind the last group's, which end with row {rows - 1}"
+        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
+    window = Window(0, 0, rows, situation.case.n)
+    return _judge(situation, compare(situation, result, window, output), tally) if rows else 0.0
 
 
 def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: DomainTally) -> float:
@@ -155,7 +171,7 @@ def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: 
     case, operands, worst = situation.case, make_operands(situation), 0.0
     for name in case.written:
         result = kernel.run(case, operands, seed=situation.seed, watch=False, output=name, apart=apart)
-        worst = max(worst, _judge(situation, compare(situation, result, output=name), tally))
+        worst = max(worst, _judge_whole(kernel, situation, operands, result, name, tally))
     tally.ran_apart(apart)
     return worst
 
@@ -183,6 +199,8 @@ def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
     case, launch = situation.case, kernel.source.launch
     if not kernel.can_run_whole(case):
         return False
+    if case.problem.inputs.groups:  # blocks write parts of their tiles
+        return True
     few = launch.tiles(case) <= 2 * SAMPLE_TILES or launch_cost(case, launch) <= SOME_COST or not kernel.runs_parts
     return few or situation.seed % WHOLE_SEEDS == 0
 

@@ -1,11 +1,13 @@
-"""Data of operands that go with others: codes of B with their scales and zero points. `factor` is what they stand for.
+"""Data of operands that go with others: codes of B with their scales and zero points, ends of groups of rows.
 
-Each group of K has a scale and a zero point of its own, so that those of another group show.
+`factor` is what codes stand for. Each group of K has a scale and a zero point of its own, so that those of another
+show. Groups of rows may be empty, as long as a tile or one row longer, or have all rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ EXACT_SCALES = (1.0, 2.0, 4.0, -1.0)  # times a difference of two codes they are
 SPREAD = 4  # scales of sparse data span 2^-4 to 2^4
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
 MOST_SPECIALS = 64  # at most one scale in 64 is special, and fewer where a column has many, so that some stay finite
+GROUP_ROWS = (0, 0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 64, 129)  # of a group
 COLUMNS = 4  # about one column in 4 has such a scale
 
 
@@ -46,6 +49,40 @@ class Wanted:
     size: float
 
 
+def draw_companions(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+    """What goes with A and B by name, and the codes of a B that has scales."""
+    if case.problem.inputs.groups:
+        return {"offs": _ends(case, rng)[None]}
+    return _draw_scaled(case, wanted, rng)
+
+
+def _ends(case: Case, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Ends of the groups of rows, the last of which may be before that of C."""
+    count, m = case.problem.inputs.groups, case.m
+    kind = rng.integers(4)
+    if kind == 0:  # anywhere
+        return np.sort(rng.integers(0, m + 1, count))
+    if kind == 1:  # one group has all rows, or none has any
+        return np.where(np.arange(count) < rng.integers(0, count + 1), 0, m)
+    sizes = rng.choice(GROUP_ROWS, count)
+    ends = np.minimum(np.cumsum(sizes), m)
+    return np.where(np.arange(count) == count - 1, m, ends) if kind == 2 else ends
+
+
+def rows_of_groups(case: Case, operands: Operands, rows: slice) -> list[tuple[int, slice]]:
+    """The groups that have some of `rows`, and which."""
+    ends = [0, *operands.extra["offs"].tolist()]
+    found = (
+        (group, slice(max(begin, rows.start), min(end, rows.stop))) for group, (begin, end) in enumerate(pairwise(ends))
+    )
+    return [(group, of_group) for group, of_group in found if of_group.start < of_group.stop]
+
+
+def computed_rows(case: Case, operands: Operands) -> int:
+    """How many rows of C are computed; those behind keep what they held."""
+    return int(operands.extra["offs"][-1]) if case.problem.inputs.groups else case.m
+
+
 def group_of(case: Case) -> npt.NDArray[np.int64]:
     """The group of each element along K."""
     return np.arange(case.k) // (case.problem.inputs.group or max(case.k, 1))
@@ -56,7 +93,7 @@ def code_span(types: Types) -> int:
     return int(types.b.largest - types.b.least)
 
 
-def draw_scaled(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
+def _draw_scaled(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
     """Codes of B, their scales and, where there are any, zero points."""
     dtype, scales = case.b.dtype, case.extra["scales_b"]
     shape, groups = (case.k, case.n), (scales.rows, scales.cols)

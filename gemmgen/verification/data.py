@@ -19,7 +19,7 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.threads import in_threads
-from gemmgen.verification.companions import EXACT_SCALES, Wanted, code_span, draw_scaled
+from gemmgen.verification.companions import EXACT_SCALES, Wanted, code_span, draw_companions
 from gemmgen.verification.onehot import code_fully, codes, selection
 from gemmgen.verification.scalars import EXACT_SCALARS
 from gemmgen.verification.situation import (
@@ -185,11 +185,11 @@ def _fill_companions(
         selects=data in ("onehot", "sparse") and side == "B",
         chosen=SPARSE_PRODUCTS,
         one_sign=data == "random" and _adds_up("B", case, seed),
-        exact=_exact_codes(case),
+        exact=0 if case.problem.inputs.group is None else _exact_codes(case),
         size=size,
     )
     found = {}
-    for name, values in draw_scaled(case, wanted, rng).items():
+    for name, values in draw_companions(case, wanted, rng).items():
         matrix = case.tensors[name]
         found[name] = b if name == "B" else _storage(matrix)
         if matrix.elements:

@@ -55,7 +55,9 @@ def _lines_apart(source: KernelSource) -> Apart | None:
     # In a batch whose matrices lie side by side, each spans the distance to the next, and TMA takes no longer
     # distances.
     most = MOST_STRIDE if source.launch.maps and problem.batched else MOST_BYTES
-    whole = [one for one in problem.matrices if one.dtype.storage_bits >= 8]  # others lie in one line of bytes
+    # Elements that share bytes lie in one line of these, and matrices of groups among each other.
+    among = problem.strides if problem.inputs.groups else ()
+    whole = [one for one in problem.matrices if one.dtype.storage_bits >= 8 and one not in among]
     far = [one for one in whole if problem.sizes[one.ld] is None and _far_ld(one, dense, most) > 0]
     if not any((dense.tensors[one.name].lines - 1) * _far_ld(one, dense, most) >= 2**31 for one in far):
         return None

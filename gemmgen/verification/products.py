@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
+from gemmgen.problem.types import Types
 from gemmgen.support.blas import multiply
-from gemmgen.verification.companions import factor
+from gemmgen.verification.companions import factor, rows_of_groups
 from gemmgen.verification.data import operands_of
 from gemmgen.verification.situation import EXACT_KINDS, DataKind
 from gemmgen.verification.tensor_bound import needs_largest
@@ -78,15 +79,29 @@ def _slabs(case: Case, window: Window) -> list[Window]:
 
 
 def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Products:
-    operands, sums = operands_of(case, data, seed, True), case.problem.types.accumulator
-    a, b = factor(case, operands, "A", window.a_index), factor(case, operands, "B", window.b_index)
+    operands = operands_of(case, data, seed, True)
+    a = factor(case, operands, "A", window.a_index)
+    if not case.problem.inputs.groups:
+        return _of_factors(a, factor(case, operands, "B", window.b_index), case.problem.types, data)
+    found = [np.zeros((window.bottom - window.top, window.right - window.left)) for _ in range(3)]
+    for group, rows in rows_of_groups(case, operands, window.rows):
+        b = factor(case, operands, "B", (slice(group, group + 1), slice(None), window.cols))[0]
+        at = slice(rows.start - window.top, rows.stop - window.top)
+        for of_all, of_group in zip(found, _of_factors(a[at], b, case.problem.types, data), strict=True):
+            of_all[at] = of_group
+    product, size, largest = found
+    return product, size, largest if needs_largest(case.problem.types) else np.zeros((1, 1))
+
+
+def _of_factors(a: Doubles, b: Doubles, types: Types, data: DataKind) -> Products:
+    sums = types.accumulator
     if sums.is_integer:
         product = sums.wrap(multiply(a, b).astype(np.int64)).astype(np.float64)
         return product, np.abs(product), np.zeros((1, 1))
     with np.errstate(invalid="ignore"):
         product = product_of(a, b, sums, data)
         size = product if data in EXACT_KINDS else _float_product(np.abs(a), np.abs(b), data)
-    return product, size, _largest_products(a, b) if needs_largest(case.problem.types) else np.zeros((1, 1))
+    return product, size, _largest_products(a, b) if needs_largest(types) else np.zeros((1, 1))
 
 
 def product_of(a: Doubles, b: Doubles, dtype: DType, data: DataKind) -> Doubles:

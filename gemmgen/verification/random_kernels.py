@@ -101,7 +101,8 @@ CONVERTED = (
     *("bf16,bf16,f32", "s8", "s8,u8,bf16", "bf16,s8,bf16", "e4m3,e5m2,f16", "f32,bf16,f32"),
 )
 ANY_TYPES = (*("f32", "f32", "f64") * (len(CONVERTED) // 3), *CONVERTED)
-ANY_INPUTS = (*[PLAIN] * 4, *map(Inputs.parse, ("scales=32", "scales=32+zeros", "scales=128+zeros", "scales=K+zeros")))
+SOME_INPUTS = ("scales=32", "scales=32+zeros", "scales=128+zeros", "scales=K+zeros", "groups=1", "groups=5")
+ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
 SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with
 # Whose kernels' names read back; listed when one is drawn.
 EPILOGUES = st.deferred(lambda: st.one_of(st.just(LINEAR), *(_epilogues(zeros) for zeros in (False, False, True))))
@@ -151,7 +152,7 @@ def problems(
         problem = replace(problem, batch=batch, pointers=pointers)
     fits = epilogues.filter(lambda one: not (problem.pointers and one.has_matrix))
     if not inputs.is_plain:
-        fits = fits.filter(lambda one: one.products == 1 and not one.sums)
+        fits = fits.filter(lambda one: one.products == 1 and not one.sums and not one.outputs)
     problem = replace(problem, epilogue=draw(st.just(LINEAR) if types.scalar.is_integer else fits))
     lines: dict[str, Any] = {}
     for name in problem.line_sizes:
@@ -159,14 +160,14 @@ def problems(
         padded = [] if length is None else [length + padding for padding in LINE_PADDINGS]
         lines[name] = draw(st.sampled_from(("dense", "dense", None, *padded)))
     problem = replace(problem, **lines)
-    return replace(problem, **draw(_strides(problem))) if problem.strided else problem
+    return replace(problem, **draw(_strides(problem))) if problem.strides else problem
 
 
 @st.composite
 def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
     """Strides that are dense, padded or left to run time; 0 for one matrix that all products share."""
     strides: dict[str, Any] = {}
-    for name in problem.stride_sizes:
+    for name in (matrix.stride for matrix in problem.strides):
         dense = problem.sizes[name]
         padded = [] if dense is None else [dense + padding for padding in LINE_PADDINGS]
         shared = [] if name == "stride_c" else [0]
@@ -304,7 +305,7 @@ def _simpler_problems(problem: Problem) -> Iterator[Problem]:
     if problem != plain:
         yield plain
     if not problem.inputs.is_plain:
-        yield replace(problem, inputs=PLAIN, types=plain.types)
+        yield replace(problem, inputs=PLAIN, types=plain.types, stride_b="dense")
     for name in SIMPLER:
         if getattr(problem, name) != getattr(plain, name):
             try:

@@ -98,6 +98,8 @@ def _judge(kernel: LoadedKernel) -> Ring:
     integers = [dtype.label for dtype in problem.types.operands if dtype.is_integer]
     if integers:
         raise Unjudged(f"it converts between {integers[0]} and floating point")
+    if not problem.inputs.is_plain:
+        raise Unjudged(f"its inputs are {problem.inputs}")
     _require_sums_of_products(problem)
     case = _case(kernel.source)
     blocks = None

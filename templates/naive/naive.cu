@@ -5,7 +5,7 @@
 //% from "device/convert.cu" import add_to, element_types
 //% from "epilogue/result.cu" import result, narrowed
 //% from "device/raster.cu" import tile_rows, tile_columns
-//% from "naive/operands.cu" import codes, read_b
+//% from "naive/operands.cu" import codes, find_group, read_b
 //% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
 ${ header(kernel) }
 namespace {
@@ -33,7 +33,7 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
     const int m = tile_m * BM + threadIdx.x / BN;
     const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
     if (m >= s.M || n >= s.N) return;
-
+${ find_group(kernel) }
 //% set gated = kernel.problem.products > 1
 //% set sums = (["acc2"] if gated else []) + kernel.problem.epilogue.sums | list
     ${ T } acc = ${ zero }${ ", %s = %s" | format(sums | join(" = %s, " | format(zero)), zero) if sums };

@@ -20,6 +20,17 @@ __device__ __forceinline__ int code(const unsigned char* __restrict__ bytes, Off
 ${ "code(%s, %s)" | format(operand, place) if types.b.storage_bits == 4 else "%s[%s]" | format(operand, place) }
 //%- endmacro
 
+/*# The group of row m, and its B. #*/
+//% macro find_group(kernel)
+//% set groups = kernel.problem.inputs.groups
+//% if groups
+    int group = 0;
+    while (group < ${ groups } && m >= offs[group]) ++group;  // empty groups end where they begin
+    if (group == ${ groups }) return;  // behind the last end
+    B += group * s.stride_b;
+//% endif
+//% endmacro
+
 /*# b, the element of B in row k and column n. #*/
 //% macro read_b(kernel)
 //% set place = "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k"

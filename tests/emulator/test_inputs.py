@@ -15,6 +15,10 @@ PROBLEMS = [
     Problem(33, 35, 67, types="bf16,s4,bf16", layout="rc", inputs="scales=K+zeros"),  # odd K: lines begin in a byte
     Problem(5, 7, 131, types="f32,u4,f32", layout="cr", inputs="scales=64+zeros", epilogue="bias+gelu"),
     Problem(None, None, None, types="bf16,u8,f32", layout="cc", inputs="scales=128+zeros"),
+    Problem(None, None, None, "f32", inputs="groups=4"),
+    Problem(70, 33, None, "bf16", "rc", inputs="groups=7"),
+    Problem(None, 9, 64, types="s8,s8,s32", layout="rc", inputs="groups=3", stride_b=None),
+    Problem(None, 40, 64, types="bf16,bf16,f32", layout="cr", inputs="groups=16", epilogue="bias+gelu+residual"),
 ]
 
 

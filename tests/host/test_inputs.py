@@ -20,12 +20,15 @@ from gemmgen.problem.inputs import PLAIN, Inputs
 from gemmgen.render.kernel_text import render
 from gemmgen.render.naming import full_name, parse_name
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.companions import factor
+from gemmgen.verification.companions import computed_rows, factor
 from gemmgen.verification.data import make_operands
+from gemmgen.verification.reference import expected
 from gemmgen.verification.situation import ALL_DATA_KINDS, Situation
+from gemmgen.verification.window import Window
 
 SCALED = Problem(None, 35, 67, types="bf16,u4,f32", layout="rc", inputs="scales=32+zeros")
-PROBLEMS = (SCALED, replace(SCALED, inputs=Inputs.parse("scales=K"), epilogue="bias+gelu", ldb=None))
+GROUPED = Problem(None, 35, 67, types="bf16,bf16,f32", layout="rc", inputs="groups=5", stride_b=None)
+PROBLEMS = (SCALED, replace(SCALED, inputs=Inputs.parse("scales=K"), epilogue="bias+gelu", ldb=None), GROUPED)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
@@ -53,6 +56,9 @@ def test_records_and_names_of_plain_inputs_say_nothing_of_them():
         ("s8,u4,s32", "scales=32", "floats multiply it"),
         ("bf16,u4,f32", "scales=48", "write scales=32, 64, 128 or K"),
         ("bf16,u4,f32", "zeros", "zero points of B go with scales"),
+        ("bf16,u4,f32", "scales=32+groups=3", "B with scales has no groups yet"),
+        ("f32", "groups=0", "write scales=32"),
+        ("f32", "groups=65537", "groups = 65537: at most 65536"),
     ],
 )
 def test_what_means_nothing_is_refused(types, inputs, words):
@@ -82,6 +88,34 @@ def test_exports_and_arrays_refuse_inputs(problem):
         require_exportable(source)
     with pytest.raises(InvalidInput, match=beside):
         ArrayKernel(source, None)
+
+
+def test_groups_have_a_matrix_b_each_and_share_a_and_c():
+    case = GROUPED.case(m=9)
+    assert (case.a.batch, case.b.batch, case.c.batch) == (None, 5, None)
+    assert case.stride_b == 35 * 67
+    assert case.tensors["offs"].elements == 5
+    assert "stride_b" in Problem(9, None, None, inputs="groups=5").runtime_names
+
+
+def test_ends_of_groups_ascend_and_some_are_empty_last_or_all():
+    drawn = [make_operands(Situation(GROUPED.case(m=40), "exact", seed)).extra["offs"] for seed in range(40)]
+    assert all((np.diff(ends) >= 0).all() and ends[0] >= 0 and ends[-1] <= 40 for ends in drawn)
+    assert any((np.diff(ends) == 0).any() for ends in drawn)
+    assert any(0 < ends[-1] < 40 for ends in drawn)
+    assert any(40 in np.diff(ends, prepend=0) for ends in drawn)
+
+
+def test_the_reference_of_a_group_is_the_product_with_its_b():
+    situation = Situation(GROUPED.case(m=40), "random", 3)
+    case, operands = situation.case, make_operands(situation)
+    values, _ = expected(situation, Window(0, 0, computed_rows(case, operands), case.n))
+    a, b = case.a.view(operands.a).astype(float), case.b.view(operands.b).astype(float)
+    ends = [0, *operands.extra["offs"]]
+    assert ends[-1] > 0
+    for group in range(5):
+        rows = slice(ends[group], ends[group + 1])
+        assert np.allclose(values[rows], a[rows] @ b[group])
 
 
 def test_two_elements_of_4_bits_share_a_byte_the_first_in_its_low_half():

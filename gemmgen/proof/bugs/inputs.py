@@ -1,9 +1,9 @@
-"""Bugs of kernels whose A and B are more than two matrices: scales along K."""
+"""Bugs of kernels whose A and B are more than two matrices: scales along K, groups of rows."""
 
 from __future__ import annotations
 
-from gemmgen.proof.bugs.base import READS, VALUE, Bug
-from gemmgen.proof.bugs.subjects import NAIVE_S4, NAIVE_U4, NAIVE_U8_SCALED
+from gemmgen.proof.bugs.base import BEHIND, POISON, READS, VALUE, Bug
+from gemmgen.proof.bugs.subjects import NAIVE_GROUPS, NAIVE_S4, NAIVE_U4, NAIVE_U8_SCALED
 
 INPUT_BUGS = (
     Bug("the halves of a byte swapped", "packed elements", NAIVE_U4, "(i % 2 ? 4 : 0) & 15", "(i % 2 ? 0 : 4) & 15",
@@ -25,4 +25,15 @@ INPUT_BUGS = (
     Bug("products are scaled, not elements of B", "rounding", NAIVE_S4,
         "const float b = BF16(code_b * static_cast<float>(scales_b[of_group]));",
         "const float b = code_b * static_cast<float>(scales_b[of_group]);", (VALUE,)),
+    Bug("a group begins a row late", "groups", NAIVE_GROUPS, "m >= offs[group]", "m > offs[group]", (VALUE, BEHIND)),
+    Bug("the next group's B", "groups", NAIVE_GROUPS, "B += group *", "B += (group + 1) *", (READS, VALUE)),
+    Bug("rows behind the last end go with the last group", "groups", NAIVE_GROUPS, "if (group == 5) return;",
+        "if (group == 5) group = 4;", (BEHIND,)),
+    Bug("behind an empty group one is left out", "groups", NAIVE_GROUPS, "++group;",
+        "group += 1 + (group > 0 && offs[group] == offs[group - 1]);", (READS, VALUE, POISON, BEHIND)),
+    Bug("a tile has the group of its first row", "groups", NAIVE_GROUPS, "m >= offs[group]",
+        "tile_m * BM >= offs[group]", (VALUE, BEHIND)),
+    Bug("ends are taken for sizes", "groups", NAIVE_GROUPS, "m >= offs[group]", "m >= (end += offs[group])",
+        (READS, VALUE, POISON), also=("int group = 0;", "int group = 0, end = 0;")),
+    Bug("a line of B to a group", "groups", NAIVE_GROUPS, "group * s.stride_b", "group * s.ldb", (VALUE, READS)),
 )  # fmt: skip

@@ -111,6 +111,7 @@ NAIVE_S8_LONG, NAIVE_TO_S8_LONG, NAIVE_TO_F16_LONG = (
     for types, k in (("s8,s8,s32", 560), ("s8,s8,s8", 700), ("u8,u8,f16", 300))
 )
 NAIVE_U4 = Subject("naive f16, u4 scaled along K, rr", _typed("f16,u4,f32", "rr", "scales=32+zeros"), family=NAIVE)
+NAIVE_GROUPS = Subject("naive groups of rows, bf16 rc", _typed("bf16,bf16,f32", "rc", "groups=5"), family=NAIVE)
 NAIVE_S4 = Subject("naive bf16, s4 scaled, rc", _typed("bf16,s4,f32", "rc", "scales=K"), family=NAIVE)
 NAIVE_U8_SCALED = Subject("naive bf16, u8 scaled, cc", _typed("bf16,u8,f32", "cc", "scales=128+zeros"), family=NAIVE)
 SKINNY_BF16 = Subject(

@@ -65,6 +65,9 @@ class InputSets:
         l2_bytes: int,
         fill: Callable[[Any, int, DType], None],
     ) -> None:
+        for one in case.problem.companions:
+            if one.dtype is DType.S32:  # random ones would name rows that there are not
+                raise CandidateFailed(Failure("unavailable", f"timing has no data for {one.name}", "gpu"))
         scattered = scatter(case, 0, WIDEST_ACCESS, 0) if case.problem.pointers else ()
         matrices = {**case.tensors, **dict(zip(OPERANDS, (one.matrix for one in scattered), strict=False))}
         names = sorted(matrices, key=lambda name: name in case.written)  # C is the first of what is written

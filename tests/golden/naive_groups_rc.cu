@@ -1,0 +1,91 @@
+// gemm_bf16_rc_Mx300x64_sm90_3dfcdf12
+//
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
+//     for each of 8 groups of rows, B one of as many matrices; rows behind offs' last end stay as they are
+//
+//     A  M x 64, row-major, lda = 64
+//     B  64 x 300, column-major, ldb = 64, stride_b = 19200
+//     C  M x 300, row-major, ldc = 300
+//     offs  8 elements: ends of the groups of rows
+//
+// Block   16 x 16 of C by 256 threads
+// Bound   global memory: every FMA takes two reads of it, most of which caches serve
+//
+// Launch  ceil(M / 16) * ceil(N / 16) blocks of 256 threads
+// Expects A, B, C and offs at addresses divisible by 16, C overlapping no other operand,
+//         offs ascending, none below 0 or above M
+// Config  gemm_bf16_rc_Mx300x64_g8_naive_16x16
+// Made by gemmgen generate '?x300x64' --dtype bf16 --inputs groups=8 --layout rc --arch sm_90 --family naive
+
+namespace {
+
+// The nearest bfloat16, ties to even.
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
+{
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+// A bfloat16: the upper half of a float.
+struct BF16 {
+    unsigned short bits;
+    BF16() = default;
+    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+};
+
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix). Constants
+// among them fold into the code.
+struct Shape {
+    int M;
+    static constexpr int N = 300;
+    static constexpr int K = 64;
+    static constexpr int lda = 64;
+    static constexpr int ldb = 64;
+    static constexpr int ldc = 300;
+    static constexpr long long stride_b = 19200;
+};
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
+
+// Parameters
+constexpr int BM = 16;  // rows of C that a block computes
+constexpr int BN = 16;  // columns of C that a block computes
+
+// Work split
+constexpr int THREADS = BM * BN;  // threads a block
+
+static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm_bf16_rc_Mx300x64_sm90_3dfcdf12(
+    const BF16* __restrict__ A,
+    const BF16* __restrict__ B,
+    BF16* __restrict__ C,
+    const int* __restrict__ offs,
+    int M,
+    float alpha,
+    float beta)
+{
+    const Shape s{M};
+    const int columns = (s.N + BN - 1) / BN;  // of tiles
+    const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;
+    const int m = tile_m * BM + threadIdx.x / BN;
+    const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
+    if (m >= s.M || n >= s.N) return;
+    int group = 0;
+    while (group < 8 && m >= offs[group]) ++group;  // empty groups end where they begin
+    if (group == 8) return;  // behind the last end
+    B += group * s.stride_b;
+
+    float acc = 0.0f;
+    for (int k = 0; k < s.K; ++k) {
+        const float a = A[Offset(m) * s.lda + k];
+        const float b = B[Offset(n) * s.ldb + k];
+        acc = fmaf(a, b, acc);
+    }
+    BF16* const to = C + Offset(m) * s.ldc + n;
+    *to = BF16(beta == 0.0f ? alpha * acc : fmaf(beta, *to, alpha * acc));  // beta = 0 leaves C unread
+}
