@@ -76,7 +76,8 @@ class Problem:
                     "swiglu", B is K x 2N: two matrices side by side
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
     inputs          what A and B are besides: "scales=128+zeros" gives B's columns scales by groups of 128 along K,
-                    "groups=8" gives each of 8 groups of rows a matrix B of its own, `stride_b` apart
+                    "groups=8" gives each of 8 groups of rows a matrix B of its own, `stride_b` apart;
+                    "gathered" takes rows of A by a vector of their numbers
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: (("M", 16),). The
                     kernel serves every other as well
     """
@@ -193,6 +194,8 @@ class Problem:
             return
         require(not self.batched, f"inputs = {self.inputs} go with one product, and batch = {self.batch or RUNTIME}")
         require(self.products == 1, f"inputs = {self.inputs} go with one product, and {self.epilogue} takes two")
+        rows = not self.inputs.gathered or self.layout.a == "r"
+        require(rows, f"inputs = {self.inputs}: rows are gathered of a row-major A, and layout = {self.layout}")
         summed = " and ".join((*self.epilogue.sums, *(one.name for one in self.epilogue.outputs)))
         require(not summed, f"inputs = {self.inputs}, and the epilogue {self.epilogue} takes {summed}")
 
@@ -288,7 +291,8 @@ class Problem:
     def batch_sizes(self) -> tuple[str, ...]:
         """What a Case says of its batch, by name."""
         strides = tuple(one.stride for one in self.strides)
-        return POINTER_SIZES if self.pointers else ("batch", *strides) if self.batched else strides
+        beside = ("rows_a",) if self.inputs.gathered else ()
+        return POINTER_SIZES if self.pointers else ("batch", *strides) if self.batched else (*beside, *strides)
 
     @property
     def shape(self) -> str:
@@ -353,7 +357,7 @@ class Problem:
     @property
     def needs_64bit(self) -> bool:
         """True if an element offset into a matrix can reach 2^31. Strides between matrices are 64-bit anyway."""
-        if any(name not in BATCH_SIZES for name in self.runtime_names):
+        if self.inputs.gathered or any(name not in BATCH_SIZES for name in self.runtime_names):
             return True
         sizes = self.sizes
         reached = ((one.extent(one.lines, sizes) or 0) + TILE_REACH for one in self.matrices)
@@ -377,11 +381,13 @@ class Problem:
         different_b: int = 0,
         ld_residual: int | None = None,
         stride_residual: int | None = None,
+        rows_a: int = 0,
     ) -> Case:
         """One launch of this problem. Sizes fixed here may be left out; run-time ones may not.
 
         A run-time leading dimension or stride that is left out is the shortest one that `ld_align` allows. In a batch
-        of pointers products share `different_a` matrices A, in turn, likewise B; 0 gives each its own.
+        of pointers products share `different_a` matrices A, in turn, likewise B; 0 gives each its own. An A whose rows
+        are gathered has `rows_a` rows; 0 is as many as C.
         """
         strides = {
             "stride_a": stride_a,
@@ -418,6 +424,7 @@ class Problem:
             **steps,
             different_a=different_a,
             different_b=different_b,
+            rows_a=rows_a,
         )
 
     def _pitch(self, name: str, given: Size, least: int) -> int:
@@ -442,7 +449,8 @@ class Case:
     """One launch: a Problem with a number for every size, and the scalars.
 
     batch and strides are 1 and 0 where the problem has no batch. In a batch of pointers strides are those of Operands,
-    and `different_a` counts the matrices A that its pointers name: 0 is one for each product. Likewise B.
+    and `different_a` counts the matrices A that its pointers name: 0 is one for each product. Likewise B. `rows_a` are
+    the rows of an A whose rows are gathered: 0 is as many as C has.
     """
 
     problem: Problem
@@ -462,12 +470,15 @@ class Case:
     different_b: int = 0
     ld_residual: int = 0
     stride_residual: int = 0
+    rows_a: int = 0
 
     def __post_init__(self) -> None:
         require(self.batch >= 1, f"batch = {self.batch}: a launch needs at least one product")
         for name, different in (("different_a", self.different_a), ("different_b", self.different_b)):
             most = self.batch if self.problem.pointers else 0
             require(0 <= different <= most, f"{name} = {different}: of {self.batch} products at most {most} can differ")
+        most = SIZE_LIMIT if self.problem.inputs.gathered else 0
+        require(0 <= self.rows_a <= most, f"rows_a = {self.rows_a}: at most {most}")
         matrices = [(sizes, self._matrix(sizes)) for sizes in self.problem.matrices]
         for sizes, matrix in matrices:
             if matrix.batch is not None:
@@ -497,7 +508,7 @@ class Case:
         return self._matrix(self.problem.matrices[2])
 
     def _matrix(self, sizes: MatrixSizes) -> Matrix:
-        count = {"M": self.m, "N": self.n, "K": self.k}
+        count = {"M": (self.rows_a if sizes.name == "A" else 0) or self.m, "N": self.n, "K": self.k}
         different = {"A": self.different_a, "B": self.different_b}.get(sizes.name) or None
         ld, stride = getattr(self, sizes.ld), getattr(self, sizes.stride)
         cols = sizes.beside * count[sizes.cols]

@@ -1,4 +1,4 @@
-"""What A and B are where they are more than two matrices of numbers: scales of B along K, groups of rows.
+"""What A and B are where they are more than two matrices: scales of B along K, groups of rows, gathered rows.
 
 A product takes tensors for that beside A and B, its companions, which are dense and row-major. Records and names leave
 out what a product does not have.
@@ -18,10 +18,11 @@ WHOLE_K = 0  # in place of a group of K: all of it has one scale
 GROUPS_OF_K = (32, 64, 128, WHOLE_K)
 SCALED = (DType.U4, DType.S4, DType.U8, DType.S8)  # types of B that may have scales along K
 ROUNDED_TO = (DType.F16, DType.BF16, DType.F32)  # types of A: of B's elements, too, once they are scaled
-COMPANIONS = ("scales_b", "zeros_b", "offs")  # every name that a companion has
+COMPANIONS = ("scales_b", "zeros_b", "offs", "index_a")  # every name that a companion has
 MOST_GROUPS = 2**16
-TOKEN = r"(?:k(?:32|64|128)?(?:_zeros)?|g[1-9]\d*)"  # of inputs, in full names
-KNOWN = "scales=32, 64, 128 or K, maybe with +zeros, or groups=8"
+_PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|gathered)"
+TOKEN = f"{_PART}(?:_{_PART})*"  # of inputs, in full names
+KNOWN = "scales=32, 64, 128 or K, maybe with +zeros; groups=8; gathered; groups=8+gathered"
 
 
 @dataclass(frozen=True)
@@ -70,31 +71,34 @@ class Inputs:
     zeros  whether each group has a zero point, too, of the type of B; without them it is 0
     groups  of rows of A and C, each with a matrix B of its own; 0: all rows have the same B. `offs` are their ends:
            group g has rows offs[g - 1] to offs[g], and may have none. C keeps what it held behind the last end
+    gathered  row m of C comes of row index_a[m] of A, which several rows may name, and A has any number of rows
     """
 
     group: int | None = None
     zeros: bool = False
     groups: int = 0
+    gathered: bool = False
 
     def __post_init__(self) -> None:
         known = ", ".join(_group_text(group) for group in GROUPS_OF_K)
         require(self.group is None or self.group in GROUPS_OF_K, f"scales of groups of {self.group}: known are {known}")
         require(self.group is not None or not self.zeros, "zero points of B go with scales: scales=128+zeros")
         require(0 <= self.groups <= MOST_GROUPS, f"groups = {self.groups}: at most {MOST_GROUPS}")
-        require(self.group is None or not self.groups, "B with scales has no groups yet: give one of the two")
+        alone = self.group is None or not (self.groups or self.gathered)
+        require(alone, "B with scales has no groups and no gathered rows yet: give one of them")
 
     @classmethod
     def parse(cls, text: str) -> Inputs:
         """What `str` wrote: "scales=128+zeros", or "plain". Raises InvalidInput."""
         fields: dict[str, int | bool] = {}
         for part in text.split("+") if text != str(PLAIN) else ():
-            match = re.fullmatch(r"scales=(32|64|128|K)", part)
-            if match and "group" not in fields:
-                fields["group"] = WHOLE_K if match[1] == "K" else int(match[1])
-            elif part == "zeros" and "zeros" not in fields:
-                fields["zeros"] = True
-            elif re.fullmatch(r"groups=[1-9]\d{0,9}", part) and "groups" not in fields:
-                fields["groups"] = int(part.removeprefix("groups="))
+            name, _, number = part.partition("=")
+            if re.fullmatch(r"scales=(?:32|64|128|K)", part):
+                fields["group"] = WHOLE_K if number == "K" else int(number)
+            elif re.fullmatch(r"groups=[1-9]\d{0,9}", part):
+                fields["groups"] = int(number)
+            elif part in ("zeros", "gathered"):
+                fields[name] = True
             else:
                 raise InvalidInput(f"inputs = {text!r}: write {KNOWN}, or {PLAIN}")
         return cls(**fields)  # type: ignore[arg-type]
@@ -102,22 +106,29 @@ class Inputs:
     @classmethod
     def from_token(cls, token: str) -> Inputs:
         """What `token` wrote."""
-        if token.startswith("g"):
-            return cls(groups=int(token[1:]))
-        group, _, zeros = token.removeprefix("k").partition("_")
-        return cls(int(group or WHOLE_K), bool(zeros))
+        short = {"k": "scales=", "g": "groups="}
+        numbered = (re.fullmatch(r"([kg])(\d*)|(.*)", part) for part in token.split("_"))
+        return cls.parse("+".join(one[3] or short[one[1]] + (one[2] or "K") for one in numbered if one))
 
     def __str__(self) -> str:
+        return "+".join(self._parts) or "plain"
+
+    @property
+    def _parts(self) -> Iterator[str]:
         if self.group is not None:
-            return f"scales={_group_text(self.group)}{'+zeros' if self.zeros else ''}"
-        return f"groups={self.groups}" if self.groups else "plain"
+            yield f"scales={_group_text(self.group)}"
+        if self.zeros:
+            yield "zeros"
+        if self.groups:
+            yield f"groups={self.groups}"
+        if self.gathered:
+            yield "gathered"
 
     @property
     def token(self) -> str:
         """In names: "k128_zeros"; empty where nothing is said."""
-        if self.group is not None:
-            return f"k{self.group or ''}{'_zeros' if self.zeros else ''}"
-        return f"g{self.groups}" if self.groups else ""
+        parts = (part.replace("scales=", "k").replace("groups=", "g") for part in self._parts)
+        return "_".join("k" if part == "kK" else part for part in parts)
 
     @property
     def is_plain(self) -> bool:
@@ -127,6 +138,8 @@ class Inputs:
         """The tensors beside A and B, in the order in which kernels take them."""
         if self.groups:
             yield Companion("offs", DType.S32, Extent(), Extent(number=self.groups), "ends of the groups of rows")
+        if self.gathered:
+            yield Companion("index_a", DType.S32, Extent(), Extent("M"), "the row of A that a row of C comes of")
         if self.group is None:
             return
         rows = Extent("K", self.group) if self.group else Extent()

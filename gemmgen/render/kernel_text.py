@@ -274,6 +274,8 @@ class Kernel:
             yield f"{aligned}, {written} overlapping {others}"
         if problem.inputs.groups:
             yield f"offs ascending, none below 0 or above {self.sizes['M'] or 'M'}"
+        if problem.inputs.gathered:
+            yield "index_a naming rows that A has"
         if problem.strided:
             yield "no two matrices of C that overlap"
         distances = (*problem.line_sizes, *problem.stride_sizes)

@@ -1,4 +1,4 @@
-"""Data of operands that go with others: codes of B with their scales and zero points, ends of groups of rows.
+"""Data of operands that go with others: codes of B with their scales and zero points, ends of groups, numbers of rows.
 
 `factor` is what codes stand for. Each group of K has a scale and a zero point of its own, so that those of another
 show. Groups of rows may be empty, as long as a tile or one row longer, or have all rows.
@@ -51,9 +51,23 @@ class Wanted:
 
 def draw_companions(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
     """What goes with A and B by name, and the codes of a B that has scales."""
-    if case.problem.inputs.groups:
-        return {"offs": _ends(case, rng)[None]}
-    return _draw_scaled(case, wanted, rng)
+    inputs, found = case.problem.inputs, {}
+    rows = case.m
+    if inputs.groups:
+        found["offs"] = _ends(case, rng)[None]
+        rows = int(found["offs"][0, -1])
+    if inputs.gathered:
+        found["index_a"] = _index(case, rows, rng)[None]
+    return found if inputs.group is None else _draw_scaled(case, wanted, rng)
+
+
+def _index(case: Case, rows: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Rows of A, some of them twice, the last one among them; -1 behind those that are computed."""
+    index = rng.integers(0, case.a.rows, case.m)
+    if rows:
+        index[rng.integers(rows)] = case.a.rows - 1
+    index[rows:] = -1
+    return index
 
 
 def _ends(case: Case, rng: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -144,7 +158,10 @@ def _scales(case: Case, wanted: Wanted, shape: tuple[int, int], rng: np.random.G
 def factor(case: Case, operands: Operands, name: str, index: Index) -> Doubles:
     """The elements `index` of A or of B as they are multiplied, in float64."""
     matrix = case.tensors[name]
-    values = matrix.dtype.decode(matrix.view(operands.by_name[name])[index])
+    stored = matrix.view(operands.by_name[name])
+    if name == "A" and case.problem.inputs.gathered:
+        stored, index = stored[operands.extra["index_a"][index[0]]], (slice(None), index[1])
+    values = matrix.dtype.decode(stored[index])
     return values if name == "A" or case.problem.inputs.group is None else _scaled(case, operands, values, index)
 
 

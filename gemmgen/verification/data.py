@@ -216,7 +216,8 @@ def _fill(
         coded = name != "C" or whole
         known = DType.F16 if types.compute is Compute.TF32 else dtype  # every f16 is a tf32
         view[...] = codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
-        if known == DType.F32 and coded and case.problem.epilogue.is_linear:
+        paired = not case.problem.inputs.gathered  # rows of A and C, by their numbers
+        if known == DType.F32 and coded and paired and case.problem.epilogue.is_linear:
             code_fully(name, view, side)
     elif math.prod(view.shape) > REPEATED and data != "denormal":
         _repeat(_values(name, (REPEATED,), case, data, rng, seed), view)

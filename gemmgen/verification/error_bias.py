@@ -44,11 +44,13 @@ def leans(situation: Situation, output: str) -> bool:
     """Whether errors of `output` must not be biased: for random floats, if only rounding to nearest is right.
 
     It does not hold for tensor cores, which truncate sums. A result with fewer bits than sums have is compared with the
-    interval that its rounding leaves. Sums of rows and columns are shared by many elements, including their errors.
+    interval that its rounding leaves. Sums of rows and columns are shared by many elements, including their errors; so are
+    rows that are gathered twice.
     """
     types, epilogue = situation.case.problem.types, situation.case.problem.epilogue
     nearest = not types.accumulator.is_integer and types.c == types.accumulator and allowance(types) is None
-    return output == "C" and situation.data == "random" and nearest and not epilogue.sums
+    alone = not epilogue.sums and not situation.case.problem.inputs.gathered
+    return output == "C" and situation.data == "random" and nearest and alone
 
 
 def leaning(situation: Situation, result: Floats, window: Window, wanted: Wanted) -> str | None:

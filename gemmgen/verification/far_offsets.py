@@ -62,7 +62,8 @@ class Tail:
 def tails(source: KernelSource, dense: bool = False) -> Iterator[Tail]:
     """The tails along run-time sizes whose distances between rows or matrices are fixed, or may be `dense`."""
     problem = source.problem
-    if problem.pointers or source.launch.stream is not None or problem.inputs.groups:
+    inputs = problem.inputs  # which name rows by their numbers, of the tail alone
+    if problem.pointers or source.launch.stream is not None or inputs.groups or inputs.gathered:
         return
     fixed = {"M": ("lda", "ldc"), "batch": ("stride_a", "stride_b", "stride_c")}
     for size, distances in fixed.items():

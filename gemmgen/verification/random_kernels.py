@@ -101,7 +101,10 @@ CONVERTED = (
     *("bf16,bf16,f32", "s8", "s8,u8,bf16", "bf16,s8,bf16", "e4m3,e5m2,f16", "f32,bf16,f32"),
 )
 ANY_TYPES = (*("f32", "f32", "f64") * (len(CONVERTED) // 3), *CONVERTED)
-SOME_INPUTS = ("scales=32", "scales=32+zeros", "scales=128+zeros", "scales=K+zeros", "groups=1", "groups=5")
+SOME_INPUTS = (
+    *("scales=32", "scales=32+zeros", "scales=128+zeros", "scales=K+zeros"),
+    *("groups=1", "groups=5", "gathered", "groups=3+gathered"),
+)
 ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
 SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with
 # Whose kernels' names read back; listed when one is drawn.
@@ -141,7 +144,7 @@ def problems(
     small = [size for size in SMALL_SIZES if size % multiple == 0]
     sizes = st.sampled_from(small) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
     m, n, k = (draw(sizes) for _ in range(3))
-    inputs = draw(st.sampled_from(ANY_INPUTS)) if any_inputs else PLAIN
+    inputs = draw(st.sampled_from(ANY_INPUTS)) if any_inputs and layout.a == "r" else PLAIN
     types = Types.parse(draw(st.sampled_from(of_types if inputs.group is None else SCALED_TYPES)))
     least = min(dtype.size for dtype in types.operands)
     aligns = [align for align in reversed(ALIGNS) if align >= least]

@@ -148,7 +148,7 @@ def _distances(name: str, distance: int, ld_align: int) -> Sequence[int]:
     """Smaller paddings. A stride of 0 can only become dense; counts of different matrices have no alignment."""
     if distance < 0:
         return (0,)
-    return range(0, distance, 1 if name.startswith("different_") else ld_align)
+    return range(0, distance, 1 if name.startswith(("different_", "rows_")) else ld_align)
 
 
 def changed(situation: Situation, name: str, value: Any) -> Situation:

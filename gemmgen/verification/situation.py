@@ -24,6 +24,7 @@ EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
 FACTORS = ("scale_m", "scale_n", "scale_n2", "scale_a", "scale_b")  # epilogue operands that are factors
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
 DIFFERENT = (0, 0, 1, 2, 3)  # distinct matrices A, or B, that a batch's pointers name in turn; 0: one per product
+GATHERED = (0, 0, 1, 2, 5, 33, 300)  # rows of an A whose rows are gathered; 0: as many as C
 SHARED = -1  # instead of a stride's padding: all products share one matrix
 SEEDS = 2**16
 SEED_STEP = 40_503  # odd; keeps seeds of examples apart, because hypothesis often draws a number again
@@ -366,7 +367,8 @@ def padded_case(problem: Problem, sizes: dict[str, int], distances: dict[str, in
     different = {
         name: count for name, count in distances.items() if name.startswith("different_") and count < padded.batch
     }
-    return problem.case(**sizes, **lines, **strides, **different, alpha=alpha, beta=beta)
+    rows = {"rows_a": distances["rows_a"]} if "rows_a" in distances else {}
+    return problem.case(**sizes, **lines, **strides, **different, **rows, alpha=alpha, beta=beta)
 
 
 def least_size(name: str) -> int:
@@ -392,6 +394,8 @@ def distances_of(case: Case) -> dict[str, int]:
             found[name] = SHARED if stride == 0 < dense_stride else stride - dense_stride
     if problem.pointers:
         found |= {name: getattr(case, name) for name in ("different_a", "different_b")}
+    if problem.inputs.gathered:
+        found["rows_a"] = case.rows_a
     return found
 
 

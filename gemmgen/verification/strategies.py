@@ -34,6 +34,7 @@ from gemmgen.verification.situation import (
     FACTORS,
     FAR_DEPTH,
     FORMS,
+    GATHERED,
     LONG,
     PADDINGS,
     RUNTIME_SIZES,
@@ -71,7 +72,7 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
     tiny = {name: draw(_tiny(name, largest)) for name in runtime}
     usual = {name: draw(_sizes(name, largest)) for name in runtime}
     deep = draw(_depths(largest)) if "K" in runtime else 0
-    distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers))
+    distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers, problem.inputs.gathered))
     seed = draw(ANY_SEED)
 
     def situation(stratum: Stratum) -> Situation:
@@ -130,9 +131,8 @@ def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situatio
         for index, name in enumerate("MNK")
         if problem.sizes[name] is None
     }
-    case = padded_case(
-        problem, sizes, draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers)), alpha, beta
-    )
+    distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers, problem.inputs.gathered))
+    case = padded_case(problem, sizes, distances, alpha, beta)
     return Situation(case, data, draw(ANY_SEED))
 
 
@@ -140,10 +140,12 @@ def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situatio
 
 
 @functools.cache
-def _distances(runtime_names: tuple[str, ...], ld_align: int, pointers: bool) -> st.SearchStrategy[dict[str, int]]:
+def _distances(
+    runtime_names: tuple[str, ...], ld_align: int, pointers: bool, gathered: bool
+) -> st.SearchStrategy[dict[str, int]]:
     """Paddings of the run-time leading dimensions and strides (SHARED: one matrix for all products), and the batch.
 
-    For pointers also the number of distinct matrices A and B.
+    For pointers also the number of distinct matrices A and B, and the rows of an A whose rows are gathered.
     """
     paddings = tuple(ld_align * padding for padding in PADDINGS)
     strategies: dict[str, st.SearchStrategy[int]] = {}
@@ -156,6 +158,8 @@ def _distances(runtime_names: tuple[str, ...], ld_align: int, pointers: bool) ->
             strategies[name] = st.sampled_from(BATCHES)
     if pointers:
         strategies |= {name: st.sampled_from(DIFFERENT) for name in ("different_a", "different_b")}
+    if gathered:
+        strategies["rows_a"] = st.sampled_from(GATHERED)
     return _each_of(strategies)
 
 

@@ -5,7 +5,7 @@
 //% from "device/convert.cu" import add_to, element_types
 //% from "epilogue/result.cu" import result, narrowed
 //% from "device/raster.cu" import tile_rows, tile_columns
-//% from "naive/operands.cu" import codes, find_group, read_b
+//% from "naive/operands.cu" import codes, find_group, find_row, read_a, read_b
 //% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
 ${ header(kernel) }
 namespace {
@@ -33,13 +33,12 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
     const int m = tile_m * BM + threadIdx.x / BN;
     const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
     if (m >= s.M || n >= s.N) return;
-${ find_group(kernel) }
+${ find_group(kernel) }${ find_row(kernel) }
 //% set gated = kernel.problem.products > 1
 //% set sums = (["acc2"] if gated else []) + kernel.problem.epilogue.sums | list
     ${ T } acc = ${ zero }${ ", %s = %s" | format(sums | join(" = %s, " | format(zero)), zero) if sums };
     for (int k = 0; k < s.K; ++k) {
-        const ${ T } a = A[${ "Offset(m) * s.lda + k" if kernel.problem.layout.a == "r" else "Offset(k) * s.lda + m" }];
-${ read_b(kernel) }        acc = ${ fma }(a, b, acc);
+${ read_a(kernel) }${ read_b(kernel) }        acc = ${ fma }(a, b, acc);
 //% if gated
         const ${ T } b2 = B[${ "Offset(k) * s.ldb + s.N + n" if kernel.problem.layout.b == "r" else "Offset(s.N + n) * s.ldb + k" }];  // of the second matrix, beside the first
         acc2 = ${ fma }(a, b2, acc2);

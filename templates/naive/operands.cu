@@ -31,6 +31,19 @@ ${ "code(%s, %s)" | format(operand, place) if types.b.storage_bits == 4 else "%s
 //% endif
 //% endmacro
 
+/*# The row of A of row m. #*/
+//% macro find_row(kernel)
+//% if kernel.problem.inputs.gathered
+    const int row_a = index_a[m];
+//% endif
+//% endmacro
+
+/*# a, the element of A for row m in column k. #*/
+//% macro read_a(kernel)
+//% set row = "row_a" if kernel.problem.inputs.gathered else "m"
+        const ${ T } a = A[${ "Offset(%s) * s.lda + k" % row if kernel.problem.layout.a == "r" else "Offset(k) * s.lda + m" }];
+//% endmacro
+
 /*# b, the element of B in row k and column n. #*/
 //% macro read_b(kernel)
 //% set place = "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k"

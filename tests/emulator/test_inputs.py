@@ -18,6 +18,9 @@ PROBLEMS = [
     Problem(None, None, None, "f32", inputs="groups=4"),
     Problem(70, 33, None, "bf16", "rc", inputs="groups=7"),
     Problem(None, 9, 64, types="s8,s8,s32", layout="rc", inputs="groups=3", stride_b=None),
+    Problem(None, None, None, "f32", inputs="gathered"),
+    Problem(70, 33, None, "bf16", "rc", inputs="groups=7+gathered"),
+    Problem(40, 9, 64, types="s8,s8,s32", layout="rc", inputs="gathered"),
     Problem(None, 40, 64, types="bf16,bf16,f32", layout="cr", inputs="groups=16", epilogue="bias+gelu+residual"),
 ]
 

@@ -103,6 +103,9 @@ SAMPLES = {
     ),
     "naive": Sample(NAIVE),
     "naive_u4_scaled_rc": Sample(NAIVE, {}, (None, 300, None), "rc", types="bf16,u4,f32", inputs="scales=128+zeros"),
+    "naive_gathered_groups_rc": Sample(
+        NAIVE, {}, (None, 300, 64), "rc", types="f16,f16,f32", inputs="groups=8+gathered"
+    ),
     "naive_groups_rc": Sample(NAIVE, {}, (None, 300, 64), "rc", dtype=DType.BF16, inputs="groups=8"),
     "naive_runtime_cc": Sample(NAIVE, {"BM": 8, "BN": 32}, (None, None, None), "cc"),
     "single_buffer": Sample(SIMT, {"STAGES": 1}),

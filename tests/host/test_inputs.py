@@ -28,7 +28,9 @@ from gemmgen.verification.window import Window
 
 SCALED = Problem(None, 35, 67, types="bf16,u4,f32", layout="rc", inputs="scales=32+zeros")
 GROUPED = Problem(None, 35, 67, types="bf16,bf16,f32", layout="rc", inputs="groups=5", stride_b=None)
+GATHERED, MIXTURE = "gathered", "groups=5+gathered"
 PROBLEMS = (SCALED, replace(SCALED, inputs=Inputs.parse("scales=K"), epilogue="bias+gelu", ldb=None), GROUPED)
+PROBLEMS += tuple(replace(GROUPED, inputs=Inputs.parse(inputs), stride_b="dense") for inputs in (GATHERED, MIXTURE))
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
@@ -56,7 +58,8 @@ def test_records_and_names_of_plain_inputs_say_nothing_of_them():
         ("s8,u4,s32", "scales=32", "floats multiply it"),
         ("bf16,u4,f32", "scales=48", "write scales=32, 64, 128 or K"),
         ("bf16,u4,f32", "zeros", "zero points of B go with scales"),
-        ("bf16,u4,f32", "scales=32+groups=3", "B with scales has no groups yet"),
+        ("bf16,u4,f32", "scales=32+groups=3", "B with scales has no groups and no gathered rows yet"),
+        ("bf16,u4,f32", "scales=32+gathered", "no gathered rows yet"),
         ("f32", "groups=0", "write scales=32"),
         ("f32", "groups=65537", "groups = 65537: at most 65536"),
     ],
@@ -116,6 +119,25 @@ def test_the_reference_of_a_group_is_the_product_with_its_b():
     for group in range(5):
         rows = slice(ends[group], ends[group + 1])
         assert np.allclose(values[rows], a[rows] @ b[group])
+
+
+def test_rows_are_gathered_of_a_row_major_a_alone():
+    with pytest.raises(InvalidInput, match="rows are gathered of a row-major A"):
+        Problem(None, None, None, layout="cr", inputs=GATHERED)
+
+
+@pytest.mark.parametrize("inputs", [GATHERED, MIXTURE])
+def test_gathered_rows_repeat_and_reach_the_last_row_of_a(inputs):
+    problem = replace(GROUPED, inputs=Inputs.parse(inputs), stride_b="dense")
+    case = problem.case(m=40, rows_a=300 if inputs == GATHERED else 7)
+    assert (case.a.rows, case.c.rows) == (case.rows_a, 40)
+    for seed in range(8):
+        operands = make_operands(Situation(case, "random", seed))
+        computed, index = computed_rows(case, operands), operands.extra["index_a"]
+        assert computed == 0 or index[:computed].max() == case.rows_a - 1
+        assert (index[computed:] == -1).all()  # nobody may read these
+        values = factor(case, operands, "A", (slice(0, computed), slice(None)))
+        assert np.array_equal(values, case.a.view(operands.a)[index[:computed]].astype(float))
 
 
 def test_two_elements_of_4_bits_share_a_byte_the_first_in_its_low_half():

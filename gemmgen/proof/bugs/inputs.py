@@ -1,9 +1,16 @@
-"""Bugs of kernels whose A and B are more than two matrices: scales along K, groups of rows."""
+"""Bugs of kernels whose A and B are more than two matrices: scales along K, groups of rows, gathered rows."""
 
 from __future__ import annotations
 
-from gemmgen.proof.bugs.base import BEHIND, POISON, READS, VALUE, Bug
-from gemmgen.proof.bugs.subjects import NAIVE_GROUPS, NAIVE_S4, NAIVE_U4, NAIVE_U8_SCALED
+from gemmgen.proof.bugs.base import BEHIND, OUTSIDE_C, POISON, RACE_C, READS, VALUE, WRITES, Bug
+from gemmgen.proof.bugs.subjects import (
+    NAIVE_GATHERED,
+    NAIVE_GROUPS,
+    NAIVE_GROUPS_GATHERED,
+    NAIVE_S4,
+    NAIVE_U4,
+    NAIVE_U8_SCALED,
+)
 
 INPUT_BUGS = (
     Bug("the halves of a byte swapped", "packed elements", NAIVE_U4, "(i % 2 ? 4 : 0) & 15", "(i % 2 ? 0 : 4) & 15",
@@ -36,4 +43,17 @@ INPUT_BUGS = (
     Bug("ends are taken for sizes", "groups", NAIVE_GROUPS, "m >= offs[group]", "m >= (end += offs[group])",
         (READS, VALUE, POISON), also=("int group = 0;", "int group = 0, end = 0;")),
     Bug("a line of B to a group", "groups", NAIVE_GROUPS, "group * s.stride_b", "group * s.ldb", (VALUE, READS)),
+    Bug("rows as they lie", "gathered rows", NAIVE_GATHERED, "row_a = index_a[m]", "row_a = m", (READS, VALUE, POISON)),
+    Bug("rows modulo those of C", "gathered rows", NAIVE_GATHERED, "index_a[m]", "index_a[m] % s.M",
+        (READS, VALUE, POISON)),
+    Bug("the number of the next row", "gathered rows", NAIVE_GATHERED, "index_a[m]", "index_a[m + 1]",
+        (READS, VALUE, POISON)),
+    Bug("numbers of rows of 16 bits", "gathered rows", NAIVE_GATHERED, "index_a[m]",
+        "reinterpret_cast<const short*>(index_a)[m]", (READS, VALUE, POISON)),
+    Bug("rows of C are scattered, too", "gathered rows", NAIVE_GATHERED, "C + Offset(m)", "C + Offset(row_a)",
+        (WRITES, OUTSIDE_C, VALUE, POISON, RACE_C)),
+    Bug("the tile's first row for all", "gathered rows", NAIVE_GATHERED, "index_a[m]", "index_a[tile_m * BM]",
+        (VALUE, POISON)),
+    Bug("the row that is gathered says its group", "gathered rows", NAIVE_GROUPS_GATHERED, "m >= offs[group]",
+        "index_a[m] >= offs[group]", (VALUE, POISON, READS, BEHIND)),
 )  # fmt: skip

@@ -112,6 +112,10 @@ NAIVE_S8_LONG, NAIVE_TO_S8_LONG, NAIVE_TO_F16_LONG = (
 )
 NAIVE_U4 = Subject("naive f16, u4 scaled along K, rr", _typed("f16,u4,f32", "rr", "scales=32+zeros"), family=NAIVE)
 NAIVE_GROUPS = Subject("naive groups of rows, bf16 rc", _typed("bf16,bf16,f32", "rc", "groups=5"), family=NAIVE)
+NAIVE_GATHERED = Subject("naive gathered rows, rr", _typed("f32", "rr", "gathered"), family=NAIVE)
+NAIVE_GROUPS_GATHERED = Subject(
+    "naive gathered rows in groups, rc", _typed("f16,f16,f32", "rc", "groups=3+gathered"), family=NAIVE
+)
 NAIVE_S4 = Subject("naive bf16, s4 scaled, rc", _typed("bf16,s4,f32", "rc", "scales=K"), family=NAIVE)
 NAIVE_U8_SCALED = Subject("naive bf16, u8 scaled, cc", _typed("bf16,u8,f32", "cc", "scales=128+zeros"), family=NAIVE)
 SKINNY_BF16 = Subject(

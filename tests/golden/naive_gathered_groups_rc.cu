@@ -1,0 +1,93 @@
+// gemm_f16f16f32_rc_Mx300x64_sm90_d82fa6a0
+//
+//     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on CUDA cores;
+//                                       C is read unless beta = 0, A and B always
+//     for each of 8 groups of rows, B one of as many matrices; rows behind offs' last end stay as they are
+//
+//     A  M x 64, row-major, lda = 64
+//     B  64 x 300, column-major, ldb = 64, stride_b = 19200
+//     C  M x 300, row-major, ldc = 300
+//     offs  8 elements: ends of the groups of rows
+//     index_a  M elements: the row of A that a row of C comes of
+//
+// Block   16 x 16 of C by 256 threads
+// Bound   global memory: every FMA takes two reads of it, most of which caches serve
+//
+// Launch  ceil(M / 16) * ceil(N / 16) blocks of 256 threads
+// Expects A, B, C, offs and index_a at addresses divisible by 16, C overlapping no other operand,
+//         offs ascending, none below 0 or above M,
+//         index_a naming rows that A has
+// Config  gemm_f16f16f32_rc_Mx300x64_g8_gathered_naive_16x16
+// Made by gemmgen generate '?x300x64' --types f16,f16,f32 --inputs groups=8+gathered --layout rc --arch sm_90 --family naive
+
+namespace {
+
+__device__ __forceinline__ float float_from_f16(unsigned short bits)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+// A half, IEEE 754's binary16.
+struct F16 {
+    unsigned short bits;
+    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
+};
+
+// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix). Constants
+// among them fold into the code.
+struct Shape {
+    int M;
+    static constexpr int N = 300;
+    static constexpr int K = 64;
+    static constexpr int lda = 64;
+    static constexpr int ldb = 64;
+    static constexpr int ldc = 300;
+    static constexpr long long stride_b = 19200;
+};
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
+
+// Parameters
+constexpr int BM = 16;  // rows of C that a block computes
+constexpr int BN = 16;  // columns of C that a block computes
+
+// Work split
+constexpr int THREADS = BM * BN;  // threads a block
+
+static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm_f16f16f32_rc_Mx300x64_sm90_d82fa6a0(
+    const F16* __restrict__ A,
+    const F16* __restrict__ B,
+    float* __restrict__ C,
+    const int* __restrict__ offs,
+    const int* __restrict__ index_a,
+    int M,
+    float alpha,
+    float beta)
+{
+    const Shape s{M};
+    const int columns = (s.N + BN - 1) / BN;  // of tiles
+    const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;
+    const int m = tile_m * BM + threadIdx.x / BN;
+    const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
+    if (m >= s.M || n >= s.N) return;
+    int group = 0;
+    while (group < 8 && m >= offs[group]) ++group;  // empty groups end where they begin
+    if (group == 8) return;  // behind the last end
+    B += group * s.stride_b;
+    const int row_a = index_a[m];
+
+    float acc = 0.0f;
+    for (int k = 0; k < s.K; ++k) {
+        const float a = A[Offset(row_a) * s.lda + k];
+        const float b = B[Offset(n) * s.ldb + k];
+        acc = fmaf(a, b, acc);
+    }
+    float* const to = C + Offset(m) * s.ldc + n;
+    *to = beta == 0.0f ? alpha * acc : fmaf(beta, *to, alpha * acc);  // beta = 0 leaves C unread
+}
