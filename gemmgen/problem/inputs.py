@@ -1,4 +1,4 @@
-"""What A and B are where they are more than two matrices: scales of B along K, groups of rows, gathered rows.
+"""What A and B are where they are more than two matrices: scales along K and of blocks, groups of rows, gathered rows.
 
 A product takes tensors for that beside A and B, its companions, which are dense and row-major. Records and names leave
 out what a product does not have.
@@ -11,18 +11,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.types import Types
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import InvalidInput, require
 
 WHOLE_K = 0  # in place of a group of K: all of it has one scale
 GROUPS_OF_K = (32, 64, 128, WHOLE_K)
 SCALED = (DType.U4, DType.S4, DType.U8, DType.S8)  # types of B that may have scales along K
 ROUNDED_TO = (DType.F16, DType.BF16, DType.F32)  # types of A: of B's elements, too, once they are scaled
-COMPANIONS = ("scales_b", "zeros_b", "offs", "index_a")  # every name that a companion has
+COMPANIONS = ("scales_a", "scales_b", "zeros_b", "offs", "index_a")  # every name that a companion has
 MOST_GROUPS = 2**16
-_PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|gathered)"
+BLOCK = 128  # elements along K of A and B, and columns of B, that share a scale
+IN_BLOCKS = (DType.E4M3, DType.E5M2)  # types of A and B that may have scales by blocks
+_PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|gathered|blocks)"
 TOKEN = f"{_PART}(?:_{_PART})*"  # of inputs, in full names
-KNOWN = "scales=32, 64, 128 or K, maybe with +zeros; groups=8; gathered; groups=8+gathered"
+KNOWN = "scales=32, 64, 128 or K, maybe with +zeros; groups=8; gathered; groups=8+gathered; blocks"
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Inputs:
     zeros  whether each group has a zero point, too, of the type of B; without them it is 0
     groups  of rows of A and C, each with a matrix B of its own; 0: all rows have the same B. `offs` are their ends:
            group g has rows offs[g - 1] to offs[g], and may have none. C keeps what it held behind the last end
+    blocks  A has a scale for every BLOCK elements along K of each row, B for every BLOCK x BLOCK of it. Both are
+            multiplied, rounded to f32, and what a block's products add up to is multiplied by that and added by one fma
     gathered  row m of C comes of row index_a[m] of A, which several rows may name, and A has any number of rows
     """
 
@@ -78,14 +82,15 @@ class Inputs:
     zeros: bool = False
     groups: int = 0
     gathered: bool = False
+    blocks: bool = False
 
     def __post_init__(self) -> None:
         known = ", ".join(_group_text(group) for group in GROUPS_OF_K)
         require(self.group is None or self.group in GROUPS_OF_K, f"scales of groups of {self.group}: known are {known}")
         require(self.group is not None or not self.zeros, "zero points of B go with scales: scales=128+zeros")
         require(0 <= self.groups <= MOST_GROUPS, f"groups = {self.groups}: at most {MOST_GROUPS}")
-        alone = self.group is None or not (self.groups or self.gathered)
-        require(alone, "B with scales has no groups and no gathered rows yet: give one of them")
+        kinds = self.group is not None, self.blocks, self.groups > 0 or self.gathered
+        require(sum(kinds) <= 1, f"inputs = {self}: scales along K, those of blocks, and groups of rows go alone")
 
     @classmethod
     def parse(cls, text: str) -> Inputs:
@@ -97,7 +102,7 @@ class Inputs:
                 fields["group"] = WHOLE_K if number == "K" else int(number)
             elif re.fullmatch(r"groups=[1-9]\d{0,9}", part):
                 fields["groups"] = int(number)
-            elif part in ("zeros", "gathered"):
+            elif part in ("zeros", "gathered", "blocks"):
                 fields[name] = True
             else:
                 raise InvalidInput(f"inputs = {text!r}: write {KNOWN}, or {PLAIN}")
@@ -123,6 +128,8 @@ class Inputs:
             yield f"groups={self.groups}"
         if self.gathered:
             yield "gathered"
+        if self.blocks:
+            yield "blocks"
 
     @property
     def token(self) -> str:
@@ -134,12 +141,23 @@ class Inputs:
     def is_plain(self) -> bool:
         return self == PLAIN
 
+    @property
+    def depends_on_rows(self) -> bool:
+        """Whether a companion says something of each row of C, or names rows by their numbers."""
+        return bool(self.groups) or self.gathered or self.blocks
+
     def companions(self, types: Types) -> Iterator[Companion]:
         """The tensors beside A and B, in the order in which kernels take them."""
         if self.groups:
             yield Companion("offs", DType.S32, Extent(), Extent(number=self.groups), "ends of the groups of rows")
         if self.gathered:
             yield Companion("index_a", DType.S32, Extent(), Extent("M"), "the row of A that a row of C comes of")
+        if self.blocks:
+            along_k, f32 = Extent("K", BLOCK), DType.F32
+            yield Companion("scales_a", f32, along_k, Extent("M"), f"a factor of {BLOCK} along K of A")
+            yield Companion(
+                "scales_b", f32, Extent("N", BLOCK), along_k, f"a factor of {BLOCK} x {BLOCK} elements of B"
+            )
         if self.group is None:
             return
         rows = Extent("K", self.group) if self.group else Extent()
@@ -149,6 +167,10 @@ class Inputs:
 
     def require_types(self, types: Types) -> None:
         """Raise InvalidInput unless A and B may be of these types."""
+        for name, dtype in (("A", types.a), ("B", types.b)) if self.blocks else ():
+            require(dtype in IN_BLOCKS, f"{name} of {dtype.label}: scales by blocks are for {_labels(IN_BLOCKS)}")
+        exact = not self.blocks or types.compute is Compute.FMA
+        require(exact, f"scales by blocks go with --compute fma yet, not {types.compute.label}")
         if self.group is None:
             packed = types.b.storage_bits < 8
             require(not packed, f"B of {types.b.label} needs scales, as numbers of A's type: inputs = scales=128")

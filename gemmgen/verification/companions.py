@@ -6,6 +6,7 @@ show. Groups of rows may be empty, as long as a tile or one row longer, or have 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,11 +14,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
+from gemmgen.problem.inputs import BLOCK
+from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.verification.onehot import codes, selection
 from gemmgen.verification.situation import EXACT_KINDS, DataKind
+from gemmgen.verification.window import Window
 
 Doubles = npt.NDArray[np.float64]
 Index = tuple[slice, ...]
@@ -52,6 +57,8 @@ class Wanted:
 def draw_companions(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
     """What goes with A and B by name, and the codes of a B that has scales."""
     inputs, found = case.problem.inputs, {}
+    if inputs.blocks:
+        return {name: _block_scales(case.extra[name], wanted, rng) for name in ("scales_a", "scales_b")}
     rows = case.m
     if inputs.groups:
         found["offs"] = _ends(case, rng)[None]
@@ -59,6 +66,30 @@ def draw_companions(case: Case, wanted: Wanted, rng: np.random.Generator) -> dic
     if inputs.gathered:
         found["index_a"] = _index(case, rows, rng)[None]
     return found if inputs.group is None else _draw_scaled(case, wanted, rng)
+
+
+def _block_scales(matrix: Matrix, wanted: Wanted, rng: np.random.Generator) -> Doubles:
+    shape = matrix.rows, matrix.cols
+    if wanted.data in EXACT_KINDS:
+        return rng.choice(EXACT_SCALES, shape)
+    exponents = rng.integers(-SPREAD, SPREAD + 1, shape)
+    values = wanted.size * np.ldexp(1 - rng.random(shape) / 2, exponents)
+    if not wanted.one_sign:
+        values *= rng.choice((-1, 1), shape)
+    if wanted.data == "special":
+        count = values.size // max(MOST_SPECIALS, COLUMNS * min(shape))
+        values[tuple(rng.integers(0, shape, (count, 2)).T)] = rng.choice(SPECIALS, count)
+    return values
+
+
+def block_scales(case: Case, operands: Operands, window: Window) -> Iterator[tuple[Doubles, slice]]:
+    """For each block of K the factor of its products inside `window`, and where it lies."""
+    of_a, of_b = (DType.F32.decode(case.extra[name].view(operands.extra[name])) for name in ("scales_a", "scales_b"))
+    columns = np.arange(window.left, window.right) // BLOCK
+    for block in range(len(of_a)):
+        with np.errstate(invalid="ignore", over="ignore"):
+            scale = DType.F32.nearest(of_a[block, window.rows][:, None] * of_b[columns, block])
+        yield scale, slice(block * BLOCK, min((block + 1) * BLOCK, case.k))
 
 
 def _index(case: Case, rows: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:

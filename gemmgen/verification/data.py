@@ -177,7 +177,7 @@ def _fill_companions(
     a = case.a.dtype
     size = 1.0
     if data == "huge":
-        size = _huge_factor("B", a, case)
+        size = _huge_scale(case) if case.problem.inputs.blocks else _huge_factor("B", a, case)
     elif data == "denormal" and side == "B" and case.flops <= DENORMAL_FLOPS:
         size = 2.0 ** (a.min_exponent - 1)
     wanted = Wanted(
@@ -448,6 +448,14 @@ def _huge_factor(name: str, dtype: DType, case: Case) -> float:
     return min(wanted, 2.0 ** (dtype.max_exponent - 1))
 
 
+def _huge_scale(case: Case) -> float:
+    """The same for the scales of a block, which are in two operands, beside elements that are as large as may be."""
+    types = case.problem.types
+    top = min(types.c.max_exponent, types.accumulator.max_exponent) - HUGE_MARGIN - 2 * SPREAD
+    elements = _huge_factor("A", types.a, case) * _huge_factor("B", types.b, case)
+    return float(np.sqrt(2.0**top / (elements * (case.k + 1))))
+
+
 def exact_magnitude(case: Case) -> int:
     """The largest integer for exact data: K products and the exact scalars give exact sums.
 
@@ -459,7 +467,9 @@ def exact_magnitude(case: Case) -> int:
         most = max(EXACT_SCALES) * _exact_codes(case)
         in_range = int(types.c.largest / (2 * scale * (case.k + 1) ** 0.5 * most))
         return max(1, min(LARGEST_INTEGER, int(_exact_products(case) / most), in_range))
-    limit = int(_exact_products(case) ** 0.5)
+    if case.problem.inputs.blocks:
+        scale *= max(EXACT_SCALES) ** 2
+    limit = int((2.0 ** exact_bits(types) / (scale * (case.k + 1))) ** 0.5)
     largest = types.c.largest ** (1 / case.problem.products)  # per sum: an epilogue may multiply two
     in_range = int((largest / (2 * scale * (case.k + 1) ** 0.5)) ** 0.5)
     return max(1, min(LARGEST_INTEGER, limit, in_range, types.a.exact_integers, types.b.exact_integers))

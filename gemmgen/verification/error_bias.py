@@ -44,12 +44,13 @@ def leans(situation: Situation, output: str) -> bool:
     """Whether errors of `output` must not be biased: for random floats, if only rounding to nearest is right.
 
     It does not hold for tensor cores, which truncate sums. A result with fewer bits than sums have is compared with the
-    interval that its rounding leaves. Sums of rows and columns are shared by many elements, including their errors; so are
-    rows that are gathered twice.
+    interval that its rounding leaves. Many elements share the errors of sums of rows and columns, of rows that are
+    gathered twice, and of blocks with one scale.
     """
     types, epilogue = situation.case.problem.types, situation.case.problem.epilogue
     nearest = not types.accumulator.is_integer and types.c == types.accumulator and allowance(types) is None
-    alone = not epilogue.sums and not situation.case.problem.inputs.gathered
+    inputs = situation.case.problem.inputs
+    alone = not (epilogue.sums or inputs.gathered or inputs.blocks)
     return output == "C" and situation.data == "random" and nearest and alone
 
 

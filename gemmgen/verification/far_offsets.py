@@ -62,8 +62,7 @@ class Tail:
 def tails(source: KernelSource, dense: bool = False) -> Iterator[Tail]:
     """The tails along run-time sizes whose distances between rows or matrices are fixed, or may be `dense`."""
     problem = source.problem
-    inputs = problem.inputs  # which name rows by their numbers, of the tail alone
-    if problem.pointers or source.launch.stream is not None or inputs.groups or inputs.gathered:
+    if problem.pointers or source.launch.stream is not None or problem.inputs.depends_on_rows:
         return
     fixed = {"M": ("lda", "ldc"), "batch": ("stride_a", "stride_b", "stride_c")}
     for size, distances in fixed.items():

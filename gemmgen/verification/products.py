@@ -11,8 +11,9 @@ import numpy.typing as npt
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.types import Types
+from gemmgen.run.executor import Operands
 from gemmgen.support.blas import multiply
-from gemmgen.verification.companions import factor, rows_of_groups
+from gemmgen.verification.companions import block_scales, factor, rows_of_groups
 from gemmgen.verification.data import operands_of
 from gemmgen.verification.situation import EXACT_KINDS, DataKind
 from gemmgen.verification.tensor_bound import needs_largest
@@ -81,6 +82,8 @@ def _slabs(case: Case, window: Window) -> list[Window]:
 def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Products:
     operands = operands_of(case, data, seed, True)
     a = factor(case, operands, "A", window.a_index)
+    if case.problem.inputs.blocks:
+        return _of_blocks(case, operands, window, a, data)
     if not case.problem.inputs.groups:
         return _of_factors(a, factor(case, operands, "B", window.b_index), case.problem.types, data)
     found = [np.zeros((window.bottom - window.top, window.right - window.left)) for _ in range(3)]
@@ -91,6 +94,17 @@ def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Pro
             of_all[at] = of_group
     product, size, largest = found
     return product, size, largest if needs_largest(case.problem.types) else np.zeros((1, 1))
+
+
+def _of_blocks(case: Case, operands: Operands, window: Window, a: Doubles, data: DataKind) -> Products:
+    """The sums of all blocks of K, each times its scale: where that is infinite the sign of its sum counts."""
+    b, types = factor(case, operands, "B", window.b_index), case.problem.types
+    found = [np.zeros((len(a), b.shape[-1])) for _ in range(3)]
+    for scale, part in block_scales(case, operands, window):
+        with np.errstate(invalid="ignore"):
+            product, size, largest = (of * scale for of in _of_factors(a[:, part], b[part], types, data))
+            found = [found[0] + product, found[1] + np.abs(size), np.maximum(found[2], np.abs(largest))]
+    return found[0], found[1], found[2] if needs_largest(types) else np.zeros((1, 1))
 
 
 def _of_factors(a: Doubles, b: Doubles, types: Types, data: DataKind) -> Products:

@@ -103,10 +103,11 @@ CONVERTED = (
 ANY_TYPES = (*("f32", "f32", "f64") * (len(CONVERTED) // 3), *CONVERTED)
 SOME_INPUTS = (
     *("scales=32", "scales=32+zeros", "scales=128+zeros", "scales=K+zeros"),
-    *("groups=1", "groups=5", "gathered", "groups=3+gathered"),
+    *("groups=1", "groups=5", "gathered", "groups=3+gathered", "blocks"),
 )
 ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
-SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with
+SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with,
+BLOCK_TYPES = ("e4m3,e4m3,bf16", "e4m3,e4m3,f32", "e4m3,e5m2,f16", "e4m3")  # and those of blocks
 # Whose kernels' names read back; listed when one is drawn.
 EPILOGUES = st.deferred(lambda: st.one_of(st.just(LINEAR), *(_epilogues(zeros) for zeros in (False, False, True))))
 WITH_GATED = st.deferred(lambda: st.one_of(EPILOGUES, EPILOGUES, _gated()))  # for families that multiply two B
@@ -145,7 +146,8 @@ def problems(
     sizes = st.sampled_from(small) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
     m, n, k = (draw(sizes) for _ in range(3))
     inputs = draw(st.sampled_from(ANY_INPUTS)) if any_inputs and layout.a == "r" else PLAIN
-    types = Types.parse(draw(st.sampled_from(of_types if inputs.group is None else SCALED_TYPES)))
+    known = SCALED_TYPES if inputs.group is not None else BLOCK_TYPES if inputs.blocks else of_types
+    types = Types.parse(draw(st.sampled_from(known)))
     least = min(dtype.size for dtype in types.operands)
     aligns = [align for align in reversed(ALIGNS) if align >= least]
     pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from(ALIGNS))

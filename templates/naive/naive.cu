@@ -5,7 +5,7 @@
 //% from "device/convert.cu" import add_to, element_types
 //% from "epilogue/result.cu" import result, narrowed
 //% from "device/raster.cu" import tile_rows, tile_columns
-//% from "naive/operands.cu" import codes, find_group, find_row, read_a, read_b
+//% from "naive/operands.cu" import codes, find_group, find_row, read_a, read_b, sum_blocks
 //% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
 ${ header(kernel) }
 namespace {
@@ -37,6 +37,9 @@ ${ find_group(kernel) }${ find_row(kernel) }
 //% set gated = kernel.problem.products > 1
 //% set sums = (["acc2"] if gated else []) + kernel.problem.epilogue.sums | list
     ${ T } acc = ${ zero }${ ", %s = %s" | format(sums | join(" = %s, " | format(zero)), zero) if sums };
+//% if kernel.problem.inputs.blocks
+${ sum_blocks(kernel) }
+//%- else
     for (int k = 0; k < s.K; ++k) {
 ${ read_a(kernel) }${ read_b(kernel) }        acc = ${ fma }(a, b, acc);
 //% if gated
@@ -47,6 +50,7 @@ ${ read_a(kernel) }${ read_b(kernel) }        acc = ${ fma }(a, b, acc);
         ${ add_to(name, "a" if name == "row_sum" else "b") }
 //% endfor
     }
+//% endif
     ${ TC }* const to = C + Offset(m) * s.ldc + n;
 //% if kernel.epilogue
     const Epilogue e = ${ inputs(kernel) };

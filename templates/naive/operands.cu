@@ -62,3 +62,16 @@ ${ "code(%s, %s)" | format(operand, place) if types.b.storage_bits == 4 else "%s
         const ${ T } b = ${ "%s(code_b * static_cast<float>(scales_b[of_group]))" | format(rounded) if rounded else "code_b * scales_b[of_group]" };${ "  // rounded once" if rounded }
 //% endif
 //% endmacro
+
+/*# acc, the sum over blocks of K, each of which has a scale of A and one of B. #*/
+//% macro sum_blocks(kernel)
+    for (int block = 0; block < s.K; block += 128) {
+        ${ T } sum = ${ zero };
+        for (int k = block; k < min(block + 128, s.K); ++k) {
+${ read_a(kernel) | indent(4, true) }${ read_b(kernel) | indent(4, true) }            sum = ${ fma }(a, b, sum);
+        }
+        const float scale_a = scales_a[Offset(block / 128) * s.M + m];
+        const float scale_b = scales_b[Offset(n / 128) * ((s.K + 127) / 128) + block / 128];
+        acc = ${ fma }(scale_a * scale_b, sum, acc);  // the product of both is rounded first
+    }
+//% endmacro

@@ -21,6 +21,8 @@ PROBLEMS = [
     Problem(None, None, None, "f32", inputs="gathered"),
     Problem(70, 33, None, "bf16", "rc", inputs="groups=7+gathered"),
     Problem(40, 9, 64, types="s8,s8,s32", layout="rc", inputs="gathered"),
+    Problem(None, None, None, types="e4m3,e4m3,f32", layout="rc", inputs="blocks"),
+    Problem(40, 200, 300, types="e4m3,e4m3,bf16", layout="rr", inputs="blocks"),
     Problem(None, 40, 64, types="bf16,bf16,f32", layout="cr", inputs="groups=16", epilogue="bias+gelu+residual"),
 ]
 

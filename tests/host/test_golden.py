@@ -106,6 +106,7 @@ SAMPLES = {
     "naive_gathered_groups_rc": Sample(
         NAIVE, {}, (None, 300, 64), "rc", types="f16,f16,f32", inputs="groups=8+gathered"
     ),
+    "naive_blocks_rc": Sample(NAIVE, {}, (None, 300, None), "rc", types="e4m3,e4m3,bf16", inputs="blocks"),
     "naive_groups_rc": Sample(NAIVE, {}, (None, 300, 64), "rc", dtype=DType.BF16, inputs="groups=8"),
     "naive_runtime_cc": Sample(NAIVE, {"BM": 8, "BN": 32}, (None, None, None), "cc"),
     "single_buffer": Sample(SIMT, {"STAGES": 1}),

@@ -31,6 +31,8 @@ GROUPED = Problem(None, 35, 67, types="bf16,bf16,f32", layout="rc", inputs="grou
 GATHERED, MIXTURE = "gathered", "groups=5+gathered"
 PROBLEMS = (SCALED, replace(SCALED, inputs=Inputs.parse("scales=K"), epilogue="bias+gelu", ldb=None), GROUPED)
 PROBLEMS += tuple(replace(GROUPED, inputs=Inputs.parse(inputs), stride_b="dense") for inputs in (GATHERED, MIXTURE))
+BLOCKS = Problem(None, 150, 300, types="e4m3,e4m3,bf16", layout="rc", inputs="blocks")
+PROBLEMS += (BLOCKS,)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
@@ -58,9 +60,12 @@ def test_records_and_names_of_plain_inputs_say_nothing_of_them():
         ("s8,u4,s32", "scales=32", "floats multiply it"),
         ("bf16,u4,f32", "scales=48", "write scales=32, 64, 128 or K"),
         ("bf16,u4,f32", "zeros", "zero points of B go with scales"),
-        ("bf16,u4,f32", "scales=32+groups=3", "B with scales has no groups and no gathered rows yet"),
-        ("bf16,u4,f32", "scales=32+gathered", "no gathered rows yet"),
+        ("bf16,u4,f32", "scales=32+groups=3", "go alone"),
+        ("bf16,u4,f32", "scales=32+gathered", "go alone"),
         ("f32", "groups=0", "write scales=32"),
+        ("f32", "blocks", "A of f32: scales by blocks are for e4m3, e5m2"),
+        ("e4m3_promoted", "blocks", "go with --compute fma yet"),
+        ("e4m3", "blocks+gathered", "go alone"),
         ("f32", "groups=65537", "groups = 65537: at most 65536"),
     ],
 )
@@ -138,6 +143,30 @@ def test_gathered_rows_repeat_and_reach_the_last_row_of_a(inputs):
         assert (index[computed:] == -1).all()  # nobody may read these
         values = factor(case, operands, "A", (slice(0, computed), slice(None)))
         assert np.array_equal(values, case.a.view(operands.a)[index[:computed]].astype(float))
+
+
+def test_the_sums_of_a_block_are_multiplied_by_both_scales_whose_product_is_rounded():
+    situation = Situation(BLOCKS.case(m=9), "random", 3)
+    case, operands = situation.case, make_operands(situation)
+    values, _ = expected(situation, Window.whole(case))
+    a, b = case.a.view(operands.a).astype(float), case.b.view(operands.b).astype(float)
+    of_a, of_b = operands.extra["scales_a"].reshape(3, 9), operands.extra["scales_b"].reshape(2, 3)
+    wanted = np.zeros((9, 150))
+    for n in range(150):
+        for block in range(3):  # K = 300 has a last block of 44
+            k = slice(128 * block, 128 * (block + 1))
+            wanted[:, n] += (of_a[block] * of_b[n // 128, block]).astype(float) * (a[:, k] @ b[k, n])
+    assert np.allclose(values, wanted, rtol=1e-13, atol=0)
+
+
+def test_an_infinite_scale_keeps_the_sign_of_its_blocks_sum():
+    situation = next(
+        one
+        for seed in range(1, 99)
+        if np.isinf(make_operands(one := Situation(BLOCKS.case(m=300), "special", seed)).extra["scales_a"]).any()
+    )
+    values, _ = expected(situation, Window.whole(situation.case))
+    assert np.isinf(values).any()
 
 
 def test_two_elements_of_4_bits_share_a_byte_the_first_in_its_low_half():

@@ -1,9 +1,10 @@
-"""Bugs of kernels whose A and B are more than two matrices: scales along K, groups of rows, gathered rows."""
+"""Bugs of kernels whose A and B are more than two matrices: see `gemmgen.problem.inputs`."""
 
 from __future__ import annotations
 
 from gemmgen.proof.bugs.base import BEHIND, OUTSIDE_C, POISON, RACE_C, READS, VALUE, WRITES, Bug
 from gemmgen.proof.bugs.subjects import (
+    NAIVE_BLOCKS,
     NAIVE_GATHERED,
     NAIVE_GROUPS,
     NAIVE_GROUPS_GATHERED,
@@ -56,4 +57,18 @@ INPUT_BUGS = (
         (VALUE, POISON)),
     Bug("the row that is gathered says its group", "gathered rows", NAIVE_GROUPS_GATHERED, "m >= offs[group]",
         "index_a[m] >= offs[group]", (VALUE, POISON, READS, BEHIND)),
+    Bug("the scale of A's next block", "block scales", NAIVE_BLOCKS, "Offset(block / 128) * s.M",
+        "Offset(block / 128 + 1) * s.M", (READS, VALUE, POISON)),
+    Bug("scales of A row by row", "block scales", NAIVE_BLOCKS, "Offset(block / 128) * s.M + m",
+        "Offset(m) * ((s.K + 127) / 128) + block / 128", (VALUE, POISON)),
+    Bug("a scale of B for each column", "block scales", NAIVE_BLOCKS, "Offset(n / 128)", "Offset(n)",
+        (READS, VALUE, POISON)),
+    Bug("scales of B transposed", "block scales", NAIVE_BLOCKS, "Offset(n / 128) * ((s.K + 127) / 128) + block / 128",
+        "Offset(block / 128) * ((s.N + 127) / 128) + n / 128", (VALUE, POISON, READS)),
+    Bug("blocks of B counted down", "block scales", NAIVE_BLOCKS, "Offset(n / 128) * ((s.K + 127) / 128)",
+        "Offset(n / 128) * (s.K / 128)", (VALUE, POISON)),
+    Bug("the last block's scale is left out", "block scales", NAIVE_BLOCKS, "fmaf(scale_a * scale_b, sum, acc)",
+        "fmaf(block + 128 <= s.K ? scale_a * scale_b : 1.0f, sum, acc)", (VALUE, POISON)),
+    Bug("a block begins with the sum so far", "block scales", NAIVE_BLOCKS, "float sum = 0.0f;", "float sum = acc;",
+        (VALUE, POISON)),
 )  # fmt: skip
