@@ -144,6 +144,8 @@ def test_a_json_that_launches_otherwise_what_gemmgen_renders_is_at_fault(tmp_pat
     assert wrong.launch_is_wrong
     assert "FAIL  its JSON, whose launch is not that of the text: crash, after 1 situation" in shown(wrong)
     assert "threads = 128 (gemmgen launches it with 64): `gemmgen generate` writes the JSON anew" in shown(wrong)
+    older = render(*parse_name("gemm_f32_rr_MxNx40_naive_8x8"), arch="sm_80")
+    assert launched(older, 128, "of an older architecture").launch_is_wrong
     edited = replace(SOURCE, text=SOURCE.text.replace("float acc = 0.0f;", "float acc = 1.0f;"))
     for kernel in (launched(SOURCE, 64, "right"), launched(edited, 128, "edited"), KernelFile(SOURCE)):
         assert not kernel.launch_is_wrong, "an edit may want another launch"
