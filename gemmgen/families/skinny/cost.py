@@ -76,10 +76,8 @@ def cost_of(plan: Plan, share: Share) -> Cost:
     issued = instructions(plan, share, conversions=_conversions(problem, config, value))
     units = unit_cycles(plan, share, issued, arriving=arriving_cycles(plan, share, L1_HITS * repeated))
     steps, waits = steps_of(plan, share.case), _staging(problem, config, value, plan.work.depth).waits
-    streamed = 1.0
-    if not problem.batched:
-        under_way = min(1.0, share.blocks / device.sms) * share.resident * (plan.work.global_bytes - repeated)
-        streamed = 1 + STREAMED_LOSS + STREAM_LOSS / under_way + LINE_LOSS / _line_bytes(problem, config, value)
+    under_way = min(1.0, share.blocks / device.sms) * share.resident * (plan.work.global_bytes - repeated)
+    streamed = 1 + STREAMED_LOSS + STREAM_LOSS / under_way + LINE_LOSS / _line_bytes(problem, config, value)
     memory = memory_us(plan, share, steps, slower=streamed)
     if not problem.batched:  # nothing arrives while the last step is computed
         memory += units["issue"] / device.clock_ghz / 1000
