@@ -38,7 +38,7 @@ DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")  # int() reads the digits o
 
 # What --help lists together. Options of no section stand first, as "Options".
 SECTIONS = {
-    "Shape and types": ("--dtype", "--types", "--compute", "--batch", "--pointers", "--typical"),
+    "Shape and types": ("--dtype", "--types", "--compute", "--inputs", "--batch", "--pointers", "--typical"),
     "Layout": (
         *("--layout", "--lda", "--ldb", "--ldc", "--stride-a", "--stride-b", "--stride-c"),
         *("--pointer-align", "--ld-align"),

@@ -16,38 +16,17 @@ from copy import deepcopy
 from dataclasses import asdict
 from typing import Any
 
-from gemmgen.exports.json_records import (
-    VERDICTS,
-    Document,
-    case_document,
-    sanitizer_document,
-    verdict_document,
-)
-from gemmgen.exports.record_reading import LAUNCH, PROBLEM, field_defaults, launch_from, problem_from, without
+from gemmgen.exports.json_records import VERDICTS, Document, case_document
+from gemmgen.exports.record_reading import LAUNCH, PROBLEM, field_defaults, launch_from, problem_from
 from gemmgen.families import FAMILIES
 from gemmgen.kernel.config import axes_of_record
 from gemmgen.kernel.source import parameters
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.gemm import Case
 from gemmgen.support.jsontext import json_text
-from gemmgen.verification.bit_replay import Replayed
-from gemmgen.verification.determinism import Determinism
-from gemmgen.verification.domain import Domain, ranges
-from gemmgen.verification.sanitizers.tool import TOOLS, SanitizerResult
-from gemmgen.verification.verifier import Verdict
 
 MAP = field_defaults(TensorMap)
 RESOURCES = dict.fromkeys(("spill_bytes", "stack_bytes", "shared_bytes"), 0)
-# What was found of a kernel is always said: no record passes by default.
-FOUND = ("passed", "executor", "examples", "seed", "worst_error_over_bound")
-VERDICT = without(verdict_document(Verdict("", 0, 0, 0.0)) or {}, *FOUND)
-SANITIZER = without(
-    sanitizer_document(SanitizerResult(TOOLS[0], "", 0, (), 0.0)), "passed", "tool", "version", "situations"
-)
-UNCOUNTED = dict.fromkeys(("whole", "sampled", "watched", "watched_part"), 0)
-DOMAIN = field_defaults(Domain) | UNCOUNTED | dict.fromkeys(("largest_whole", "largest_watched"), None)
-DETERMINISM, REPLAYED = field_defaults(Determinism), field_defaults(Replayed)
-COVERAGE: Document = {"untaken": [], "lines": [], "unreachable": []}
 
 Part = tuple[Any, Document]  # of a record, and its defaults
 
@@ -104,26 +83,14 @@ def _parts(record: Document) -> Iterator[Part]:
         yield record, {"parameters": [asdict(one) for one in taken]}
     if record.get("resources"):
         yield record["resources"], {**RESOURCES, "compiler": record.get("compiler")}
-    for name in VERDICTS:
-        if record.get(name):
-            yield from _of_verdict(record[name], only)
-    yield from ((one, {**SANITIZER, "card": record.get("device")}) for one in record.get("sanitizers") or ())
+    verdicts, sanitized = [record[name] for name in VERDICTS if record.get(name)], record.get("sanitizers") or ()
+    if verdicts or sanitized:
+        from gemmgen.exports import verdict_form  # imports verification: who only renders a kernel does without
+
+        for verdict in verdicts:
+            yield from verdict_form.parts(verdict, only)
+        yield from ((one, {**verdict_form.SANITIZER, "card": record.get("device")}) for one in sanitized)
     yield from _of_times(record, only)
-
-
-def _of_verdict(verdict: Document, only: Case | None) -> Iterator[Part]:
-    yield verdict, VERDICT
-    yield from ((one, SANITIZER) for one in verdict["sanitizers"])
-    if errors := verdict["errors"]:
-        yield errors, {"largest_bound_in": errors["worst_in"]}
-    if determinism := verdict["determinism"]:
-        yield determinism, DETERMINISM
-    if domain := verdict["domain"]:
-        yield domain, DOMAIN | _plain({} if only is None else ranges([only]))
-    if coverage := verdict["coverage"]:
-        yield coverage, COVERAGE
-    if replayed := verdict["replayed"]:
-        yield replayed, REPLAYED
 
 
 def _of_times(record: Document, only: Case | None) -> Iterator[Part]:

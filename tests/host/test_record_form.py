@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import gemmgen as api
-from gemmgen.exports import record_form
+from gemmgen.exports import record_form, verdict_form
 from gemmgen.exports.cards import card_folders
 from gemmgen.exports.kernelfile import kernel_paths, read_kernel
 from gemmgen.exports.record_form import completed, record_text, shortened
@@ -107,8 +107,8 @@ def test_an_axis_that_is_new_rewrites_no_file(record: dict[str, Any], monkeypatc
     [
         ("problem", record_form.PROBLEM),
         ("resources", record_form.RESOURCES),
-        ("verification", record_form.VERDICT),
-        ("emulator", record_form.VERDICT),
+        ("verification", verdict_form.VERDICT),
+        ("emulator", verdict_form.VERDICT),
     ],
 )
 def test_a_field_that_is_new_rewrites_no_file(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console, JustifyMethod
@@ -12,7 +13,9 @@ from rich.text import Text
 from gemmgen.kernel.model import Occupancy
 from gemmgen.support.errors import FailureKind
 from gemmgen.support.words import NONE, figure, percent, short
-from gemmgen.verification.verifier import Verdict
+
+if TYPE_CHECKING:
+    from gemmgen.verification.verifier import Verdict
 
 __all__ = [
     "NONE",
