@@ -10,6 +10,10 @@
 //% if kernel.problem.batched
 //     for each of ${ kernel.sizes.batch or "a batch's" } products${ ", whose matrices lie where A_array, B_array and C_array say" if kernel.problem.pointers }
 //% endif
+//% set conv = kernel.problem.inputs.conv
+//% if conv
+//     row m of C is (image, p, q) of ${ conv.places[0] } x ${ conv.places[1] } places, K is (r, s, c) of ${ conv.taps[0] } x ${ conv.taps[1] } taps
+//% endif
 //% if kernel.problem.inputs.groups
 //     for each of ${ kernel.problem.inputs.groups } groups of rows, B one of as many matrices; rows behind offs' last end stay as they are
 //% endif

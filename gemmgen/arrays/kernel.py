@@ -97,8 +97,8 @@ class ArrayKernel:
     def __init__(self, source: KernelSource, backend: Backend) -> None:
         pointers = source.problem.pointers
         require(not pointers, f"{source.name} takes arrays of pointers to matrices, and from Python none are passed")
-        beside = " and ".join(one.name for one in source.problem.companions)
-        require(not beside, f"{source.name} takes {beside} beside A and B, and from Python none are passed")
+        inputs = source.problem.inputs
+        require(inputs.is_plain, f"{source.name} takes inputs = {inputs}, and from Python A and B alone are passed")
         self.source, self._backend = source, backend
         self.traced = Traced.of(source, f"{source.name} {source.digest[:16]} {backend.device}")
         self._known: dict[Hashable, Checked] = {}

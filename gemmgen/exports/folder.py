@@ -90,7 +90,8 @@ def _special(source: KernelSource) -> list[str]:
     special = [name for name in launch.attributes if name != DEPENDENT_LAUNCH]
     if launch.cluster > 1 and "__cluster_dims__" not in source.text:
         special.append(f"clusters of {launch.cluster} blocks")
-    special += [one.name for one in source.problem.companions]
+    if not source.problem.inputs.is_plain:
+        special.append(f"inputs = {source.problem.inputs}")
     return special
 
 

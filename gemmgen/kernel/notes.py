@@ -5,7 +5,7 @@ They say only what follows from the parameters; measurements live in the JSON be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gemmgen.kernel.analysis import CYCLES_PER_WARP_FMA, Traffic, traffic
@@ -48,12 +48,18 @@ class MatrixText:
         return f"{name} at run time" if self.batch_stride == name else f"{name} = {self.batch_stride}"
 
 
+def _text_of_a(problem: Problem, m: str, k: str, text: Mapping[str, str]) -> MatrixText:
+    conv = problem.inputs.conv
+    rows, columns = (m, k) if conv is None else (f"images x {conv.size[0]} x {conv.size[1]}", str(conv.size[2]))
+    return MatrixText("A", rows, columns, ORDER_WORDS[problem.layout.a], text["lda"], text.get("stride_a"))
+
+
 def matrix_texts(problem: Problem) -> tuple[MatrixText, ...]:
     """Return A, B, C and the epilogue's matrices as headers and documents describe them."""
     text = {name: name if size is None else str(size) for name, size in problem.sizes.items()}
     m, n, k = text["M"], text["N"], text["K"]
     return (
-        MatrixText("A", m, k, ORDER_WORDS[problem.layout.a], text["lda"], text.get("stride_a")),
+        _text_of_a(problem, m, k, text),
         MatrixText(
             "B",
             k,

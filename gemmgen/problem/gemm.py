@@ -77,7 +77,7 @@ class Problem:
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
     inputs          what A and B are besides: "scales=128+zeros" gives B's columns scales by groups of 128 along K,
                     "groups=8" gives each of 8 groups of rows a matrix B of its own, `stride_b` apart;
-                    "gathered" takes rows of A by a vector of their numbers
+                    "gathered" takes rows of A by a vector of their numbers, "im2col=56x56x64_3x3" of images
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: (("M", 16),). The
                     kernel serves every other as well
     """
@@ -194,8 +194,10 @@ class Problem:
             return
         require(not self.batched, f"inputs = {self.inputs} go with one product, and batch = {self.batch or RUNTIME}")
         require(self.products == 1, f"inputs = {self.inputs} go with one product, and {self.epilogue} takes two")
-        rows = not self.inputs.gathered or self.layout.a == "r"
-        require(rows, f"inputs = {self.inputs}: rows are gathered of a row-major A, and layout = {self.layout}")
+        rows, conv = self.layout.a == "r" or not (self.inputs.gathered or self.inputs.conv), self.inputs.conv
+        require(rows, f"inputs = {self.inputs}: rows are those of a row-major A, and layout = {self.layout}")
+        if conv is not None:
+            require(self.k == conv.depth, f"K = {self.k}, and inputs = {self.inputs} have filters of {conv.depth}")
         summed = " and ".join((*self.epilogue.sums, *(one.name for one in self.epilogue.outputs)))
         require(not summed, f"inputs = {self.inputs}, and the epilogue {self.epilogue} takes {summed}")
 
@@ -225,9 +227,9 @@ class Problem:
     @cached_property  # a search asks for each of its configs
     def matrices(self) -> tuple[MatrixSizes, ...]:
         """A, B, C and the epilogue's matrices."""
-        types, layout = self.types, self.layout
+        types, layout, conv = self.types, self.layout, self.inputs.conv
         return (
-            MatrixSizes("A", "M", "K", layout.a, types.a, "lda"),
+            MatrixSizes("A", "M", "K", layout.a, types.a, "lda", channels=conv.size[2] if conv else 0),
             MatrixSizes("B", "K", "N", layout.b, types.b, "ldb", self.products),
             MatrixSizes("C", "M", "N", "r", types.c, "ldc"),
             *(
@@ -357,7 +359,7 @@ class Problem:
     @property
     def needs_64bit(self) -> bool:
         """True if an element offset into a matrix can reach 2^31. Strides between matrices are 64-bit anyway."""
-        if self.inputs.gathered or any(name not in BATCH_SIZES for name in self.runtime_names):
+        if self.inputs.gathered or self.inputs.conv or any(name not in BATCH_SIZES for name in self.runtime_names):
             return True
         sizes = self.sizes
         reached = ((one.extent(one.lines, sizes) or 0) + TILE_REACH for one in self.matrices)
@@ -509,6 +511,10 @@ class Case:
 
     def _matrix(self, sizes: MatrixSizes) -> Matrix:
         count = {"M": (self.rows_a if sizes.name == "A" else 0) or self.m, "N": self.n, "K": self.k}
+        conv = self.problem.inputs.conv if sizes.name == "A" else None
+        if conv is not None:
+            lines = conv.images(self.m) * conv.pixels
+            return Matrix(lines, conv.size[2], self.lda, sizes.order, dtype=sizes.dtype)
         different = {"A": self.different_a, "B": self.different_b}.get(sizes.name) or None
         ld, stride = getattr(self, sizes.ld), getattr(self, sizes.stride)
         cols = sizes.beside * count[sizes.cols]

@@ -1,4 +1,4 @@
-"""What A and B are where they are more than two matrices: scales along K and of blocks, groups of rows, gathered rows.
+"""What A and B are where they are more than two matrices: scales, groups of rows, gathered rows, convolved images.
 
 A product takes tensors for that beside A and B, its companions, which are dense and row-major. Records and names leave
 out what a product does not have.
@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gemmgen.problem import convolution
+from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import InvalidInput, require
@@ -23,8 +25,8 @@ MOST_GROUPS = 2**16
 BLOCK = 128  # elements along K of A and B, and columns of B, that share a scale
 IN_BLOCKS = (DType.E4M3, DType.E5M2)  # types of A and B that may have scales by blocks
 _PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|gathered|blocks)"
-TOKEN = f"{_PART}(?:_{_PART})*"  # of inputs, in full names
-KNOWN = "scales=32, 64, 128 or K, maybe with +zeros; groups=8; gathered; groups=8+gathered; blocks"
+TOKEN = f"(?:i{convolution.TEXT}|{_PART}(?:_{_PART})*)"  # of inputs, in full names
+KNOWN = "scales=32, 64, 128 or K, maybe with +zeros; groups=8, gathered or both; blocks; im2col=56x56x64_3x3_p1x1"
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Inputs:
            group g has rows offs[g - 1] to offs[g], and may have none. C keeps what it held behind the last end
     blocks  A has a scale for every BLOCK elements along K of each row, B for every BLOCK x BLOCK of it. Both are
             multiplied, rounded to f32, and what a block's products add up to is multiplied by that and added by one fma
+    conv    A is images, of which each row of C takes what a filter meets at one place; None: it is a matrix
     gathered  row m of C comes of row index_a[m] of A, which several rows may name, and A has any number of rows
     """
 
@@ -83,25 +86,28 @@ class Inputs:
     groups: int = 0
     gathered: bool = False
     blocks: bool = False
+    conv: Convolution | None = None
 
     def __post_init__(self) -> None:
         known = ", ".join(_group_text(group) for group in GROUPS_OF_K)
         require(self.group is None or self.group in GROUPS_OF_K, f"scales of groups of {self.group}: known are {known}")
         require(self.group is not None or not self.zeros, "zero points of B go with scales: scales=128+zeros")
         require(0 <= self.groups <= MOST_GROUPS, f"groups = {self.groups}: at most {MOST_GROUPS}")
-        kinds = self.group is not None, self.blocks, self.groups > 0 or self.gathered
-        require(sum(kinds) <= 1, f"inputs = {self}: scales along K, those of blocks, and groups of rows go alone")
+        kinds = self.group is not None, self.blocks, self.groups > 0 or self.gathered, self.conv is not None
+        require(sum(kinds) <= 1, f"inputs = {self}: scales along K, those of blocks, rows and images go alone")
 
     @classmethod
     def parse(cls, text: str) -> Inputs:
         """What `str` wrote: "scales=128+zeros", or "plain". Raises InvalidInput."""
-        fields: dict[str, int | bool] = {}
+        fields: dict[str, int | bool | Convolution] = {}
         for part in text.split("+") if text != str(PLAIN) else ():
             name, _, number = part.partition("=")
             if re.fullmatch(r"scales=(?:32|64|128|K)", part):
                 fields["group"] = WHOLE_K if number == "K" else int(number)
             elif re.fullmatch(r"groups=[1-9]\d{0,9}", part):
                 fields["groups"] = int(number)
+            elif name == "im2col":
+                fields["conv"] = Convolution.parse(number)
             elif part in ("zeros", "gathered", "blocks"):
                 fields[name] = True
             else:
@@ -111,6 +117,8 @@ class Inputs:
     @classmethod
     def from_token(cls, token: str) -> Inputs:
         """What `token` wrote."""
+        if token.startswith("i"):
+            return cls.parse(f"im2col={token[1:]}")
         short = {"k": "scales=", "g": "groups="}
         numbered = (re.fullmatch(r"([kg])(\d*)|(.*)", part) for part in token.split("_"))
         return cls.parse("+".join(one[3] or short[one[1]] + (one[2] or "K") for one in numbered if one))
@@ -130,11 +138,13 @@ class Inputs:
             yield "gathered"
         if self.blocks:
             yield "blocks"
+        if self.conv is not None:
+            yield f"im2col={self.conv}"
 
     @property
     def token(self) -> str:
         """In names: "k128_zeros"; empty where nothing is said."""
-        parts = (part.replace("scales=", "k").replace("groups=", "g") for part in self._parts)
+        parts = (part.replace("scales=", "k").replace("groups=", "g").replace("im2col=", "i") for part in self._parts)
         return "_".join("k" if part == "kK" else part for part in parts)
 
     @property
@@ -143,8 +153,8 @@ class Inputs:
 
     @property
     def depends_on_rows(self) -> bool:
-        """Whether a companion says something of each row of C, or names rows by their numbers."""
-        return bool(self.groups) or self.gathered or self.blocks
+        """Whether a row of C is more than the product of A's row, wherever that lies, with one B."""
+        return bool(self.groups) or self.gathered or self.blocks or self.conv is not None
 
     def companions(self, types: Types) -> Iterator[Companion]:
         """The tensors beside A and B, in the order in which kernels take them."""

@@ -35,6 +35,7 @@ class MatrixSizes:
     rows, cols  of M, N and K the one that counts them
     ld          its leading dimension: elements from a line to the next
     beside      as many such matrices lie side by side: columns are so many times their size
+    channels    of images, whose pixels are the lines: the number of columns; 0 of a matrix
     """
 
     name: str
@@ -44,6 +45,7 @@ class MatrixSizes:
     dtype: DType
     ld: str
     beside: int = 1
+    channels: int = 0
 
     def times(self, size: str) -> int:
         """How many times `size`, that of its rows or columns, it has."""
@@ -51,6 +53,8 @@ class MatrixSizes:
 
     def extent(self, size: str, sizes: Sizes) -> Size:
         """Its rows or columns, by the name of their size."""
+        if self.channels and size == self.cols:
+            return self.channels
         known = sizes[size]
         return None if known is None else known * self.times(size)
 

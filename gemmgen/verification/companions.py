@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.inputs import BLOCK
@@ -192,8 +193,32 @@ def factor(case: Case, operands: Operands, name: str, index: Index) -> Doubles:
     stored = matrix.view(operands.by_name[name])
     if name == "A" and case.problem.inputs.gathered:
         stored, index = stored[operands.extra["index_a"][index[0]]], (slice(None), index[1])
+    conv = case.problem.inputs.conv
+    if name == "A" and conv is not None:
+        return _unrolled(conv, matrix.dtype.decode(stored), np.arange(case.m)[index[0]])
     values = matrix.dtype.decode(stored[index])
     return values if name == "A" or case.problem.inputs.group is None else _scaled(case, operands, values, index)
+
+
+def _unrolled(conv: Convolution, pixels: Doubles, rows: npt.NDArray[np.int64]) -> Doubles:
+    """Rows of A as a matrix: what a filter meets at each of these places, tap by tap; zeros around the image."""
+    (height, width, channels), (down, across) = conv.size, conv.places
+    image, p, q = rows // (down * across), rows // across % down, rows % across
+    found = np.zeros((len(rows), *conv.taps, channels))
+    for r in range(conv.taps[0]):
+        for s in range(conv.taps[1]):
+            y = p * conv.stride[0] - conv.pad[0] + r * conv.dilation[0]
+            x = q * conv.stride[1] - conv.pad[1] + s * conv.dilation[1]
+            inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
+            found[inside, r, s] = pixels[(image * height + y)[inside] * width + x[inside]]
+    return found.reshape(len(rows), -1)
+
+
+def alone(conv: Convolution, lines: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Which pixels of so many lie so far apart that no filter meets two of them."""
+    (height, width, _), (rows, columns) = conv.size, conv.extent
+    y, x = np.arange(lines) // width % height, np.arange(lines) % width
+    return np.asarray((y % rows == rng.integers(rows)) & (x % columns == rng.integers(columns)))
 
 
 def _scaled(case: Case, operands: Operands, codes_of_b: Doubles, index: Index) -> Doubles:

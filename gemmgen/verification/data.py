@@ -19,7 +19,7 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.threads import in_threads
-from gemmgen.verification.companions import EXACT_SCALES, Wanted, code_span, draw_companions
+from gemmgen.verification.companions import EXACT_SCALES, Wanted, alone, code_span, draw_companions
 from gemmgen.verification.onehot import code_fully, codes, selection
 from gemmgen.verification.scalars import EXACT_SCALARS
 from gemmgen.verification.situation import (
@@ -159,7 +159,10 @@ def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
     named = zip("ABC", case.matrices, strict=True)
     a, b, c = (_fill(name, matrix, case, data, rng, side, seed) for name, matrix in named)
     beside = {} if case.problem.inputs.is_plain else _fill_companions(case, b, data, rng, side, seed)
-    if data == "special" and case.k > 0:
+    conv = case.problem.inputs.conv
+    if conv is not None and data in ("onehot", "sparse") and side == "A":
+        case.a.view(a)[~alone(conv, case.a.rows, rng)] = 0
+    if data == "special" and case.k > 0 and conv is None:
         _oppose(case, {"A": a, "B": b}, side, rng)
     for flat in (a, b, c):
         _read_only(flat)
@@ -216,7 +219,7 @@ def _fill(
         coded = name != "C" or whole
         known = DType.F16 if types.compute is Compute.TF32 else dtype  # every f16 is a tf32
         view[...] = codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
-        paired = not case.problem.inputs.gathered  # rows of A and C, by their numbers
+        paired = not (case.problem.inputs.gathered or case.problem.inputs.conv)  # rows of A and C, by their numbers
         if known == DType.F32 and coded and paired and case.problem.epilogue.is_linear:
             code_fully(name, view, side)
     elif math.prod(view.shape) > REPEATED and data != "denormal":

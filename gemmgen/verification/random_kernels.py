@@ -104,6 +104,7 @@ ANY_TYPES = (*("f32", "f32", "f64") * (len(CONVERTED) // 3), *CONVERTED)
 SOME_INPUTS = (
     *("scales=32", "scales=32+zeros", "scales=128+zeros", "scales=K+zeros"),
     *("groups=1", "groups=5", "gathered", "groups=3+gathered", "blocks"),
+    *("im2col=5x6x3_3x2_p1x0x2x1_s2x1", "im2col=7x5x4_2x3_d2x2", "im2col=4x4x8_1x1_s2x2"),
 )
 ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
 SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with,
@@ -144,8 +145,9 @@ def problems(
     layout = Layout.parse(draw(st.sampled_from(LAYOUTS)))
     small = [size for size in SMALL_SIZES if size % multiple == 0]
     sizes = st.sampled_from(small) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
-    m, n, k = (draw(sizes) for _ in range(3))
     inputs = draw(st.sampled_from(ANY_INPUTS)) if any_inputs and layout.a == "r" else PLAIN
+    m, n, k = (draw(sizes) for _ in range(3))
+    k = inputs.conv.depth if inputs.conv is not None else k
     known = SCALED_TYPES if inputs.group is not None else BLOCK_TYPES if inputs.blocks else of_types
     types = Types.parse(draw(st.sampled_from(known)))
     least = min(dtype.size for dtype in types.operands)

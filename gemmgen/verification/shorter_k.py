@@ -25,7 +25,8 @@ K_FACTORS = ("BK", "SPLIT", "SLICES", "STAGES", "DEPTH")  # config entries by wh
 
 def shortened(source: KernelSource, most: int) -> KernelSource | None:
     """`source` with a K of at most `most`; None if its text cannot be changed to one."""
-    original = None if source.problem.k is None else rendered_or_none(source)
+    fixed = source.problem.k is None or source.problem.inputs.conv is not None
+    original = None if fixed else rendered_or_none(source)
     if original is None:  # gemmgen does not render it
         return None
     for k in _candidates(source, most):

@@ -36,12 +36,30 @@ ${ "code(%s, %s)" | format(operand, place) if types.b.storage_bits == 4 else "%s
 //% if kernel.problem.inputs.gathered
     const int row_a = index_a[m];
 //% endif
+//% set conv = kernel.problem.inputs.conv
+//% if conv
+    const int q = m % ${ conv.places[1] }, p = m / ${ conv.places[1] } % ${ conv.places[0] }, image = m / ${ conv.places[0] * conv.places[1] };
+//% endif
 //% endmacro
+
+//% macro times(text, count)
+${ text if count == 1 else "%s * %d" | format(text, count) }
+//%- endmacro
 
 /*# a, the element of A for row m in column k. #*/
 //% macro read_a(kernel)
 //% set row = "row_a" if kernel.problem.inputs.gathered else "m"
+//% set conv = kernel.problem.inputs.conv
+//% if conv
+//% set height, width, channels = conv.size
+        const int channel = k % ${ channels }, tap = k / ${ channels };
+        const int y = ${ times("p", conv.stride[0]) }${ " - %d" % conv.pad[0] if conv.pad[0] } + ${ times("tap / %d" % conv.taps[1] if conv.taps[1] > 1 else "tap", conv.dilation[0]) };
+        const int x = ${ times("q", conv.stride[1]) }${ " - %d" % conv.pad[1] if conv.pad[1] }${ " + " ~ times("tap %% %d" % conv.taps[1], conv.dilation[1]) if conv.taps[1] > 1 };
+        const bool inside = y >= 0 && y < ${ height } && x >= 0 && x < ${ width };  // around the image lie zeros
+        const ${ T } a = inside ? static_cast<${ T }>(A[((Offset(image) * ${ height } + y) * ${ width } + x) * s.lda + channel]) : ${ zero };
+//% else
         const ${ T } a = A[${ "Offset(%s) * s.lda + k" % row if kernel.problem.layout.a == "r" else "Offset(k) * s.lda + m" }];
+//% endif
 //% endmacro
 
 /*# b, the element of B in row k and column n. #*/

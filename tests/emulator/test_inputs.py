@@ -23,6 +23,9 @@ PROBLEMS = [
     Problem(40, 9, 64, types="s8,s8,s32", layout="rc", inputs="gathered"),
     Problem(None, None, None, types="e4m3,e4m3,f32", layout="rc", inputs="blocks"),
     Problem(40, 200, 300, types="e4m3,e4m3,bf16", layout="rr", inputs="blocks"),
+    Problem(None, None, 18, "f32", "rc", inputs="im2col=5x6x3_3x2_p1x0x2x1_s2x1"),
+    Problem(70, 33, 24, "bf16", "rc", lda=6, inputs="im2col=7x5x4_2x3_d2x2"),
+    Problem(None, 9, 36, types="f16,f16,f32", inputs="im2col=8x9x4_3x3_p1x1_s2x2_d2x1", epilogue="bias+relu"),
     Problem(None, 40, 64, types="bf16,bf16,f32", layout="cr", inputs="groups=16", epilogue="bias+gelu+residual"),
 ]
 

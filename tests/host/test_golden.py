@@ -107,6 +107,9 @@ SAMPLES = {
         NAIVE, {}, (None, 300, 64), "rc", types="f16,f16,f32", inputs="groups=8+gathered"
     ),
     "naive_blocks_rc": Sample(NAIVE, {}, (None, 300, None), "rc", types="e4m3,e4m3,bf16", inputs="blocks"),
+    "naive_convolution_rc": Sample(
+        NAIVE, {}, (None, 64, 576), "rc", dtype=DType.BF16, inputs="im2col=56x56x64_3x3_p1x1_s2x2"
+    ),
     "naive_groups_rc": Sample(NAIVE, {}, (None, 300, 64), "rc", dtype=DType.BF16, inputs="groups=8"),
     "naive_runtime_cc": Sample(NAIVE, {"BM": 8, "BN": 32}, (None, None, None), "cc"),
     "single_buffer": Sample(SIMT, {"STAGES": 1}),

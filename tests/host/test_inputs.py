@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +24,7 @@ from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.companions import computed_rows, factor
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.reference import expected
-from gemmgen.verification.situation import ALL_DATA_KINDS, Situation
+from gemmgen.verification.situation import ALL_DATA_KINDS, Situation, side_of
 from gemmgen.verification.window import Window
 
 SCALED = Problem(None, 35, 67, types="bf16,u4,f32", layout="rc", inputs="scales=32+zeros")
@@ -32,7 +33,8 @@ GATHERED, MIXTURE = "gathered", "groups=5+gathered"
 PROBLEMS = (SCALED, replace(SCALED, inputs=Inputs.parse("scales=K"), epilogue="bias+gelu", ldb=None), GROUPED)
 PROBLEMS += tuple(replace(GROUPED, inputs=Inputs.parse(inputs), stride_b="dense") for inputs in (GATHERED, MIXTURE))
 BLOCKS = Problem(None, 150, 300, types="e4m3,e4m3,bf16", layout="rc", inputs="blocks")
-PROBLEMS += (BLOCKS,)
+IMAGES = Problem(None, 35, 24, types="f16,f16,f32", layout="rc", inputs="im2col=8x9x4_3x2_p1x1x2x0_s2x1_d1x2")
+PROBLEMS += (BLOCKS, IMAGES, replace(IMAGES, lda=None, inputs=Inputs.parse("im2col=8x9x4_3x2")))
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
@@ -66,6 +68,11 @@ def test_records_and_names_of_plain_inputs_say_nothing_of_them():
         ("f32", "blocks", "A of f32: scales by blocks are for e4m3, e5m2"),
         ("e4m3_promoted", "blocks", "go with --compute fma yet"),
         ("e4m3", "blocks+gathered", "go alone"),
+        ("f32", "im2col=8x9_3x3", "write HxWxC_RxS"),
+        ("f32", "im2col=8x0x4_3x3", "sizes are 1 to"),
+        ("f32", "im2col=2x9x4_3x3", "the filter is larger than the padded image, along its rows"),
+        ("f32", "im2col=9x9x4_3x3_d1x5", "the filter is larger than the padded image, along its columns"),
+        ("f32", "im2col=8x9x4_3x3", "K = None, and .* have filters of 36"),
         ("f32", "groups=65537", "groups = 65537: at most 65536"),
     ],
 )
@@ -91,10 +98,10 @@ def test_other_families_refuse_inputs(family, problem):
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
 def test_exports_and_arrays_refuse_inputs(problem):
     source = render(problem, NAIVE, NAIVE.default(problem))
-    beside = problem.companions[0].name
-    with pytest.raises(InvalidInput, match=beside):
+    said = re.escape(f"inputs = {problem.inputs}")
+    with pytest.raises(InvalidInput, match=said):
         require_exportable(source)
-    with pytest.raises(InvalidInput, match=beside):
+    with pytest.raises(InvalidInput, match=said):
         ArrayKernel(source, None)
 
 
@@ -126,9 +133,10 @@ def test_the_reference_of_a_group_is_the_product_with_its_b():
         assert np.allclose(values[rows], a[rows] @ b[group])
 
 
-def test_rows_are_gathered_of_a_row_major_a_alone():
-    with pytest.raises(InvalidInput, match="rows are gathered of a row-major A"):
-        Problem(None, None, None, layout="cr", inputs=GATHERED)
+@pytest.mark.parametrize("inputs", [GATHERED, "im2col=8x9x4_3x3"])
+def test_rows_and_images_are_those_of_a_row_major_a_alone(inputs):
+    with pytest.raises(InvalidInput, match="rows are those of a row-major A"):
+        Problem(None, None, 36, layout="cr", inputs=inputs)
 
 
 @pytest.mark.parametrize("inputs", [GATHERED, MIXTURE])
@@ -167,6 +175,37 @@ def test_an_infinite_scale_keeps_the_sign_of_its_blocks_sum():
     )
     values, _ = expected(situation, Window.whole(situation.case))
     assert np.isinf(values).any()
+
+
+def test_images_follow_from_the_rows_of_c():
+    conv = IMAGES.inputs.conv
+    assert conv.places == (5, 8)
+    assert conv.depth == IMAGES.k == 24
+    case = IMAGES.case(m=41)  # one place more than an image has
+    assert (case.a.rows, case.a.cols, case.lda) == (2 * 8 * 9, 4, 4)
+
+
+@pytest.mark.parametrize("data", ["exact", "random", "onehot"])
+def test_a_row_of_a_is_what_a_filter_meets(data):
+    case = IMAGES.case(m=90)
+    operands = make_operands(Situation(case, data, 0))
+    rows = factor(case, operands, "A", (slice(0, 90), slice(None))).reshape(90, 3, 2, 4)
+    images = case.a.view(operands.a).astype(float).reshape(3, 8, 9, 4)
+    padded = np.zeros((3, 11, 10, 4))
+    padded[:, 1:9, 1:10] = images
+    for m in (0, 7, 39, 40, 89):
+        image, p, q = m // 40, m // 8 % 5, m % 8
+        assert np.array_equal(rows[m], padded[image, 2 * p : 2 * p + 3, q : q + 3 : 2])
+
+
+def test_no_filter_meets_two_pixels_of_a_that_selects():
+    drawn = (Situation(IMAGES.case(m=90), data, seed) for data in ("onehot", "sparse") for seed in range(8))
+    chosen = [one for one in drawn if side_of(one.seed) == "A"]
+    assert chosen
+    for one in chosen:
+        rows = factor(one.case, make_operands(one), "A", (slice(0, 90), slice(None))).reshape(90, 6, 4)
+        assert ((rows != 0).any(axis=2).sum(axis=1) <= 1).all()
+        assert (rows != 0).any()
 
 
 def test_two_elements_of_4_bits_share_a_byte_the_first_in_its_low_half():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gemmgen.proof.bugs.base import BEHIND, OUTSIDE_C, POISON, RACE_C, READS, VALUE, WRITES, Bug
 from gemmgen.proof.bugs.subjects import (
     NAIVE_BLOCKS,
+    NAIVE_CONV,
     NAIVE_GATHERED,
     NAIVE_GROUPS,
     NAIVE_GROUPS_GATHERED,
@@ -71,4 +72,14 @@ INPUT_BUGS = (
         "fmaf(block + 128 <= s.K ? scale_a * scale_b : 1.0f, sum, acc)", (VALUE, POISON)),
     Bug("a block begins with the sum so far", "block scales", NAIVE_BLOCKS, "float sum = 0.0f;", "float sum = acc;",
         (VALUE, POISON)),
+    Bug("taps down and across swapped", "convolution", NAIVE_CONV, "+ tap / 2", "+ tap % 2", (VALUE, POISON)),
+    Bug("padding of the other end", "convolution", NAIVE_CONV, "p * 2 - 1", "p * 2 - 2", (VALUE, POISON)),
+    Bug("taps side by side", "convolution", NAIVE_CONV, "tap % 2 * 2", "tap % 2", (VALUE, POISON)),
+    Bug("a step of one row", "convolution", NAIVE_CONV, "p * 2 - 1", "p - 1", (VALUE, POISON)),
+    Bug("a row below the image", "convolution", NAIVE_CONV, "y < 8", "y <= 8", (READS, VALUE, POISON)),
+    Bug("a column left of the image", "convolution", NAIVE_CONV, "x >= 0", "x >= -1", (READS, VALUE, POISON)),
+    Bug("every image is the first", "convolution", NAIVE_CONV, "Offset(image) * 8", "Offset(0) * 8", (VALUE, POISON)),
+    Bug("pixels side by side", "convolution", NAIVE_CONV, "* s.lda + channel", "* 4 + channel",
+        (VALUE, POISON, READS)),
+    Bug("places counted along the image", "convolution", NAIVE_CONV, "m % 8", "m % 9", (VALUE, POISON, READS)),
 )  # fmt: skip

@@ -113,6 +113,11 @@ NAIVE_S8_LONG, NAIVE_TO_S8_LONG, NAIVE_TO_F16_LONG = (
 NAIVE_U4 = Subject("naive f16, u4 scaled along K, rr", _typed("f16,u4,f32", "rr", "scales=32+zeros"), family=NAIVE)
 NAIVE_GROUPS = Subject("naive groups of rows, bf16 rc", _typed("bf16,bf16,f32", "rc", "groups=5"), family=NAIVE)
 NAIVE_BLOCKS = Subject("naive scales of blocks, e4m3 rc", _typed("e4m3,e4m3,f32", "rc", "blocks"), family=NAIVE)
+NAIVE_CONV = Subject(
+    "naive convolution, f16 rc",
+    Problem(None, None, 24, types="f16,f16,f32", layout="rc", lda=None, inputs="im2col=8x9x4_3x2_p1x1x2x0_s2x1_d1x2"),
+    family=NAIVE,
+)
 NAIVE_GATHERED = Subject("naive gathered rows, rr", _typed("f32", "rr", "gathered"), family=NAIVE)
 NAIVE_GROUPS_GATHERED = Subject(
     "naive gathered rows in groups, rc", _typed("f16,f16,f32", "rc", "groups=3+gathered"), family=NAIVE

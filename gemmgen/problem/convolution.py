@@ -1,0 +1,90 @@
+"""A convolution of images, NHWC, with filters, KRSC, as a product: A's rows are what a filter meets at one place.
+
+    y[image, p, q, n] = sum over r, s, c of x[image, p*sh - top + r*dh, q*sw - left + s*dw, c] * w[n, r, s, c]
+
+Row m of C is (image, p, q), K is (r, s, c), and B is w, K-major: layout "rc". Outside of the image x is 0.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gemmgen.support.errors import InvalidInput, require
+
+_PAIR = r"\d+x\d+"
+TEXT = rf"{_PAIR}x\d+_{_PAIR}(?:_p{_PAIR}(?:x{_PAIR})?)?(?:_s{_PAIR})?(?:_d{_PAIR})?"
+MOST = 2**15  # pixels along a side, taps, padding, stride and dilation
+_EXAMPLE = "56x56x64_3x3_p1x1_s2x2_d1x1"
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Sizes of a convolution, its images apart, whose number follows from M.
+
+    size      height and width of an image, and its channels
+    taps      height and width of a filter: R and S
+    pad       rows of zeros above, columns left of it, rows below, columns right of it
+    stride    rows and columns from one place of the filter to the next
+    dilation  rows and columns from one tap to the next
+    """
+
+    size: tuple[int, int, int]
+    taps: tuple[int, int]
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+
+    def __post_init__(self) -> None:
+        numbers = (*self.size, *self.taps, *self.stride, *self.dilation)
+        require(all(1 <= one <= MOST for one in numbers), f"im2col={self}: sizes are 1 to {MOST}")
+        require(all(0 <= one <= MOST for one in self.pad), f"im2col={self}: padding is 0 to {MOST}")
+        for what, places in (("rows", self.places[0]), ("columns", self.places[1])):
+            require(places >= 1, f"im2col={self}: the filter is larger than the padded image, along its {what}")
+
+    @classmethod
+    def parse(cls, text: str) -> Convolution:
+        """What `str` wrote: "56x56x64_3x3_p1x1_s2x2_d1x1". Raises InvalidInput."""
+        if re.fullmatch(TEXT, text) is None:
+            raise InvalidInput(f"im2col={text!r}: write HxWxC_RxS, as {_EXAMPLE} with padding, stride and dilation")
+        size, taps, *more = text.split("_")
+        given = {part[0]: tuple(map(int, part[1:].split("x"))) for part in more}
+        pad = given.get("p", (0, 0))
+        height, width, channels = map(int, size.split("x"))
+        r, s = map(int, taps.split("x"))
+        top, left, bottom, right = pad if len(pad) == 4 else (*pad, *pad)
+        (sh, sw), (dh, dw) = given.get("s", (1, 1)), given.get("d", (1, 1))
+        return cls((height, width, channels), (r, s), (top, left, bottom, right), (sh, sw), (dh, dw))
+
+    def __str__(self) -> str:
+        pad = self.pad[:2] if self.pad[:2] == self.pad[2:] else self.pad
+        more = (("p", pad, 0), ("s", self.stride, 1), ("d", self.dilation, 1))
+        told = ("_" + letter + "x".join(map(str, of)) for letter, of, plain in more if any(one != plain for one in of))
+        return f"{'x'.join(map(str, self.size))}_{'x'.join(map(str, self.taps))}{''.join(told)}"
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Rows and columns that a filter spans."""
+        rows, columns = ((taps - 1) * apart + 1 for taps, apart in zip(self.taps, self.dilation, strict=True))
+        return rows, columns
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """P and Q: rows and columns of places that a filter has in an image."""
+        top, left, bottom, right = self.pad
+        (height, width, _), (rows, columns), (down, across) = self.size, self.extent, self.stride
+        return (height + top + bottom - rows) // down + 1, (width + left + right - columns) // across + 1
+
+    @property
+    def depth(self) -> int:
+        """K: elements of a filter."""
+        return self.taps[0] * self.taps[1] * self.size[2]
+
+    @property
+    def pixels(self) -> int:
+        """Of an image: lines of A."""
+        return self.size[0] * self.size[1]
+
+    def images(self, m: int) -> int:
+        """As many as `m` places need; the last one may have more of them."""
+        return -(-m // (self.places[0] * self.places[1]))

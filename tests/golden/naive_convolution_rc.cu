@@ -1,0 +1,87 @@
+// gemm_bf16_rc_Mx64x576_sm90_0df71d3f
+//
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
+//     row m of C is (image, p, q) of 28 x 28 places, K is (r, s, c) of 3 x 3 taps
+//
+//     A  images x 56 x 56 x 64, row-major, lda = 64
+//     B  576 x 64, column-major, ldb = 576
+//     C  M x 64, row-major, ldc = 64
+//
+// Block   16 x 16 of C by 256 threads
+// Bound   global memory: every FMA takes two reads of it, most of which caches serve
+//
+// Launch  ceil(M / 16) * ceil(N / 16) blocks of 256 threads
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
+// Config  gemm_bf16_rc_Mx64x576_i56x56x64_3x3_p1x1_s2x2_naive_16x16
+// Made by gemmgen generate '?x64x576' --dtype bf16 --inputs im2col=56x56x64_3x3_p1x1_s2x2 --layout rc --arch sm_90 --family naive
+
+namespace {
+
+// The nearest bfloat16, ties to even.
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
+{
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+// A bfloat16: the upper half of a float.
+struct BF16 {
+    unsigned short bits;
+    BF16() = default;
+    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+};
+
+// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+struct Shape {
+    int M;
+    static constexpr int N = 64;
+    static constexpr int K = 576;
+    static constexpr int lda = 64;
+    static constexpr int ldb = 576;
+    static constexpr int ldc = 64;
+};
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
+
+// Parameters
+constexpr int BM = 16;  // rows of C that a block computes
+constexpr int BN = 16;  // columns of C that a block computes
+
+// Work split
+constexpr int THREADS = BM * BN;  // threads a block
+
+static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm_bf16_rc_Mx64x576_sm90_0df71d3f(
+    const BF16* __restrict__ A,
+    const BF16* __restrict__ B,
+    BF16* __restrict__ C,
+    int M,
+    float alpha,
+    float beta)
+{
+    const Shape s{M};
+    const int columns = (s.N + BN - 1) / BN;  // of tiles
+    const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;
+    const int m = tile_m * BM + threadIdx.x / BN;
+    const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
+    if (m >= s.M || n >= s.N) return;
+    const int q = m % 28, p = m / 28 % 28, image = m / 784;
+
+    float acc = 0.0f;
+    for (int k = 0; k < s.K; ++k) {
+        const int channel = k % 64, tap = k / 64;
+        const int y = p * 2 - 1 + tap / 3;
+        const int x = q * 2 - 1 + tap % 3;
+        const bool inside = y >= 0 && y < 56 && x >= 0 && x < 56;  // around the image lie zeros
+        const float a = inside ? static_cast<float>(A[((Offset(image) * 56 + y) * 56 + x) * s.lda + channel]) : 0.0f;
+        const float b = B[Offset(n) * s.ldb + k];
+        acc = fmaf(a, b, acc);
+    }
+    BF16* const to = C + Offset(m) * s.ldc + n;
+    *to = BF16(beta == 0.0f ? alpha * acc : fmaf(beta, *to, alpha * acc));  // beta = 0 leaves C unread
+}
