@@ -311,12 +311,11 @@ def _simpler_problems(problem: Problem) -> Iterator[Problem]:
     plain = Problem(None, None, None)
     if problem != plain:
         yield plain
-    if not problem.inputs.is_plain:
-        yield replace(problem, inputs=PLAIN, types=plain.types, stride_b="dense")
-    for name in SIMPLER:
-        if getattr(problem, name) != getattr(plain, name):
+    together = [("inputs", "types", "stride_b", "lda")] if problem.inputs != PLAIN else []
+    for names in (*together, *((name,) for name in SIMPLER)):
+        if any(getattr(problem, name) != getattr(plain, name) for name in names):
             try:
-                yield replace(problem, **{name: getattr(plain, name)})
+                yield replace(problem, **{name: getattr(plain, name) for name in names})
             except InvalidInput:
                 continue  # a leading dimension that is fixed needs its size fixed too
 

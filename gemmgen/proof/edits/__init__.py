@@ -8,6 +8,7 @@ from __future__ import annotations
 from gemmgen.proof.edits.base import Edit
 from gemmgen.proof.edits.batched import BATCHED_EDITS
 from gemmgen.proof.edits.batched_mma import BATCHED_MMA_EDITS
+from gemmgen.proof.edits.inputs import INPUT_EDITS
 from gemmgen.proof.edits.mma import MMA_EDITS
 from gemmgen.proof.edits.naive import NAIVE_EDITS
 from gemmgen.proof.edits.ptx import PTX_EDITS
@@ -20,6 +21,7 @@ from gemmgen.proof.edits.wmma import WMMA_EDITS
 EDITS: tuple[Edit, ...] = (
     *NAIVE_EDITS,
     *THREAD_TILE_EDITS,
+    *INPUT_EDITS,
     *SIMT_EDITS,
     *SKINNY_EDITS,
     *BATCHED_EDITS,
