@@ -219,7 +219,7 @@ _PROBLEM = (
     click.option(
         "--types",
         metavar="A,B,C",
-        help="Element types of A, B and C where they differ: s8,s8,s32 or bf16,bf16,f32.",
+        help="Element types of A, B and C where they differ: s8,s8,s32, bf16,bf16,f32 or, with --inputs, bf16,u4,f32.",
     ),
     click.option(
         "--compute",
@@ -284,9 +284,11 @@ _PROBLEM = (
         "--inputs",
         default=str(PLAIN),
         show_default=True,
-        metavar="scales=32|64|128|K[+zeros]",
-        help="What A and B are besides: B's columns have scales by groups of so many elements along K, maybe with zero "
-        "points.",
+        metavar="WHAT",
+        help="What A and B are besides. scales=128: B's columns have scales by groups of 128 (32, 64, K) along K, and "
+        "zero points with scales=128+zeros. groups=8: groups of rows, each with its B. gathered: A's rows by their "
+        "numbers. blocks: scales of 1 x 128 of A and 128 x 128 of B. im2col=56x56x64_3x3_p1x1_s1x1_d1x1: A is images. "
+        "Family naive serves these.",
     ),
     click.option(
         "--ld-residual",

@@ -22,6 +22,7 @@ from gemmgen.render.kernel_text import render
 from gemmgen.render.naming import full_name, parse_name
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.companions import computed_rows, factor
+from gemmgen.verification.corpus import situation_document, situation_from
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.reference import expected
 from gemmgen.verification.situation import ALL_DATA_KINDS, Situation, side_of
@@ -206,6 +207,13 @@ def test_no_filter_meets_two_pixels_of_a_that_selects():
         rows = factor(one.case, make_operands(one), "A", (slice(0, 90), slice(None))).reshape(90, 6, 4)
         assert ((rows != 0).any(axis=2).sum(axis=1) <= 1).all()
         assert (rows != 0).any()
+
+
+@pytest.mark.parametrize("problem", [GROUPED, replace(GROUPED, inputs=Inputs.parse(MIXTURE))], ids=str)
+def test_a_corpus_holds_strides_of_groups_and_rows_of_a(problem):
+    more = {"rows_a": 7} if problem.inputs.gathered else {}
+    situation = Situation(problem.case(m=9, stride_b=35 * 67 + 3, **more), "exact", 3)
+    assert situation_from(situation_document(situation), problem) == situation
 
 
 def test_two_elements_of_4_bits_share_a_byte_the_first_in_its_low_half():

@@ -57,7 +57,7 @@ ANY = Problem(None, None, None, ld_align=4)
         ({"dtype": "int16"}, "unknown dtype 'int16': known are f32"),
         (
             {"dtype": "fp8"},
-            "(e4m3 or e5m2 here): known are f32, f64, f16, bf16, e4m3, e5m2, s8, u8 and, of C alone, s32",
+            "(e4m3 or e5m2 here): known are f32, f64, f16, bf16, e4m3, e5m2, s8, u8, of C alone s32, and of B",
         ),
         ({"dtype": np.complex64}, "unknown dtype 'complex64': known are f32"),
         ({"types": ("s8", "s8")}, """types = ('s8', 's8'): those of A, B and C, for example ("s8", "s8", "s32")"""),
