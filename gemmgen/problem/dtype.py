@@ -258,8 +258,8 @@ class DType(Enum):
         here = f" ({' or '.join(one.label for one in meant)} here)" if meant else ""
         require(
             len(meant) == 1,
-            f"unknown dtype {text!r}{here}: known are {', '.join(one.label for one in ELEMENTS)}, of C alone s32, and of "
-            "B alone, with scales, u4 and s4",
+            f"unknown dtype {text!r}{here}: known are {', '.join(one.label for one in ELEMENTS)}, of C alone s32, and "
+            "of B alone, with scales, u4 and s4",
         )
         return meant[0]
 
