@@ -41,7 +41,7 @@ def grid_fits(blocks: str) -> Constraint:
 
 
 ONE_PRODUCT = Constraint("PRODUCTS == 1", "acc2, the sums of a second product, are for wgmma and naive", False)
-PLAIN_INPUTS = Constraint("PLAIN == 1", "only naive multiplies what --inputs says of A and B", False)
+PLAIN_INPUTS = Constraint("PLAIN == 1", "only naive multiplies A and B that --inputs says are no plain matrices", False)
 CUDA_CORES = Constraint("FMA == 1", "only tensor cores compute as --compute asks", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 

@@ -75,7 +75,7 @@ class Problem:
     epilogue        what becomes of A * B. Vectors that it reads serve all products of a batch. Of one with acc2, as
                     "swiglu", B is K x 2N: two matrices side by side
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
-    inputs          what A and B are besides: "scales=128+zeros" gives B's columns scales by groups of 128 along K,
+    inputs          how A and B are given: "scales=128+zeros" gives B's columns scales by groups of 128 along K,
                     "groups=8" gives each of 8 groups of rows a matrix B of its own, `stride_b` apart;
                     "gathered" takes rows of A by a vector of their numbers, "im2col=56x56x64_3x3" of images
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: (("M", 16),). The
@@ -188,7 +188,7 @@ class Problem:
             )
 
     def _require_inputs(self) -> None:
-        """What is said of A and B besides goes with the rest."""
+        """The rest of the problem allows `inputs`."""
         self.inputs.require_types(self.types)
         if self.inputs.is_plain:
             return

@@ -1,7 +1,7 @@
-"""What A and B are where they are more than two matrices: scales, groups of rows, gathered rows, convolved images.
+"""How A and B are given where they are more than two plain matrices: scales, groups of rows, gathered rows, images.
 
-A product takes tensors for that beside A and B, its companions, which are dense and row-major. Records and names leave
-out what a product does not have.
+The tensors that a kernel reads for that are the companions of A and B. They are dense and row-major. Records and names
+leave out what a product does not have.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KNOWN = "scales=32, 64, 128 or K, maybe with +zeros; groups=8, gathered or both;
 
 @dataclass(frozen=True)
 class Extent:
-    """How many rows or columns a companion has: `size` over `step`, rounded up; without a size `number`."""
+    """Number of rows or columns of a companion: ceil(`size` / `step`), or `number` where no size is named."""
 
     size: str = ""
     step: int = 1
@@ -52,7 +52,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Companion:
-    """A tensor that a product takes beside A and B, which kernels read."""
+    """A tensor that kernels read in addition to A, B and C."""
 
     name: str
     dtype: DType
@@ -61,24 +61,26 @@ class Companion:
     meaning: str
 
     def lies(self, sizes: Mapping[str, int | None]) -> str:
-        """How large it is, for a header: "8 elements", "ceil(K / 128) x N, row-major"."""
+        """Its shape for a header: "8 elements", "ceil(K / 128) x N, row-major"."""
         rows, cols = self.rows.text(sizes), self.cols.text(sizes)
         return f"{cols} elements" if rows == "1" else f"{rows} x {cols}, row-major"
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What A and B are besides. Without anything they are matrices whose elements are multiplied as they lie.
+    """How A and B are given. By default they are plain matrices: their elements are multiplied as they are stored.
 
-    group  elements along K of a column of B that share a scale: one of GROUPS_OF_K; None: B has no scales. An element
-           is (code - zero point) * scale then, rounded once to the type of A; the last group may be shorter
-    zeros  whether each group has a zero point, too, of the type of B; without them it is 0
-    groups  of rows of A and C, each with a matrix B of its own; 0: all rows have the same B. `offs` are their ends:
-           group g has rows offs[g - 1] to offs[g], and may have none. C keeps what it held behind the last end
-    blocks  A has a scale for every BLOCK elements along K of each row, B for every BLOCK x BLOCK of it. Both are
-            multiplied, rounded to f32, and what a block's products add up to is multiplied by that and added by one fma
-    conv    A is images, of which each row of C takes what a filter meets at one place; None: it is a matrix
-    gathered  row m of C comes of row index_a[m] of A, which several rows may name, and A has any number of rows
+    group     number of elements along K that share a scale in a column of B: one of GROUPS_OF_K; None: no scales. The
+              element that is multiplied is (code - zero point) * scale, rounded once to the type of A. The last group
+              may be shorter
+    zeros     each group has a zero point, of the type of B, too; otherwise zero points are 0
+    groups    number of groups of rows of A and C, each with its own matrix B; 0: all rows use one B. `offs` holds the
+              ends: group g has rows offs[g - 1] to offs[g] and may be empty. Rows of C from the last end on keep their
+              values
+    gathered  row m of C is computed from row index_a[m] of A. Indices may repeat, and A has any number of rows
+    blocks    A has a scale for each BLOCK elements along K of a row, B has one for each BLOCK x BLOCK elements. The
+              product of both, rounded to f32, multiplies the sum of a block: total = fma(scale, sum, total)
+    conv      A holds images: each row of C is computed from the pixels under a filter at one place; None: a matrix
     """
 
     group: int | None = None
@@ -148,12 +150,17 @@ class Inputs:
         return "_".join("k" if part == "kK" else part for part in parts)
 
     @property
+    def block(self) -> int:
+        """For templates: the side of a block that has a scale."""
+        return BLOCK
+
+    @property
     def is_plain(self) -> bool:
         return self == PLAIN
 
     @property
     def depends_on_rows(self) -> bool:
-        """Whether a row of C is more than the product of A's row, wherever that lies, with one B."""
+        """Whether a row of C depends on its number, so that the last rows of a launch cannot be run as the first."""
         return bool(self.groups) or self.gathered or self.blocks or self.conv is not None
 
     def companions(self, types: Types) -> Iterator[Companion]:

@@ -1,7 +1,7 @@
-"""Data of operands that go with others: codes of B with their scales and zero points, ends of groups, numbers of rows.
+"""Test data of the companions of A and B (see `gemmgen.problem.inputs`), and the numbers that A and B stand for.
 
-`factor` is what codes stand for. Each group of K has a scale and a zero point of its own, so that those of another
-show. Groups of rows may be empty, as long as a tile or one row longer, or have all rows.
+Each group along K, block and group of rows has its own numbers, so that a kernel that uses another one's is wrong.
+Groups of rows may be empty, have as many rows as a tile or one more, or have all rows.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ COLUMNS = 4  # about one column in 4 has such a scale
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the numbers of B are to be like.
+    """Properties of the numbers that B stands for, and of scales.
 
-    selects   B is one-hot, or sparse: all but `chosen` of a column are 0
-    chosen    elements of a sparse column
-    one_sign  none is negative
-    exact     the largest difference of a code and its zero point, for sums that are exact
-    size      what the largest of random numbers are like: 1, or far from it
+    selects   B is one-hot, or sparse: all but `chosen` elements of a column are 0
+    chosen    number of nonzero elements of a sparse column
+    one_sign  no number is negative
+    exact     the largest difference between a code and its zero point that keeps sums exact
+    size      magnitude of the largest random numbers
     """
 
     data: DataKind
@@ -56,7 +56,7 @@ class Wanted:
 
 
 def draw_companions(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
-    """What goes with A and B by name, and the codes of a B that has scales."""
+    """Values of the companions by name, and the codes of B where it has scales."""
     inputs, found = case.problem.inputs, {}
     if inputs.blocks:
         return {name: _block_scales(case.extra[name], wanted, rng) for name in ("scales_a", "scales_b")}
@@ -84,7 +84,7 @@ def _block_scales(matrix: Matrix, wanted: Wanted, rng: np.random.Generator) -> D
 
 
 def block_scales(case: Case, operands: Operands, window: Window) -> Iterator[tuple[Doubles, slice]]:
-    """For each block of K the factor of its products inside `window`, and where it lies."""
+    """(scale of each element inside `window`, range of K) for each block along K."""
     of_a, of_b = (DType.F32.decode(case.extra[name].view(operands.extra[name])) for name in ("scales_a", "scales_b"))
     columns = np.arange(window.left, window.right) // BLOCK
     for block in range(len(of_a)):
@@ -94,7 +94,7 @@ def block_scales(case: Case, operands: Operands, window: Window) -> Iterator[tup
 
 
 def _index(case: Case, rows: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Rows of A, some of them twice, the last one among them; -1 behind those that are computed."""
+    """Rows of A in any order, the last one among them; -1 for rows of C that are not computed."""
     index = rng.integers(0, case.a.rows, case.m)
     if rows:
         index[rng.integers(rows)] = case.a.rows - 1
@@ -103,7 +103,7 @@ def _index(case: Case, rows: int, rng: np.random.Generator) -> npt.NDArray[np.in
 
 
 def _ends(case: Case, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Ends of the groups of rows, the last of which may be before that of C."""
+    """Ends of the groups of rows. The last one may leave rows of C that belong to no group."""
     count, m = case.problem.inputs.groups, case.m
     kind = rng.integers(4)
     if kind == 0:  # anywhere
@@ -116,7 +116,7 @@ def _ends(case: Case, rng: np.random.Generator) -> npt.NDArray[np.int64]:
 
 
 def rows_of_groups(case: Case, operands: Operands, rows: slice) -> list[tuple[int, slice]]:
-    """The groups that have some of `rows`, and which."""
+    """(group, its rows among `rows`) for each group that has any of them."""
     ends = [0, *operands.extra["offs"].tolist()]
     found = (
         (group, slice(max(begin, rows.start), min(end, rows.stop))) for group, (begin, end) in enumerate(pairwise(ends))
@@ -125,7 +125,7 @@ def rows_of_groups(case: Case, operands: Operands, rows: slice) -> list[tuple[in
 
 
 def computed_rows(case: Case, operands: Operands) -> int:
-    """How many rows of C are computed; those behind keep what they held."""
+    """Number of rows of C that are computed; later rows keep their values."""
     return int(operands.extra["offs"][-1]) if case.problem.inputs.groups else case.m
 
 
@@ -149,12 +149,8 @@ def _draw_scaled(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[s
         zeros = rng.integers(least, largest, groups)  # below the largest code: the one above is a code, too
     of_group = group_of(case)
     if wanted.selects:
-        made = zeros[of_group]
-        if not made.size:
-            pass
-        elif wanted.data == "onehot":
-            made = made + selection("B", shape, rng)
-        else:
+        made = zeros[of_group] + (selection("B", shape, rng) if wanted.data == "onehot" and case.k else 0)
+        if wanted.data == "sparse" and case.k:
             places = rng.integers(0, case.k, (min(wanted.chosen, case.k), case.n))
             np.put_along_axis(made, places, rng.integers(least, largest + 1, places.shape), 0)
     elif wanted.data == "onehot":
@@ -201,7 +197,7 @@ def factor(case: Case, operands: Operands, name: str, index: Index) -> Doubles:
 
 
 def _unrolled(conv: Convolution, pixels: Doubles, rows: npt.NDArray[np.int64]) -> Doubles:
-    """Rows of A as a matrix: what a filter meets at each of these places, tap by tap; zeros around the image."""
+    """im2col: the pixels under the filter at each of these places, tap by tap; zeros outside of the image."""
     (height, width, channels), (down, across) = conv.size, conv.places
     image, p, q = rows // (down * across), rows // across % down, rows % across
     found = np.zeros((len(rows), *conv.taps, channels))
@@ -215,7 +211,7 @@ def _unrolled(conv: Convolution, pixels: Doubles, rows: npt.NDArray[np.int64]) -
 
 
 def alone(conv: Convolution, lines: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Which pixels of so many lie so far apart that no filter meets two of them."""
+    """A mask of pixels so far apart that no place of the filter covers two of them."""
     (height, width, _), (rows, columns) = conv.size, conv.extent
     y, x = np.arange(lines) // width % height, np.arange(lines) % width
     return np.asarray((y % rows == rng.integers(rows)) & (x % columns == rng.integers(columns)))

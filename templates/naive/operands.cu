@@ -83,13 +83,14 @@ ${ text if count == 1 else "%s * %d" | format(text, count) }
 
 /*# acc, the sum over blocks of K, each of which has a scale of A and one of B. #*/
 //% macro sum_blocks(kernel)
-    for (int block = 0; block < s.K; block += 128) {
+//% set side = kernel.problem.inputs.block
+    for (int block = 0; block < s.K; block += ${ side }) {
         ${ T } sum = ${ zero };
-        for (int k = block; k < min(block + 128, s.K); ++k) {
+        for (int k = block; k < min(block + ${ side }, s.K); ++k) {
 ${ read_a(kernel) | indent(4, true) }${ read_b(kernel) | indent(4, true) }            sum = ${ fma }(a, b, sum);
         }
-        const float scale_a = scales_a[Offset(block / 128) * s.M + m];
-        const float scale_b = scales_b[Offset(n / 128) * ((s.K + 127) / 128) + block / 128];
+        const float scale_a = scales_a[Offset(block / ${ side }) * s.M + m];
+        const float scale_b = scales_b[Offset(n / ${ side }) * ((s.K + ${ side - 1 }) / ${ side }) + block / ${ side }];
         acc = ${ fma }(scale_a * scale_b, sum, acc);  // the product of both is rounded first
     }
 //% endmacro

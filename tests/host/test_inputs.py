@@ -1,4 +1,4 @@
-"""What a problem says of A and B besides: its text, names and records, who refuses it, and what it means."""
+"""Inputs that are no plain matrices: their text, names and records, who refuses them, and what they mean."""
 
 from __future__ import annotations
 
