@@ -1,29 +1,30 @@
 /*# `unread` are sizes that this kernel reads nowhere: constants among them are left out. `offsets`: it reaches matrices itself. #*/
+//% set offset = {true: ("long long", "can pass"), false: ("int", "stays below")}
 //% macro shape(kernel, unread=(), offsets=true)
+//% set fixed = fixed_sizes(kernel, unread)
 //% if not offsets and none not in kernel.sizes.values()
-struct Shape { static constexpr int /*% for name, size in kernel.sizes.items() if name not in unread %*/${ name } = ${ size }${ ", " if not loop.last }/*% endfor %*/; };  // constants, which fold into the code
+struct Shape { static constexpr int ${ fixed[2:] }; };  // constants, which fold into the code
 //% else
-//% if not offsets
-// Sizes. Those that are constants fold into the code.
-//% elif kernel.problem.strides
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix${ " of the batch" if kernel.problem.batched }). Constants
-// among them fold into the code.
-//% else
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
-//% endif
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
 //% for name, size in kernel.sizes.items() if size is none or name not in unread
-    ${ "static constexpr " if size is not none }${ kernel.ctype(name) } ${ name }${ " = %d" % size if size is not none };
+//% if size is none
+    ${ kernel.ctype(name) } ${ name };
+//% else
+    static constexpr ${ kernel.ctype(name) } ${ name } = ${ size };
+//% endif
 //% endfor
 };
 //% endif
-//% if not offsets
-//% elif kernel.problem.needs_64bit
-using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
-//% else
-using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+//% if offsets
+using Offset = ${ offset[kernel.problem.needs_64bit][0] };  // elements from a matrix's start: ${ offset[kernel.problem.needs_64bit][1] } 2^31 here
 //% endif
 //% endmacro
+//% macro fixed_sizes(kernel, unread)
+//%- for name, size in kernel.sizes.items() if name not in unread
+, ${ name } = ${ size }
+//%- endfor
+//%- endmacro
 
 /*# The constants and what holds of them; of the sizes in `whole` those that end with a tile are never checked for an edge. #*/
 //% macro tiling(kernel, whole="")

@@ -13,18 +13,15 @@
     ${ x.name } += ${ kernel.to_product(x, product) };
 //% endfor
 //% endmacro
-/*# `filled`: as many parameters as fit stand in a line. #*/
-//% macro parameters(kernel)
-//% for p in kernel.parameters
-${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.text }${ ",\n" if not loop.last }
+/*# Those of a kernel, or of a launch before it. #*/
+//% set before_name = {true: " __restrict__ ", false: " "}
+//% macro parameters(all)
+//% for p in all
+, ${ p.ctype }${ before_name[p.is_pointer] }${ p.text }
 //%- endfor
 //%- endmacro
-//% macro signature(kernel, filled=false)
-extern "C" __global__ void ${ "__cluster_dims__(%s, 1, 1) " | format("SPLIT" if kernel.launch.splits > 1 else "CLUSTER") if kernel.launch.cluster > 1 }__launch_bounds__(${ kernel.launch_bounds | join(", ") })
+//% macro signature(kernel)
+extern "C" __global__ void ${ "__cluster_dims__(%s, 1, 1) " | format(kernel.cluster) if kernel.cluster }__launch_bounds__(${ kernel.launch_bounds | join(", ") })
 ${ kernel.name }(
-//% if filled
-    ${ parameters(kernel) | replace("\n", " ") })
-//% else
-${ parameters(kernel) | indent(4, true) })
-//% endif
+    ${ parameters(kernel.parameters)[2:] })
 //% endmacro

@@ -70,7 +70,7 @@ using TileB = ${ T }[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory
 
 /*% endblock %*/
 /*% block device %*/
-${ raster(view.group) }
+${ raster() }
 /*% block origin %*/
 ${ thread_origin(view.warped, view.slices) }
 /*% endblock %*/

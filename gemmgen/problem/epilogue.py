@@ -96,6 +96,11 @@ class Epilogue:
         return tuple(name for name in SUMS if name in self.names)
 
     @property
+    def beside(self) -> tuple[str, ...]:
+        """The sums that it takes beside acc."""
+        return (ACC2,) * (self.products > 1) + self.sums
+
+    @property
     def read(self) -> tuple[Operand, ...]:
         """Of these, what it reads."""
         return tuple(operand for operand in self.operands if not operand.written)

@@ -73,9 +73,9 @@ class Position:
     column: bool
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """ "row m", "column n", or one of them."""
-        return ("row m",) * self.row + ("column n",) * self.column
+    def names(self) -> tuple[str, ...]:
+        """As the kernel calls them."""
+        return ("s",) * self.shape + ("m",) * self.row + ("n",) * self.column
 
 
 @dataclass(frozen=True)

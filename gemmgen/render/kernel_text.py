@@ -16,7 +16,6 @@ import jinja2
 from gemmgen.families import DEFAULT_FAMILY, family_named
 from gemmgen.families.base import Family
 from gemmgen.kernel.config import Config, Constraint, Derived
-from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch, Parameter, size_type
 from gemmgen.problem.device import DEFAULT_ARCH, WARP, parse_arch
@@ -28,7 +27,8 @@ from gemmgen.problem.sizes import RUNTIME, Size
 from gemmgen.problem.types import Compute, Types
 from gemmgen.render.compiled_templates import CompiledTemplates
 from gemmgen.render.epilogue_text import EpilogueText, epilogue_text
-from gemmgen.render.line_width import WIDTH, fitted, opened
+from gemmgen.render.header_text import HeaderText
+from gemmgen.render.line_width import WIDTH, fitted
 from gemmgen.render.naming import DIGITS, full_name, short_name
 from gemmgen.render.prepare_text import LineSumsText, PrepareText, copy_texts, sum_texts
 from gemmgen.support.files import TEMPLATES, content_key
@@ -129,6 +129,11 @@ class Kernel:
         return ("THREADS", "MINB") if "MINB" in self.plan.constants else ("THREADS",)
 
     @property
+    def cluster(self) -> str:
+        """The constant that says how many blocks a cluster has; "" where there is none."""
+        return "" if self.launch.cluster == 1 else "SPLIT" if self.launch.splits > 1 else "CLUSTER"
+
+    @property
     def tiles(self) -> str:
         return " * ".join(size if tile == 1 else f"ceil({size} / {tile})" for size, tile in self.launch.grid)
 
@@ -157,8 +162,8 @@ class Kernel:
         return size_type(size)
 
     @property
-    def matrices(self) -> tuple[MatrixText, ...]:
-        return matrix_texts(self.problem)
+    def header(self) -> HeaderText:
+        return HeaderText(self.problem, self.launch, self.computes, self.blocks, self.counted)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -243,6 +248,11 @@ class Kernel:
         return self.plan.edges
 
     @property
+    def c_edges(self) -> tuple[str, ...]:
+        """Those of M and N."""
+        return tuple(size for size in "MN" if size in self.edges)
+
+    @property
     def whole_tiles(self) -> tuple[tuple[str, str], ...]:
         """(size, tile) of each fixed size that is a whole number of tiles."""
         tiles = {"M": "BM", "N": "BN", "K": "BK"}
@@ -250,13 +260,14 @@ class Kernel:
 
     @property
     def maps(self) -> Iterator[str]:
-        """Each tensor map as a caller encodes it, in words."""
+        """Each tensor map as a caller encodes it, the first behind a label."""
         copied = {one.operand: one.part for one in self.copies}
-        for one in self.launch.maps:
+        for number, one in enumerate(self.launch.maps):
             what = copied.get(one.operand, one.operand)
             if one.anywhere:
                 what = f"memory from address 0 on, lines as those of {what}'s matrices"
-            yield f"{one.parameter} of {what}: {one.words}"
+            label = " " * len("Maps    ") if number else "Maps    "
+            yield f"{label}{one.parameter} of {what}: {one.words}"
 
     @property
     def promises(self) -> Iterator[str]:
@@ -421,7 +432,6 @@ def environment(types: Types, arch: str = DEFAULT_ARCH) -> jinja2.Environment:
         "autoescape": False,
     }
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), bytecode_cache=CompiledTemplates(), **options)
-    made.filters["opened"] = opened
     sums = types.accumulator
     made.globals.update(T=sums.ctype, size=sums.size, fma=sums.arithmetic.fma, zero=sums.arithmetic.zero, types=types)
     named = (*types.operands, types.scalar)

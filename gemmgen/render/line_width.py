@@ -18,7 +18,6 @@ BRANCH = re.compile(r" *(?:for|if|while) \(")
 UNBROKEN_CODE = re.compile(r'"(?:[^"\\]|\\.)*"|(?<=\w)<[^<>()]*>(?= (?:\w+\(|\(&))')  # strings, and a type's arguments
 OPERATOR = re.compile(r" (?:\+|\?|:|\|\||&&|\|) ")
 OPEN, CLOSE = "([{", ")]}"
-FUNCTION = re.compile(r"\)\n *\{\n")  # where the body of one begins
 
 
 def fitted(text: str, width: int = WIDTH) -> str:
@@ -43,11 +42,6 @@ def fitted(text: str, width: int = WIDTH) -> str:
             else:
                 lines += broken[::-1]
     return "\n".join(made)
-
-
-def opened(text: str) -> str:
-    """Return `text` with the bodies of functions on lines of their own, below their signatures."""
-    return FUNCTION.sub(") {\n", text)
 
 
 def _broken_comment(line: str, width: int) -> tuple[str, str]:

@@ -168,6 +168,21 @@ class PrepareText(_StepText):
         return self.prepare.transposes(self.problem)
 
     @property
+    def way(self) -> str:
+        """How a block copies: the name of the template's macro."""
+        return {
+            (False, False): "copy",
+            (False, True): "split",
+            (True, False): "transpose",
+            (True, True): "transpose_split",
+        }[self.transposes, self.pieces > 1]
+
+    @property
+    def matrices(self) -> str:
+        """The template of how it finds the matrices of a batch."""
+        return f"prepare/{'batch' if self.batched else 'matrix'}.cu"
+
+    @property
     def pad(self) -> int:
         """Elements per 4-byte word of shared memory."""
         return max(1, WORD // self.prepare.of(self.problem).dtype.size)

@@ -2,8 +2,7 @@
 /*# Clusters (sm_90): blocks on neighbouring SMs that reach each other's shared memory. The kernel says `__cluster_dims__(2, 1, 1)`,
     which its grid has to be a multiple of. Static shared arrays have no place in one: their offsets are the compiler's. #*/
 
-/*# `split`: also the halves of cluster_sync. #*/
-//% macro cluster(split=true)
+//% macro cluster_rank()
 // Which block of its cluster this is.
 __device__ __forceinline__ unsigned cluster_rank()
 {
@@ -11,25 +10,33 @@ __device__ __forceinline__ unsigned cluster_rank()
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-//% if split
+//% endmacro
 
+/*# A barrier of the cluster in two halves, #*/
+//% macro cluster()
+${ cluster_rank() }
 // Arrive at the barrier of the cluster's threads, without waiting. What a thread did before, in shared memory of whichever
 // block, is visible to those that have waited.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
 
 // Wait until all threads of the cluster have arrived or exited.
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
-/*% endif %*/
 
-// Wait for all threads of the cluster${ "" if split else ": what any did before, in shared memory of whichever block, is visible after" }.
+// Wait for all threads of the cluster.
 __device__ __forceinline__ void cluster_sync()
 {
-//% if split
     cluster_arrive();
     cluster_wait();
-//% else
+}
+//% endmacro
+
+/*# or in one. #*/
+//% macro cluster_at_once()
+${ cluster_rank() }
+// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, is visible after.
+__device__ __forceinline__ void cluster_sync()
+{
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-//% endif
 }
 //% endmacro
 
@@ -73,8 +80,6 @@ __device__ __forceinline__ void tma_load_multicast_${ rank }d(void* to, const Te
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), ${ bound_coordinates(rank) }
                  : "memory");
 }
-/*% if not loop.last %*/
 
-/*% endif %*/
 //% endfor
 //% endmacro

@@ -55,8 +55,37 @@ __device__ __forceinline__ int multiply_subtract(int a, int b, int c)
 }
 //% endmacro
 
+/*# A type of the kernel's own: its bits, and conversions from float where it is `stored` and to float where it is `read`. #*/
+//% macro element_type(name, bits, stored, from_float, read, to_float)
+struct ${ name } {
+    ${ bits } bits;
+//% if stored
+    ${ name }() = default;
+    __device__ __forceinline__ explicit ${ name }(float value) : bits(${ from_float }(value)) {}
+//% endif
+//% if read
+    __device__ __forceinline__ operator float() const { return ${ to_float }; }
+//% endif
+};
+//% endmacro
+
+/*# The names of conversions, and their texts, by whether they are computed: the architecture may lack an instruction. #*/
+//% set rounding = {
+    "bf16": {true: "round_to_bf16", false: "bf16_from_float"},
+    "e4m3": {true: "round_to_e4m3", false: "e4m3_from_float"},
+    "e5m2": {true: "round_to_e5m2", false: "e5m2_from_float"}}
+
 //% macro bf16(read, stored)
-//% if stored and "bf16" in computed
+//% set is_computed = "bf16" in computed
+//% if stored
+${ {true: round_to_bf16, false: bf16_from_float}[is_computed]() }
+
+//% endif
+// A bfloat16: the upper half of a float.
+${ element_type("BF16", "unsigned short", stored, rounding["bf16"][is_computed], read, "__uint_as_float(static_cast<unsigned>(bits) << 16)") }
+//%- endmacro
+
+//% macro round_to_bf16()
 // The nearest bfloat16, ties to even. No instruction before sm_80 does it.
 __device__ __forceinline__ unsigned short round_to_bf16(float value)
 {
@@ -64,8 +93,9 @@ __device__ __forceinline__ unsigned short round_to_bf16(float value)
     if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fff;  // NaN
     return static_cast<unsigned short>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
+//% endmacro
 
-//% elif stored
+//% macro bf16_from_float()
 // The nearest bfloat16, ties to even.
 __device__ __forceinline__ unsigned short bf16_from_float(float value)
 {
@@ -73,19 +103,6 @@ __device__ __forceinline__ unsigned short bf16_from_float(float value)
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
 }
-
-//% endif
-// A bfloat16: the upper half of a float.
-struct BF16 {
-    unsigned short bits;
-//% if stored
-    BF16() = default;
-    __device__ __forceinline__ explicit BF16(float value) : bits(${ "round_to_bf16" if "bf16" in computed else "bf16_from_float" }(value)) {}
-//% endif
-//% if read
-    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
-//% endif
-};
 //% endmacro
 
 //% macro tf32()
@@ -120,17 +137,8 @@ __device__ __forceinline__ unsigned short f16_from_float(float value)
 
 //% endif
 // A half, IEEE 754's binary16.
-struct F16 {
-    unsigned short bits;
-//% if stored
-    F16() = default;
-    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
-//% endif
-//% if read
-    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
-//% endif
-};
-//% endmacro
+${ element_type("F16", "unsigned short", stored, "f16_from_float", read, "float_from_f16(bits)") }
+//%- endmacro
 
 /*# `shift`ed down, a float's bits keep the fraction of `label`; `half` of what is cut off rounds them. #*/
 //% macro round_to_fp8(label, largest, code, normal, normal_bits, unit, whole, shift, half, bias)
@@ -150,8 +158,24 @@ __device__ __forceinline__ unsigned char round_to_${ label }(float value)
 //% endmacro
 
 //% macro e4m3(read, stored)
-/*% if "e4m3" in computed %*/
-/*% if read %*/
+//% set is_computed = "e4m3" in computed
+//% if read
+${ {true: widen_e4m3, false: float_from_e4m3}[is_computed]() }
+
+//% endif
+//% if stored
+${ {true: round_to_e4m3, false: e4m3_from_float}[is_computed]() }
+
+//% endif
+// An 8-bit float of 4 bits of exponent and 3 of fraction.
+${ element_type("E4M3", "unsigned char", stored, rounding["e4m3"][is_computed], read, {true: "widen_e4m3(bits)", false: "float_from_e4m3(bits)"}[is_computed]) }
+//%- endmacro
+
+//% macro round_to_e4m3()
+${ round_to_fp8("e4m3", 448, "0x7eu", "2^-6", "0x3c800000u", "2^-9", "16384.0f", 20, "0x7ffffu", "((127u - 7u) << 3)") }
+//%- endmacro
+
+//% macro widen_e4m3()
 // No instruction before sm_89 does it.
 __device__ __forceinline__ float widen_e4m3(unsigned char bits)
 {
@@ -159,13 +183,9 @@ __device__ __forceinline__ float widen_e4m3(unsigned char bits)
     // Exponents of f32 are larger by 120, those of denormal numbers too; 0x7b800000 is 2^120.
     return __uint_as_float((bits & 0x80u) << 24 | (bits & 0x7fu) << 20) * __uint_as_float(0x7b800000u);
 }
+//% endmacro
 
-/*% endif %*/
-/*% if stored %*/
-${ round_to_fp8("e4m3", 448, "0x7eu", "2^-6", "0x3c800000u", "2^-9", "16384.0f", 20, "0x7ffffu", "((127u - 7u) << 3)") }
-/*% endif %*/
-/*% elif read or stored %*/
-/*% if read %*/
+//% macro float_from_e4m3()
 __device__ __forceinline__ float float_from_e4m3(unsigned char bits)
 {
     unsigned pair;  // of halves, which hold every number of e4m3
@@ -174,11 +194,9 @@ __device__ __forceinline__ float float_from_e4m3(unsigned char bits)
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<unsigned short>(pair)));
     return value;
 }
-/*% endif %*/
-/*% if read and stored %*/
+//% endmacro
 
-/*% endif %*/
-//% if stored
+//% macro e4m3_from_float()
 // The nearest e4m3, ties to even; beyond the largest, 448, that one.
 __device__ __forceinline__ unsigned char e4m3_from_float(float value)
 {
@@ -186,26 +204,23 @@ __device__ __forceinline__ unsigned char e4m3_from_float(float value)
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(value));
     return static_cast<unsigned char>(pair);
 }
-//% endif
-
-/*% endif %*/
-// An 8-bit float of 4 bits of exponent and 3 of fraction.
-struct E4M3 {
-    unsigned char bits;
-//% if stored
-    E4M3() = default;
-    __device__ __forceinline__ explicit E4M3(float value) : bits(${ "round_to_e4m3" if "e4m3" in computed else "e4m3_from_float" }(value)) {}
-//% endif
-//% if read
-    __device__ __forceinline__ operator float() const { return ${ "widen_e4m3" if "e4m3" in computed else "float_from_e4m3" }(bits); }
-//% endif
-};
 //% endmacro
 
 //% macro e5m2(read, stored)
-//% if stored and "e5m2" in computed
+//% set is_computed = "e5m2" in computed
+//% if stored
+${ {true: round_to_e5m2, false: e5m2_from_float}[is_computed]() }
+
+//% endif
+// An 8-bit float of 5 bits of exponent and 2 of fraction: the upper half of a half.
+${ element_type("E5M2", "unsigned char", stored, rounding["e5m2"][is_computed], read, "float_from_f16(static_cast<unsigned short>(bits << 8))") }
+//%- endmacro
+
+//% macro round_to_e5m2()
 ${ round_to_fp8("e5m2", 57344, "0x7bu", "2^-14", "0x38800000u", "2^-16", "128.0f", 21, "0xfffffu", "((127u - 15u) << 2)") }
-//% elif stored
+//%- endmacro
+
+//% macro e5m2_from_float()
 // The nearest e5m2, ties to even; beyond the largest, 57344, that one.
 __device__ __forceinline__ unsigned char e5m2_from_float(float value)
 {
@@ -213,19 +228,6 @@ __device__ __forceinline__ unsigned char e5m2_from_float(float value)
     asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(value));
     return static_cast<unsigned char>(pair);
 }
-
-//% endif
-// An 8-bit float of 5 bits of exponent and 2 of fraction: the upper half of a half.
-struct E5M2 {
-    unsigned char bits;
-//% if stored
-    E5M2() = default;
-    __device__ __forceinline__ explicit E5M2(float value) : bits(${ "round_to_e5m2" if "e5m2" in computed else "e5m2_from_float" }(value)) {}
-//% endif
-//% if read
-    __device__ __forceinline__ operator float() const { return float_from_f16(static_cast<unsigned short>(bits << 8)); }
-//% endif
-};
 //% endmacro
 
 //% macro saturated()
@@ -237,6 +239,25 @@ __device__ __forceinline__ ${ types.c.ctype } ${ types.c.narrowing }(float value
 //% endmacro
 
 /*# What takes elements of these types, which share registers, out of them. #*/
+//% set of_bytes = {
+    "integers": "return static_cast<%s>(word >> 8 * i);",
+    "signed": "// As the last bits of 2^23 + 128 + element: faster than a conversion.
+    return __uint_as_float(__byte_perm(word ^ 0x80808080u, 0x4b000000u, 0x7440u + i)) - 8388736.0f;",
+    "unsigned": "// As the last bits of 2^23 + element: faster than a conversion.
+    return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u + i)) - 8388608.0f;"}
+//% set bytes = "integers" if types.accumulator.is_integer else ""
+//% set unpacking = {
+    "f32": "return __uint_as_float(word);",
+    "bf16": "return __uint_as_float(i == 0 ? word << 16 : word & 0xffff0000u);",
+    "f16": "return float_from_f16(static_cast<unsigned short>(word >> 16 * i));",
+    "e5m2": "const unsigned halves = (i % 2 == 0 ? word << 8 : word) & 0xff00ff00u;  // elements i % 2 and i % 2 + 2
+    return float_from_f16(static_cast<unsigned short>(halves >> 16 * (i / 2)));",
+    "e4m3": {
+        true: "return widen_e4m3(static_cast<unsigned char>(word >> 8 * i));",
+        false: "const unsigned halves = halves_from_e4m3(static_cast<unsigned short>(word >> 16 * (i / 2)));
+    return float_from_f16(static_cast<unsigned short>(halves >> 16 * (i % 2)));"}["e4m3" in computed],
+    "s8": of_bytes[bytes or "signed"] | replace("%s", "signed char"),
+    "u8": of_bytes[bytes or "unsigned"] | replace("%s", "unsigned char")}
 //% macro unpack(dtypes)
 //% for dtype in dtypes if dtype.label == "e4m3" and "e4m3" not in computed
 ${ halves_of_e4m3() }
@@ -244,36 +265,14 @@ ${ halves_of_e4m3() }
 // Element i of those that share 32 bits, from the lowest on.
 template <typename E>
 __device__ __forceinline__ ${ T } unpack(unsigned word, int i);
-/*% for dtype in dtypes %*/
+//% for dtype in dtypes
 
 template <>
-__device__ __forceinline__ ${ T } unpack<${ dtype.ctype }>(unsigned word, ${ "int" if dtype.label == "f32" else "int i" })
+__device__ __forceinline__ ${ T } unpack<${ dtype.ctype }>(unsigned word, ${ {"f32": "int"}.get(dtype.label, "int i") })
 {
-//% if dtype.label == "f32"
-    return __uint_as_float(word);
-//% elif dtype.label == "bf16"
-    return __uint_as_float(i == 0 ? word << 16 : word & 0xffff0000u);
-//% elif dtype.label == "f16"
-    return float_from_f16(static_cast<unsigned short>(word >> 16 * i));
-//% elif dtype.label == "e5m2"
-    const unsigned halves = (i % 2 == 0 ? word << 8 : word) & 0xff00ff00u;  // elements i % 2 and i % 2 + 2
-    return float_from_f16(static_cast<unsigned short>(halves >> 16 * (i / 2)));
-//% elif dtype.label in computed and dtype.label == "e4m3"
-    return widen_e4m3(static_cast<unsigned char>(word >> 8 * i));
-//% elif dtype.label == "e4m3"
-    const unsigned halves = halves_from_e4m3(static_cast<unsigned short>(word >> 16 * (i / 2)));
-    return float_from_f16(static_cast<unsigned short>(halves >> 16 * (i % 2)));
-//% elif types.accumulator.is_integer
-    return static_cast<${ dtype.ctype }>(word >> 8 * i);
-//% elif dtype.is_signed
-    // As the last bits of 2^23 + 128 + element: faster than a conversion.
-    return __uint_as_float(__byte_perm(word ^ 0x80808080u, 0x4b000000u, 0x7440u + i)) - 8388736.0f;
-//% else
-    // As the last bits of 2^23 + element: faster than a conversion.
-    return __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440u + i)) - 8388608.0f;
-//% endif
+    ${ unpacking[dtype.label] }
 }
-/*% endfor %*/
+//% endfor
 //% endmacro
 
 //% macro halves_of_e4m3()
@@ -287,11 +286,15 @@ __device__ __forceinline__ unsigned halves_from_e4m3(unsigned short pair)
 
 //% endmacro
 
-/*# The sum of four products of bytes, of x's and w's types. #*/
+/*# The sum of four products of bytes, of x's and w's types, by whether each is signed. #*/
+//% set dots = {
+    (true, true): "__dp4a(static_cast<int>(%(x)s), static_cast<int>(%(w)s), sum)",
+    (true, false): "dp4a_us(%(w)s, static_cast<int>(%(x)s), sum)",
+    (false, true): "dp4a_us(%(x)s, static_cast<int>(%(w)s), sum)",
+    (false, false): "static_cast<int>(__dp4a(%(x)s, %(w)s, static_cast<unsigned>(sum)))"}
 //% macro dot(x, w)
 //% set signed = {"A": types.a.is_signed, "B": types.b.is_signed}
-//% set x_signed, w_signed = signed[x.X], signed[w.X]
-//% if x_signed != w_signed
+//% if signed.A != signed.B
 // c plus the products of four unsigned bytes with four signed ones.
 __device__ __forceinline__ int dp4a_us(unsigned a, int b, int c)
 {
@@ -304,14 +307,6 @@ __device__ __forceinline__ int dp4a_us(unsigned a, int b, int c)
 // sum + the products of ${ x.X }'s and ${ w.X }'s four elements, which share 32 bits. It wraps around at 32 bits.
 __device__ __forceinline__ int dot(unsigned ${ x.x }, unsigned ${ w.x }, int sum)
 {
-//% if x_signed and w_signed
-    return __dp4a(static_cast<int>(${ x.x }), static_cast<int>(${ w.x }), sum);
-//% elif x_signed
-    return dp4a_us(${ w.x }, static_cast<int>(${ x.x }), sum);
-//% elif w_signed
-    return dp4a_us(${ x.x }, static_cast<int>(${ w.x }), sum);
-//% else
-    return static_cast<int>(__dp4a(${ x.x }, ${ w.x }, static_cast<unsigned>(sum)));
-//% endif
+    return ${ dots[signed[x.X], signed[w.X]] | format(x=x.x, w=w.x) };
 }
 //% endmacro

@@ -8,7 +8,7 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 //% endmacro
 
 /*# A start that overlaps with the end of the launch before, and an end that overlaps with the start of the next one. #*/
-//% macro overlap(because="this kernel's blocks are resident by the time the one before ends")
-    grid_dependency_wait();${ "  // " ~ because if because }
+//% macro overlap(note="  // this kernel's blocks are resident by the time the one before ends")
+    grid_dependency_wait();${ note }
     launch_dependents();
 //% endmacro

@@ -1,5 +1,5 @@
-/*# Barriers in shared memory that count arrivals, and bytes that arrive by TMA. #*/
-//% macro mbarrier(arrives=true)
+/*# Barriers in shared memory that count arrivals, and bytes that arrive by TMA. `arrive`: another way to arrive, between. #*/
+//% macro mbarrier(arrive="")
 // An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have come,
 // and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence makes
 // that visible to TMA and to the cluster; a barrier of all threads comes before any use.
@@ -11,15 +11,8 @@ __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-//% if arrives
-// Arrive; and arrive after adding to the bytes that the current phase expects.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
-//% else
+${ arrive }
 // Arrive after adding to the bytes that the current phase expects.
-//% endif
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
@@ -33,5 +26,13 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+}
+//% endmacro
+
+//% macro mbarrier_arrive()
+// Arrive.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 //% endmacro

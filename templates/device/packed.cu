@@ -7,22 +7,6 @@
 ${ "Vec<" if types.uniform else "Packed<" ~ element[x.X] ~ ", " }${ width }>
 //%- endmacro
 
-/*# Start the load of an access of the weights; where they pass by shared memory, to this thread's element of the ring. #*/
-//% macro start(w, i, address, view)
-//% if view.ring and view.partial
-        cp_async<W_BYTES * VW>(&weights[${ i }][threadIdx.x], ${ address }, W_BYTES * max(0, min(VW, valid)));
-//% elif view.ring
-        cp_async<W_BYTES * VW>(&weights[${ i }][threadIdx.x], ${ address }, valid > 0 ? W_BYTES * VW : 0);
-//% else
-        weights[${ i }] = load_edge<VW>(${ address }, valid);
-//% endif
-//% endmacro
-
-/*# Where a step's weights go when they are loaded. #*/
-//% macro weights(w, view)
-${ access(w, "VW") } (&weights)[LOADS]${ "[THREADS]" if view.ring }
-//%- endmacro
-
 //% macro packed(view)
 //% if view.packed
 ${ unpack(view.packed) }

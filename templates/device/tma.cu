@@ -19,8 +19,7 @@ __device__ __forceinline__ MapOrigin map_origin(const void* matrix)
 }
 //% endmacro
 
-/*# `written`: also what waits until stores have arrived in global memory. #*/
-//% macro tma(loads=(2,), stores=(), written=true)
+//% macro tma(loads=(2,), stores=())
 //% for rank in loads
 // Start loading the box at (${ coordinates(rank, "") }), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`, also
 // those outside of the tensor, which become zeros.
@@ -30,9 +29,7 @@ __device__ __forceinline__ void tma_load_${ rank }d(void* to, const TensorMap* m
                  "[%0], [%1, {${ numbers(3, rank) }}], [%2];"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), ${ bound_coordinates(rank) } : "memory");
 }
-/*% if not loop.last or stores %*/
 
-/*% endif %*/
 //% endfor
 //% for rank in stores
 // Start storing a box. Outside of the tensor nothing is written but the rest of a 16-byte chunk across a line's end.
@@ -52,13 +49,14 @@ __device__ __forceinline__ void tma_store_wait_read()
 {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
-//% if written
+//% endif
+//% endmacro
 
-// Wait until what they write is written.
+/*# For kernels that read what TMA has written. #*/
+//% macro tma_store_wait()
+// Wait until what all but the N newest groups of stores write is written.
 template <int N>
 __device__ __forceinline__ void tma_store_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory"); }
-//% endif
-//% endif
 //% endmacro
 
 //% macro fence_proxy_async()
@@ -67,20 +65,15 @@ __device__ __forceinline__ void tma_store_wait() { asm volatile("cp.async.bulk.w
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 //% endmacro
 
+/*# Coordinates of a box: their names, each behind `ctype`, as operands of an instruction, and by the numbers that these have. #*/
 //% macro coordinates(rank, ctype)
-//% for i in range(rank)
-${ ctype }${ "xyzw"[i] }${ ", " if not loop.last }
-//%- endfor
+${ ctype }${ ["x", "y", "z", "w"][:rank] | join(", " ~ ctype) }
 //%- endmacro
 
 //% macro bound_coordinates(rank)
-//% for i in range(rank)
-"r"(${ "xyzw"[i] })${ ", " if not loop.last }
-//%- endfor
+"r"(${ ["x", "y", "z", "w"][:rank] | join('), "r"(') })
 //%- endmacro
 
 //% macro numbers(first, rank)
-//% for i in range(first, first + rank)
-%${ i }${ ", " if not loop.last }
-//%- endfor
+%${ range(first, first + rank) | join(", %") }
 //%- endmacro

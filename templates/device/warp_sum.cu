@@ -1,14 +1,19 @@
-//% macro warp_sum(grouped=false)
-//% if grouped
+/*# Sums over lanes of a warp: of all of them, #*/
+//% macro warp_sum()
+// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair keeps
+// the first half of the values and the other the second, until one is left, which both keep.
+// Lane l ends with the sums of values l * COUNT / 32 and, where COUNT > 32, of the next COUNT / 32 - 1.
+${ steps("1") }
+//%- endmacro
+/*# or of those of equal rank in each group. #*/
+//% macro group_sum()
 // Sums COUNT values over the GROUPS groups of a warp, over lanes of the same rank. Each step pairs groups 16 lanes
 // apart, then 8 and so on: one of a pair keeps the first half of the values and the other the second, until one is left,
 // which both keep.
 // Group g ends with the sums of values g * COUNT / GROUPS and, where COUNT > GROUPS, of the next COUNT / GROUPS - 1.
-//% else
-// Sums COUNT values over the 32 lanes of a warp. Each of five steps pairs lanes 16, 8, 4, 2, 1 apart: one of a pair keeps
-// the first half of the values and the other the second, until one is left, which both keep.
-// Lane l ends with the sums of values l * COUNT / 32 and, where COUNT > 32, of the next COUNT / 32 - 1.
-//% endif
+${ steps("LANES") }
+//%- endmacro
+//% macro steps(last)
 // Steps are template arguments so that every index is a constant early: in a loop over them values went to local memory.
 template <int DISTANCE, int COUNT>
 __device__ __forceinline__ void warp_sum(${ T } (&values)[COUNT])
@@ -26,6 +31,7 @@ __device__ __forceinline__ void warp_sum(${ T } (&values)[COUNT])
         values[i] = kept + __shfl_xor_sync(0xffffffffu, sent, DISTANCE);
 //% endif
     }
-    if constexpr (DISTANCE > ${ "LANES" if grouped else "1" }) warp_sum<DISTANCE / 2>(values);
+    if constexpr (DISTANCE > ${ last }) warp_sum<DISTANCE / 2>(values);
 }
+
 //% endmacro

@@ -1,18 +1,17 @@
 /*# Warps that have different roles. #*/
-//% macro named_barriers(arrive=true)
+//% macro named_barrier_sync()
 // A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-/*% if arrive %*/
-
-// Come to it without waiting.
+//% endmacro
+//% macro named_barrier_arrive()
+// Arrive at that barrier without waiting.
 __device__ __forceinline__ void named_barrier_arrive(int number, int threads)
 {
     asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-//% endif
 //% endmacro
 
 //% macro first_lane()

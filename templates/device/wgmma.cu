@@ -24,33 +24,32 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 //% for one in instructions
 //% set registers = one.c_registers
-//% set first_b = registers + (4 if one.registers else 1)
-/*% if true %*/
-
-/*% endif %*/
+//% set a = operands_a[one.registers]
+//% set first_b = registers + a.registers
 //% set letter = {"float": "f", "int": "r", "unsigned": "r"}[one.c_type]
-#define SUMS(r) /*% for i in range([registers, 4] | min) %*/"+${ letter }"(d[r${ " + %d" | format(i) if i }])${ ", " if not loop.last }/*% endfor %*/  // ${ "four" if registers >= 4 else "two" } of a thread's accumulators
-// ${ "d += a * b" if always else "d = a * b, plus d where it is to `accumulate`" }; 64 x ${ one.n } x ${ one.k }, by a warpgroup.${ " " if always else "\n// " }In lane 4 g + t of warp w d[4 j + 2 i + c]${ ", of two a register," if one.c_shared > 1 } is row 16 w + g + 8 i,${ "\n// " if always else " " }column 8 j + 2 t + c.${ " After b: scale-d, imm-scale-a and -b (1: not negated)" if one.immediates }${ ", imm-trans-a and -b (1: MN-major)" if one.immediates | length == 4 }${ "." if one.immediates }
-__device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ registers }], ${ "const unsigned (&a)[4]" if one.registers else "unsigned long long a" }, unsigned long long b${ ", bool accumulate" if not always })
+//% set accumulate = {
+    true: {"parameter": "", "number": "1", "bound": ""},
+    false: {"parameter": ", bool accumulate", "number": "%%%d" | format(first_b + 1), "bound": ", \"r\"(static_cast<int>(accumulate))"}}[always]
+
+#define SUMS(r) "+${ letter }"(d[r${ ["", " + 1", " + 2", " + 3"][:registers] | join(']), "+%s"(d[r' | format(letter)) }])  // four of a thread's accumulators, or all
+// d += a * b, 64 x ${ one.n } x ${ one.k }, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand scale-d, then
+// imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has them.
+__device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ registers }], ${ a.parameter }, unsigned long long b${ accumulate.parameter })
 {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, ${ "1" if always else "%%%d" | format(first_b + 1) }, 0;\n"
+        "{ .reg .pred p; setp.ne.b32 p, ${ accumulate.number }, 0;\n"
         "${ one.ptx } "
-//% for first in range(0, registers, 16)
-        "${ "{" if loop.first }${ listed(first, [first + 16, registers] | min) }${ "}, " if loop.last else ", " }"
-//% endfor
-        "${ "{" if one.registers }${ listed(registers, first_b) }${ "}" if one.registers }, %${ first_b }, p${ ", " if one.immediates }${ one.immediates | join(", ") }; }"
-//% for first in range(0, registers, 44)
-        ${ ":" if loop.first else " " } ${ sums(first, [first + 44, registers] | min) }${ "," if not loop.last }
-//% endfor
-        : ${ bound("r", "a", 4) if one.registers else '"l"(a)' }, "l"(b)${ ', "r"(static_cast<int>(accumulate))' if not always });
+        "{%${ range(registers) | batch(16) | map("join", ", %") | join(', "\n        "%') }}, "
+        "${ a.text | replace("#", listed(registers, first_b)) }, %${ first_b }, ${ (["p"] + one.immediates | list) | join(", ") }; }"
+        : SUMS(${ range(0, registers, 4) | batch(11) | map("join", "), SUMS(") | join("),\n          SUMS(") })
+        : ${ a.bound }, "l"(b)${ accumulate.bound });
 }
 #undef SUMS
 //% endfor
 //% endmacro
-
-//% macro sums(first, end)
-//% for r in range(first, end, 4)
-SUMS(${ r })${ ", " if not loop.last }
-//%- endfor
-//%- endmacro
+/*# The first operand, by whether it is in registers: how many these are, the function's parameter, the instruction's text and its
+    operands. #*/
+//% set operands_a = {
+    true: {"registers": 4, "parameter": "const unsigned (&a)[4]", "text": "{#}", "bound": bound("r", "a", 4)},
+    false: {"registers": 1, "parameter": "unsigned long long a", "text": "#", "bound": "\"l\"(a)"}}

@@ -9,7 +9,7 @@
 ${ i // beside % 2 * 8 * one.n // one.c_shared + i // (2 * beside) * 8 // one.c_shared + i % beside }
 //%- endmacro
 // ${ name }: each block adds to ${ one.m } x ${ one.n } elements of C, row-major, the product of ${ one.m } x ${ K } of A, row-major, and
-// ${ K } x ${ one.n } of B, column-major, by ${ one.ptx }. A and B are arrays of 16 bytes${ ", C of registers of two" if one.c_shared > 1 }.
+// ${ K } x ${ one.n } of B, column-major, by ${ one.ptx }. A and B are arrays of 16 bytes, C of registers with ${ one.c_shared } elements each.
 //
 // Made by gemmgen study arithmetic --arch ${ arch }
 
@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(128) ${ name }(const uint4* A, cons
     fence_proxy_async();
     __syncthreads();
     const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
-    ${ one.c_type }* const c = C + (blockIdx.x * ${ one.m } + row) * ${ one.n // one.c_shared } + threadIdx.x % 4${ " * 2" if one.c_shared == 1 };
+    ${ one.c_type }* const c = C + (blockIdx.x * ${ one.m } + row) * ${ one.n // one.c_shared } + threadIdx.x % 4${ {1: " * 2", 2: ""}[one.c_shared] };
     ${ one.c_type } d[${ one.c_registers }];
 //% for i in range(one.c_registers)
     d[${ i }] = c[${ at(i) }];

@@ -39,7 +39,7 @@ ${ declare_outputs(e) | indent(4, true) | trim("\n") }
     if (exists) {
 //% if kernel.left is not none
 //% set both = kernel.problem.products > 1
-        const ${ kernel.left.ctype }* const left = partials + ${ "(static_cast<long long>(matrix) * s.M + m)" if kernel.problem.batched else "static_cast<long long>(m)" }${ " * 2" if both } * s.N + n;  // ${ "of both products, M x 2N" if both else "M x N" }
+        const ${ kernel.left.ctype }* const left = partials + ${ "(static_cast<long long>(matrix) * s.M + m)" if kernel.problem.batched else "static_cast<long long>(m)" }${ " * 2" if both } * s.N + n;  // M rows, of N sums of each product
         const ${ types.accumulator.ctype } acc = left[0]${ ", acc2 = left[s.N]" if both };
 //% endif
         *to = ${ narrowed(applied(kernel, "m", "n", "*to" if kernel.left is none else "acc", types.scalar.arithmetic.zero)) };

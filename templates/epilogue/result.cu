@@ -10,8 +10,7 @@ ${ "multiply_add(alpha, %s, 0)" % sum if types.scalar.is_integer else "alpha * "
 
 /*# What is stored in C: alpha * sum + beta * old, where `old` is C's element, in C's type. beta = 0 leaves it unread. #*/
 //% macro result(sum, old)
-//% set narrow = types.c.narrowing
-${ narrow ~ "(" if narrow }/*% if types.scalar.is_integer %*/beta == 0 ? multiply_add(alpha, ${ sum }, 0) : multiply_add(beta, ${ old }, multiply_add(alpha, ${ sum }, 0))/*% else %*/beta == ${ types.scalar.arithmetic.zero } ? alpha * ${ sum } : ${ types.scalar.arithmetic.fma }(beta, ${ old }, alpha * ${ sum })/*% endif %*/${ ")" if narrow }
+${ narrowed("beta == %s ? %s : %s(beta, %s, %s)" | format(types.scalar.arithmetic.zero, scaled(sum), types.scalar.arithmetic.fma, old, scaled(sum))) }
 //%- endmacro
 
 /*# Where a store of C finds row m and column n of its tile: in C, or in shared memory on the way there. #*/

@@ -1,14 +1,16 @@
 /*# The launches before a kernel: copies of operands with lines that TMA takes, and sums of lines. #*/
 //% from "device/dependent_launch.cu" import overlap
+//% from "signature.cu" import parameters
 //% macro prepare(copies, sums=())
-// 16 bytes of ${ "a copy" if copies else "a line" }.
+//% set ways = {"copy": copy, "split": split, "transpose": transpose, "transpose_split": transpose_split}
+// 16 bytes of a line.
 template <typename E>
 struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
 //% for one in copies
-${ transpose(one) if one.transposes else split(one) if one.piece else copy(one) }
+${ ways[one.way](one) }
 
 //% endfor
 //% for one in sums
@@ -18,58 +20,44 @@ ${ sum_lines(one) }
 //%- endmacro
 
 /*# A block copies tiles of some lines, a warp each; its lanes chunks. #*/
-//% macro copy(one)
-//% set c = one
+//% macro copy(c)
+//% import c.matrices as matrices
 // ${ c.part } = ${ c.operand }, with lines ${ c.ld } elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 ${ head(c) }
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int line = static_cast<int>(tile / across${ " % down" if c.batched }) * ${ c.tile_lines } + static_cast<int>(threadIdx.x) / 32;
-        const int chunk = static_cast<int>(tile % across) * ${ c.tile_length // c.chunk } + static_cast<int>(threadIdx.x) % 32;
-        if (line >= lines || chunk >= chunks) continue;
-//% if c.batched
-        const long long matrix = tile / (across * down);
-//% endif
-        const ${ c.ctype }* const from = ${ c.operand }${ " + matrix * %s" | format(c.stride) if c.batched } + static_cast<long long>(line) * ${ c.lead } + chunk * ${ c.chunk };
+${ chunk_of_lane(c) }        const ${ c.ctype }* const from = ${ matrices.source(c) } + static_cast<long long>(line) * ${ c.lead } + chunk * ${ c.chunk };
         Chunk<${ c.ctype }> copied = {};
         #pragma unroll
         for (int i = 0; i < ${ c.chunk }; ++i) {
             if (chunk * ${ c.chunk } + i < length) copied.at[i] = from[i];
         }
-        reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[${ "(matrix * lines + line)" if c.batched else "static_cast<long long>(line)" } * ${ c.pitch } + chunk] = copied;
+        reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[${ matrices.chunk_line("", "line") } * ${ c.pitch } + chunk] = copied;
     }
 }
 //%- endmacro
 
 /*# A block splits tiles of some lines, a warp each; its lanes chunks. #*/
-//% macro split(one)
-//% set c = one
+//% macro split(c)
+//% import c.matrices as matrices
+//% set read = {true: "load<%d>(from + i)" | format(c.access), false: "load_edge<%d>(from + i, length - chunk * %d - i)" | format(c.access, c.chunk)}
+//% set element = {true: "from[i]", false: "chunk * %d + i < length ? from[i] : 0.0f" | format(c.chunk)}
 // ${ c.part } = ${ c.pieces } pieces of ${ c.operand }, a matrix each, one behind the other, with lines ${ c.ld } elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 ${ head(c) }
     const long long apart = static_cast<long long>(lines) * ${ c.pitch };  // from a piece to the next, in chunks
     for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int line = static_cast<int>(tile / across${ " % down" if c.batched }) * ${ c.tile_lines } + static_cast<int>(threadIdx.x) / 32;
-        const int chunk = static_cast<int>(tile % across) * ${ c.tile_length // c.chunk } + static_cast<int>(threadIdx.x) % 32;
-        if (line >= lines || chunk >= chunks) continue;
-//% if c.batched
-        const long long matrix = tile / (across * down);
-//% endif
-        const ${ c.ctype }* const from = ${ c.operand }${ " + matrix * %s" | format(c.stride) if c.batched } + static_cast<long long>(line) * ${ c.lead } + chunk * ${ c.chunk };
+${ chunk_of_lane(c) }        const ${ c.ctype }* const from = ${ matrices.source(c) } + static_cast<long long>(line) * ${ c.lead } + chunk * ${ c.chunk };
         Chunk<${ c.piece }> split_up[${ c.pieces }];
         #pragma unroll
 //% if c.access == 1
         for (int i = 0; i < ${ c.chunk }; ++i) {
-            const Pieces pieces = split(${ "from[i]" if c.whole else "chunk * %d + i < length ? from[i] : 0.0f" | format(c.chunk) });
+            const Pieces pieces = split(${ element[c.whole] });
             #pragma unroll
             for (int p = 0; p < ${ c.pieces }; ++p) split_up[p].at[i] = pieces.at[p];
         }
 //% else
         for (int i = 0; i < ${ c.chunk }; i += ${ c.access }) {
-//% if c.whole
-            const auto read = load<${ c.access }>(from + i);
-//% else
-            const auto read = load_edge<${ c.access }>(from + i, length - chunk * ${ c.chunk } - i);
-//% endif
+            const auto read = ${ read[c.whole] };
             #pragma unroll
             for (int j = 0; j < ${ c.access }; ++j) {
                 const Pieces pieces = split(read.at[j]);
@@ -78,7 +66,7 @@ ${ head(c) }
             }
         }
 //% endif
-        Chunk<${ c.piece }>* const to = reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part }) + ${ "(%d * matrix * lines + line)" | format(c.pieces) if c.batched else "static_cast<long long>(line)" } * ${ c.pitch } + chunk;
+        Chunk<${ c.piece }>* const to = reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part }) + ${ matrices.chunk_line("%d * " | format(c.pieces), "line") } * ${ c.pitch } + chunk;
         #pragma unroll
         for (int p = 0; p < ${ c.pieces }; ++p) to[p * apart] = split_up[p];
     }
@@ -86,36 +74,29 @@ ${ head(c) }
 //%- endmacro
 
 /*# A block transposes tiles through shared memory: it reads along the operand's lines, and writes along the copy's. #*/
-//% macro transpose(one)
-//% set c = one
-//% if c.piece
-// ${ c.part } = ${ c.pieces } pieces of ${ c.operand }, a matrix each, one behind the other, ${ c.order_word }-major, with lines ${ c.ld } elements
-// apart: whole chunks of 16 bytes, with zeros behind a line's end.
-//% else
+//% macro transpose(c)
+//% import c.matrices as matrices
 // ${ c.part } = ${ c.operand }, ${ c.order_word }-major, with lines ${ c.ld } elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
-//% endif
 ${ head(c) }
-//% if c.piece
+//% call transposed_tiles(c)
+            Chunk<${ c.ctype }> copied;
+            #pragma unroll
+            for (int k = 0; k < ${ c.chunk }; ++k) copied.at[k] = transposed[chunk * ${ c.chunk } + k][line];
+            const long long to = ${ matrices.line_of_all("", "first_line") } + line;
+            reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[to * ${ c.pitch } + first / ${ c.chunk } + chunk] = copied;
+//% endcall
+}
+//%- endmacro
+
+/*# And splits what it writes. #*/
+//% macro transpose_split(c)
+//% import c.matrices as matrices
+// ${ c.part } = ${ c.pieces } pieces of ${ c.operand }, a matrix each, one behind the other, ${ c.order_word }-major, with lines ${ c.ld } elements
+// apart: whole chunks of 16 bytes, with zeros behind a line's end.
+${ head(c) }
     const long long apart = static_cast<long long>(lines) * ${ c.pitch };  // from a piece to the next, in chunks
-//% endif
-    __shared__ ${ c.ctype } transposed[${ c.tile_length }][${ c.tile_lines } + ${ c.pad }];  // a word more: columns lie in different banks
-    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-        const int first_line = static_cast<int>(tile / across${ " % down" if c.batched }) * ${ c.tile_lines }, first = static_cast<int>(tile % across) * ${ c.tile_length };
-//% if c.batched
-        const long long matrix = tile / (across * down);
-//% endif
-        for (int i = threadIdx.x; i < ${ c.tile_length } * ${ c.tile_lines }; i += ${ c.threads }) {
-            const int from = first + i / ${ c.tile_lines }, line = first_line + i % ${ c.tile_lines };
-            ${ c.ctype } element = {};
-            if (from < length && line < lines) element = ${ c.operand }[${ "matrix * %s + " | format(c.stride) if c.batched }static_cast<long long>(from) * ${ c.lead } + line];
-            transposed[i / ${ c.tile_lines }][i % ${ c.tile_lines }] = element;
-        }
-        __syncthreads();  // the tile is whole
-        for (int i = threadIdx.x; i < ${ c.tile_lines } * ${ c.tile_length // c.chunk }; i += ${ c.threads }) {
-            const int line = i / ${ c.tile_length // c.chunk }, chunk = i % ${ c.tile_length // c.chunk };
-            if (first_line + line >= lines || first / ${ c.chunk } + chunk >= chunks) continue;
-//% if c.piece
+//% call transposed_tiles(c)
             Chunk<${ c.piece }> split_up[${ c.pieces }];
             #pragma unroll
             for (int k = 0; k < ${ c.chunk }; ++k) {
@@ -123,32 +104,50 @@ ${ head(c) }
                 #pragma unroll
                 for (int p = 0; p < ${ c.pieces }; ++p) split_up[p].at[k] = pieces.at[p];
             }
-            const long long to = ${ "%d * matrix * lines + first_line" | format(c.pieces) if c.batched else "first_line" } + line;
+            const long long to = ${ matrices.line_of_all("%d * " | format(c.pieces), "first_line") } + line;
             #pragma unroll
             for (int p = 0; p < ${ c.pieces }; ++p)
                 reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part })[p * apart + to * ${ c.pitch } + first / ${ c.chunk } + chunk] = split_up[p];
-//% else
-            Chunk<${ c.ctype }> copied;
-            #pragma unroll
-            for (int k = 0; k < ${ c.chunk }; ++k) copied.at[k] = transposed[chunk * ${ c.chunk } + k][line];
-            const long long to = ${ "matrix * lines + first_line" if c.batched else "first_line" } + line;
-            reinterpret_cast<Chunk<${ c.ctype }>*>(${ c.part })[to * ${ c.pitch } + first / ${ c.chunk } + chunk] = copied;
-//% endif
-        }
-        __syncthreads();  // and may be overwritten
-    }
+//% endcall
 }
 //%- endmacro
 
+/*# Which lane has which chunk of a tile. #*/
+//% macro chunk_of_lane(c)
+//% import c.matrices as matrices
+        const int line = static_cast<int>(${ matrices.first }) * ${ c.tile_lines } + static_cast<int>(threadIdx.x) / 32;
+        const int chunk = static_cast<int>(tile % across) * ${ c.tile_length // c.chunk } + static_cast<int>(threadIdx.x) % 32;
+        if (line >= lines || chunk >= chunks) continue;
+${ matrices.matrix(c) }
+//%- endmacro
+
+/*# The loop over tiles; the caller writes a chunk of a line. #*/
+//% macro transposed_tiles(c)
+//% import c.matrices as matrices
+    __shared__ ${ c.ctype } transposed[${ c.tile_length }][${ c.tile_lines } + ${ c.pad }];  // a word more: columns lie in different banks
+    for (unsigned tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_line = static_cast<int>(${ matrices.first }) * ${ c.tile_lines }, first = static_cast<int>(tile % across) * ${ c.tile_length };
+${ matrices.matrix(c) }        for (int i = threadIdx.x; i < ${ c.tile_length } * ${ c.tile_lines }; i += ${ c.threads }) {
+            const int from = first + i / ${ c.tile_lines }, line = first_line + i % ${ c.tile_lines };
+            ${ c.ctype } element = {};
+            if (from < length && line < lines) element = ${ c.operand }[${ matrices.element(c) }static_cast<long long>(from) * ${ c.lead } + line];
+            transposed[i / ${ c.tile_lines }][i % ${ c.tile_lines }] = element;
+        }
+        __syncthreads();  // the tile is whole
+        for (int i = threadIdx.x; i < ${ c.tile_lines } * ${ c.tile_length // c.chunk }; i += ${ c.threads }) {
+            const int line = i / ${ c.tile_length // c.chunk }, chunk = i % ${ c.tile_length // c.chunk };
+            if (first_line + line >= lines || first / ${ c.chunk } + chunk >= chunks) continue;
+${ caller() }        }
+        __syncthreads();  // and may be overwritten
+    }
+//% endmacro
+
 /*# Eight lanes sum a line, which they read 128 bytes at a time: rows of A, columns of B. #*/
-//% macro sum_lines(one)
-//% set c = one
-// ${ c.part } = the sums of ${ c.words }${ ", whose copy has zeros behind the lines' ends" if c.copied }.
+//% macro sum_lines(c)
+// ${ c.part } = the sums of ${ c.words }.
 extern "C" __global__ void __launch_bounds__(${ c.threads })
 ${ c.entry }(
-//% for p in c.parameters
-    ${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.name }${ ")" if loop.last else "," }
-//% endfor
+    ${ parameters(c.parameters)[2:] })
 {
 ${ overlap("") }    const int lines = ${ c.lines }, length = ${ c.length };
 //% if c.copied
@@ -187,11 +186,10 @@ ${ overlap("") }    const int lines = ${ c.lines }, length = ${ c.length };
 //%- endmacro
 
 //% macro head(c)
+//% import c.matrices as matrices
 extern "C" __global__ void __launch_bounds__(${ c.threads })
 ${ c.entry }(
-//% for p in c.parameters
-    ${ p.ctype }${ " __restrict__ " if p.is_pointer else " " }${ p.name }${ ")" if loop.last else "," }
-//% endfor
+    ${ parameters(c.parameters)[2:] })
 {
     const int lines = ${ c.lines }, length = ${ c.length };  // of the copy
     const int chunks = (length + ${ c.chunk - 1 }) / ${ c.chunk };
@@ -199,6 +197,6 @@ ${ c.entry }(
     const int pitch = (length + ${ c.unit - 1 }) / ${ c.unit } * ${ c.unit // c.chunk };  // chunks from line to line, each of which begins a line of L2
 //% endif
     const unsigned across = (length + ${ c.tile_length - 1 }u) / ${ c.tile_length }, down = (lines + ${ c.tile_lines - 1 }u) / ${ c.tile_lines };
-    const unsigned tiles = across * down${ " * %s" | format(c.batch) if c.batched };
+    const unsigned tiles = across * down${ matrices.all_tiles(c) };
 ${ overlap("") | trim("\n") }
 //%- endmacro

@@ -1,9 +1,9 @@
 /*# How TMA fills a stage of the ring. #*/
-//% from "wgmma/tiles.cu" import matrix_number
+//% from "wgmma/range.cu" import matrix_number
 /*# Copies of the k tiles that begin at k, or of a block's part of them. Their bytes count at `full`. #*/
 //% macro fill_stage(view)
 unsigned long long* const full = &shared.full[ring.stage];
-mbarrier_arrive_expect_tx(full, ${ bytes_of(view.a) } + ${ bytes_of(view.b) });${ "  // of %s also the parts that other blocks multicast" | format("A" if view.a.shared else "B") if view.cluster > 1 }
+mbarrier_arrive_expect_tx(full, ${ bytes_of(view.a) } + ${ bytes_of(view.b) });  // of all copies to this block
 //% for x in (view.a, view.b)
 ${ copy(view, x) }
 //% if x.beside > 1

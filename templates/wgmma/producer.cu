@@ -1,14 +1,17 @@
 /*# The producer: one thread fills the ring, for each tile of C that the block computes. #*/
+//% from "wgmma/prologue.cu" import matrix_of_block, tile_of_block
 //% from "wgmma/fill.cu" import fill_stage
-//% from "wgmma/tiles.cu" import begin, each_tile, end, matrix_number, tile_number
+//% from "wgmma/range.cu" import interval_end, k_begin, k_end
 //% macro produce(view)
+//% import view.roles as roles
+//% import view.tiles as tiles
 if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
 //% if view.donates
     setmaxnreg_dec<PRODUCER_REGISTERS>();
 //% endif
-    if (${ "first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()" if view.uniform else "threadIdx.x > CONSUMERS * 128" }) return;  // no __syncthreads follows
+    if (${ roles.idle }) return;  // no __syncthreads follows
 //% filter indent(4, true)
-//% call each_tile(view)
+//% call tiles.each_tile(view)
 ${ load_tile(view) }
 //% endcall
 //% endfilter
@@ -16,10 +19,8 @@ ${ load_tile(view) }
 }
 //% endmacro
 //% macro load_tile(view)
-const TileOrigin tile = tile_of_block(s, ${ tile_number(view) }${ ", rank" if view.along });
-//% if view.batched and not view.pieces
-const int matrix = ${ matrix_number(view) };
-//% endif
+${ tile_of_block(view) }/*% if not view.pieces %*/
+${ matrix_of_block(view) }/*% endif %*/
 //% for x in [view.a, view.b] if x.shared
 const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this block brings, to the whole cluster
 //% endfor
@@ -32,16 +33,16 @@ const int lines_${ x.x } = ${ "max(0, %s)" | format(lines) if view.cluster > 1 e
 const TensorMap* const box_${ x.x } = lines_${ x.x }${ " - part < PART_" ~ x.X if x.shared else " < B" ~ x.MN } ? &map_${ x.x }_tail : &map_${ x.x };  // a box that ${ x.MN } cuts comes by a map of what is left of it
 //% endfor
 //% if view.pieces
-for (int first = ${ begin(view) }; first < ${ end(view) }; first += INTERVAL) {
+for (int first = ${ k_begin(view) }; first < ${ k_end(view) }; first += INTERVAL) {
     for (int i = 0; i < PAIRS; ++i) {
         const Pair pair = pair_of(i);
-        for (int k = first; k < ${ "first + INTERVAL" if view.whole_intervals else "min(first + INTERVAL, %s)" | format(end(view)) }; k += BK, ring.advance()) {
+        for (int k = first; k < ${ interval_end(view) }; k += BK, ring.advance()) {
 ${ load_k_tile(view) | indent(12, true) | trim("\n") }
         }
     }
 }
 //% else
-for (int k = ${ begin(view) }; k < ${ end(view) }; k += BK, ring.advance()) {
+for (int k = ${ k_begin(view) }; k < ${ k_end(view) }; k += BK, ring.advance()) {
 ${ load_k_tile(view) | indent(4, true) | trim("\n") }
 }
 //% endif

@@ -16,18 +16,20 @@ from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
 
 TEXT = """
-//% from "device/mbarrier.cu" import mbarrier
-//% from "device/tma.cu" import tma, tensor_map, fence_proxy_async
-//% from "device/warpgroup.cu" import named_barriers, elect_one, setmaxnreg
+//% from "device/mbarrier.cu" import mbarrier, mbarrier_arrive
+//% from "device/tma.cu" import tma, tensor_map, fence_proxy_async, tma_store_wait
+//% from "device/warpgroup.cu" import named_barrier_arrive, named_barrier_sync, elect_one, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/shared_address.cu" import shared_address
 ${ tensor_map() }
 ${ shared_address() }
-${ mbarrier() }
+${ mbarrier(mbarrier_arrive()) }
 ${ tma((2, 3), (2,)) }
+${ tma_store_wait() }
 ${ fence_proxy_async() }
-${ named_barriers() }
+${ named_barrier_sync() }
+${ named_barrier_arrive() }
 ${ elect_one() }
 ${ setmaxnreg() }
 ${ dynamic_shared(1024) }

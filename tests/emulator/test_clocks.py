@@ -21,9 +21,10 @@ ROW = ANY_SHAPE.case(1, 96, 96)
 SEEDS = range(4)  # orders of threads; copies land late and early
 FUNCTIONS = """
 //% from "device/cp_async.cu" import cp_async
-//% from "device/warpgroup.cu" import named_barriers
+//% from "device/warpgroup.cu" import named_barrier_arrive, named_barrier_sync
 ${ cp_async() }
-${ named_barriers() }
+${ named_barrier_sync() }
+${ named_barrier_arrive() }
 """
 
 

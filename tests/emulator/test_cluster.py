@@ -167,8 +167,8 @@ def test_the_blocks_of_a_cluster_meet_at_barriers_of_their_own(text: str, emulat
 
 
 RANKS = """
-//% from "device/cluster.cu" import cluster
-${ cluster(split=false) }
+//% from "device/cluster.cu" import cluster_at_once
+${ cluster_at_once() }
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1)
 k(const float* A, const float* B, float* C)
 {
@@ -196,10 +196,10 @@ def test_a_block_knows_its_rank(cluster: int, threads: int, emulator: EmulatorEx
 TOLD = """
 //% from "device/cluster.cu" import cluster, mbarrier_arrive_cluster
 //% from "device/dynamic_shared.cu" import dynamic_shared
-//% from "device/mbarrier.cu" import mbarrier
+//% from "device/mbarrier.cu" import mbarrier, mbarrier_arrive
 //% from "device/shared_address.cu" import shared_address
 ${ shared_address() }
-${ mbarrier() }
+${ mbarrier(mbarrier_arrive()) }
 ${ cluster() }
 ${ mbarrier_arrive_cluster() }
 ${ dynamic_shared() }

@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_16x16x16_sm90_600c75a9
+// gemm_f32_rr_bB_16x16x16_sm90_e2cc3478
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -21,8 +21,7 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
-// among them fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 16;
     static constexpr int N = 16;
@@ -235,7 +234,7 @@ __device__ __forceinline__ void store_results(float* to, Vec<N> value, float bet
     store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
@@ -261,13 +260,8 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_16x16x16_sm90_600c75a9(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    int batch,
-    float alpha,
-    float beta)
+gemm_f32_rr_bB_16x16x16_sm90_e2cc3478(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int batch, float alpha, float beta)
 {
     __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES batch tiles of MB
     __shared__ __align__(16) MatrixB Bs[STAGES * MB];

@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_97caaed3
+// gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_8f53ff7b
 //
 //     C = clamp(acc + beta * C, -1, 1) * scale_m + residual      acc = A * B; f32 on CUDA cores;
 //                                                                C is read unless beta = 0
@@ -24,8 +24,7 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
-// among them fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 8;
     static constexpr int N = 12;
@@ -206,14 +205,14 @@ __device__ __forceinline__ float clamp(float x, float lo, float hi)
     return x < lo ? lo : x > hi ? hi : x;
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float beta;
     const float* scale_m;
     const float* residual;
 };
 
-// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // clamp(acc + beta * C, -1, 1) * scale_m + residual
 __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, float acc, float c)
 {
@@ -223,18 +222,18 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     return fmaf(clamp(x, -1.0f, 1.0f), scale_m, residual);
 }
 
-// N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
+// N new elements to C.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, const Epilogue& e, Shape s, int m, int n, Vec<N> value)
 {
     Vec<N> old = {};
-    if (e.beta != 0.0f) old = load<N>(to);
+    if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
     #pragma unroll
     for (int i = 0; i < N; ++i) value.at[i] = epilogue(e, s, m, n + i, value.at[i], old.at[i]);
     store<N>(to, value);
 }
 
-// The i-th of this thread's TM rows of C.
+// The i-th of this thread's rows of C, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], const Epilogue& e)
 {
@@ -260,14 +259,9 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_97caaed3(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    const float* __restrict__ scale_m,
-    const float* __restrict__ residual,
-    int batch,
-    float beta)
+gemm_f32_rr_bB_8x12x16_ep97a66a26_sm90_8f53ff7b(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, const float* __restrict__ scale_m,
+    const float* __restrict__ residual, int batch, float beta)
 {
     __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES batch tiles of MB
     __shared__ __align__(16) MatrixB Bs[STAGES * MB];

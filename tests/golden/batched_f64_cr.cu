@@ -1,4 +1,4 @@
-// gemm_f64_cr_b1000_24x32x40_sm90_eb02358d
+// gemm_f64_cr_b1000_24x32x40_sm90_aea6b784
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 1000 products
@@ -21,8 +21,7 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
-// among them fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 24;
     static constexpr int N = 32;
@@ -216,7 +215,7 @@ __device__ __forceinline__ void store_results(double* to, Vec<N> value, double b
     store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin thread, int i,
                                           const double (&sums)[TN], double alpha, double beta)
 {
@@ -242,12 +241,8 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_cr_b1000_24x32x40_sm90_eb02358d(
-    const double* __restrict__ A,
-    const double* __restrict__ B,
-    double* __restrict__ C,
-    double alpha,
-    double beta)
+gemm_f64_cr_b1000_24x32x40_sm90_aea6b784(
+    const double* __restrict__ A, const double* __restrict__ B, double* __restrict__ C, double alpha, double beta)
 {
     grid_dependency_wait();  // this kernel's blocks are resident by the time the one before ends
     launch_dependents();

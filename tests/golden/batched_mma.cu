@@ -1,4 +1,4 @@
-// gemm_bf16_rr_bB_32x32x32_sm90_d314a8af
+// gemm_bf16_rr_bB_32x32x32_sm90_5c7d255c
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -34,8 +34,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
-// among them fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 32;
     static constexpr int N = 32;
@@ -107,8 +106,8 @@ __device__ __forceinline__ Words<N> load_words(const void* from)
     return *static_cast<const Words<N>*>(from);
 }
 
-// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
-// in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -192,7 +191,7 @@ __device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, flo
     store<N>(to, stored);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
@@ -223,13 +222,8 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_bB_32x32x32_sm90_d314a8af(
-    const BF16* __restrict__ A,
-    const BF16* __restrict__ B,
-    BF16* __restrict__ C,
-    int batch,
-    float alpha,
-    float beta)
+gemm_bf16_rr_bB_32x32x32_sm90_5c7d255c(
+    const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, int batch, float alpha, float beta)
 {
     grid_dependency_wait();  // this kernel's blocks are resident by the time the one before ends
     launch_dependents();

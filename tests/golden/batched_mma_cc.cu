@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_3ae506d3
+// gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_944819be
 //
 //     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -26,7 +26,7 @@ struct F16 {
     unsigned short bits;
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 16;
     static constexpr int N = 64;
@@ -95,8 +95,8 @@ __device__ __forceinline__ Words<N> load_words(const void* from)
     return *static_cast<const Words<N>*>(from);
 }
 
-// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
-// in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -170,13 +170,13 @@ __device__ __forceinline__ float relu(float x)
     return x < 0 ? 0 : x;
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
     const float* bias_n;
 };
 
-// C's new element in column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // relu(alpha * acc + beta * C + bias_n)
 __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c)
 {
@@ -185,19 +185,19 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
     return relu(x);
 }
 
-// N new elements from column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
+// N new elements to C.
 template <int N>
 __device__ __forceinline__ void store_results(float* to, const Epilogue& e, int n, Vec<float, N> value)
 {
     Vec<float, N> old = {};
-    if (e.beta != 0.0f) old = load<N>(to);
+    if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
     Vec<float, N> stored;
     #pragma unroll
     for (int i = 0; i < N; ++i) stored.at[i] = epilogue(e, n + i, value.at[i], old.at[i]);
     store<N>(to, stored);
 }
 
-// The i-th of this thread's TM rows of C.
+// The i-th of this thread's rows of C, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], const Epilogue& e)
 {
@@ -223,13 +223,9 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_3ae506d3(
-    const F16* const* __restrict__ A_array,
-    const F16* const* __restrict__ B_array,
-    float* const* __restrict__ C_array,
-    const float* __restrict__ bias_n,
-    float alpha,
-    float beta)
+gemm_f16f16f32_cc_p1000_16x64x64_bias_relu_sm90_944819be(
+    const F16* const* __restrict__ A_array, const F16* const* __restrict__ B_array, float* const* __restrict__ C_array,
+    const float* __restrict__ bias_n, float alpha, float beta)
 {
     const Shape s{};
     const int product = blockIdx.x * WARPS + threadIdx.x / 32, lane = threadIdx.x % 32;

@@ -1,4 +1,4 @@
-// gemm_f32_rr_pB_16x16x16_sm90_da073064
+// gemm_f32_rr_pB_16x16x16_sm90_d151d859
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products, whose matrices lie where A_array, B_array and C_array say
@@ -22,7 +22,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 16;
     static constexpr int N = 16;
@@ -232,7 +232,7 @@ __device__ __forceinline__ void store_results(float* to, Vec<N> value, float bet
     store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
@@ -258,13 +258,9 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_pB_16x16x16_sm90_da073064(
-    const float* const* __restrict__ A_array,
-    const float* const* __restrict__ B_array,
-    float* const* __restrict__ C_array,
-    int batch,
-    float alpha,
-    float beta)
+gemm_f32_rr_pB_16x16x16_sm90_d151d859(
+    const float* const* __restrict__ A_array, const float* const* __restrict__ B_array,
+    float* const* __restrict__ C_array, int batch, float alpha, float beta)
 {
     __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES batch tiles of MB
     __shared__ __align__(16) MatrixB Bs[STAGES * MB];

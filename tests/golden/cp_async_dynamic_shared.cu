@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_sm90_a21b0215
+// gemm_f32_rr_512x512x512_sm90_4f2a3b54
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -19,7 +19,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 512;
@@ -123,7 +123,8 @@ struct Coord {
 using TileA = float[SHARED_A / PITCH_A][PITCH_A];  // A's tile in shared memory: [k][m]
 using TileB = float[SHARED_B / PITCH_B][PITCH_B];  // B's tile in shared memory: [k][n]
 
-// The raster: where in C the tile of this number lies. Numbers follow the rows of tiles, one by one: GROUP is 1.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
 __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
@@ -315,7 +316,7 @@ __device__ __forceinline__ void store_results(float* to, Vec<N> value, float bet
     store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
@@ -341,12 +342,8 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_sm90_a21b0215(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    float alpha,
-    float beta)
+gemm_f32_rr_512x512x512_sm90_4f2a3b54(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);

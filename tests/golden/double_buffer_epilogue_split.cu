@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_Mx300xK_sm90_c4e1c9c1
+// gemm_f32_rr_bB_Mx300xK_sm90_b0449422
 //
 //     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B;
 //                                                                                        f32 on CUDA cores;
@@ -35,8 +35,7 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
-// among them fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 300;
@@ -436,7 +435,7 @@ __device__ __forceinline__ float silu(float x)
     return x * logistic_approx(-1.44269504f * x);
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
     const float* bias_n;
@@ -446,7 +445,7 @@ struct Epilogue {
     float* aux;
 };
 
-// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual
 __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, float acc, float c, float& aux)
 {
@@ -458,15 +457,14 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
     return silu(aux) + residual;
 }
 
-// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be
-// uninitialised.
+// The first `valid` of N new elements to C.
 template <int N>
 __device__ __forceinline__ void store_edge(float* to, const Epilogue& e, Shape s, int m, int n, Vec<N> value, int valid)
 {
     if (valid >= N) {
         Vec<N> aux;
         Vec<N> old = {};
-        if (e.beta != 0.0f) old = load<N>(to);
+        if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
         #pragma unroll
         for (int i = 0; i < N; ++i) value.at[i] = epilogue(e, s, m, n + i, value.at[i], old.at[i], aux.at[i]);
         store<N>(to, value);
@@ -483,13 +481,12 @@ __device__ __forceinline__ void store_edge(float* to, const Epilogue& e, Shape s
     }
 }
 
-// The i-th of this thread's TM rows of C, for those elements that exist and are the tile's own.
-// The first `skip_columns` columns of a tile that moved back are another tile's, which stores them.
+// The i-th of this thread's rows of C, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int skip_columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], const Epilogue& e)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
+    if (m >= rows) return;  // C has no such row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -503,26 +500,11 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int sk
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_sm90_c4e1c9c1(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    const float* __restrict__ bias_n,
-    const float* __restrict__ scale_m,
-    const float* __restrict__ scale_n,
-    const float* __restrict__ residual,
-    float* __restrict__ aux,
-    float* __restrict__ partials,
-    unsigned* __restrict__ semaphores,
-    int M,
-    int K,
-    int lda,
-    int batch,
-    long long stride_a,
-    long long stride_b,
-    long long stride_c,
-    long long stride_residual,
-    float alpha,
+gemm_f32_rr_bB_Mx300xK_sm90_b0449422(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, const float* __restrict__ bias_n,
+    const float* __restrict__ scale_m, const float* __restrict__ scale_n, const float* __restrict__ residual,
+    float* __restrict__ aux, float* __restrict__ partials, unsigned* __restrict__ semaphores, int M, int K, int lda,
+    int batch, long long stride_a, long long stride_b, long long stride_c, long long stride_residual, float alpha,
     float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];

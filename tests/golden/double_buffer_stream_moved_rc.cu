@@ -1,4 +1,4 @@
-// gemm_f32_rc_300x4096xK_sm90_9c530dc6
+// gemm_f32_rc_300x4096xK_sm90_7f51adfd
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -23,7 +23,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 300;
     static constexpr int N = 4096;
@@ -467,13 +467,12 @@ __device__ __forceinline__ void store_results(float* to, Vec<N> value, float bet
     store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that are the tile's own.
-// The first `skip_rows` rows of a tile that moved back are another tile's, which stores them.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, int skip_rows, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m < skip_rows) return;
+    if (m < skip_rows) return;  // the tile moved back: another one stores this row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -495,17 +494,9 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, Thr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_300x4096xK_sm90_9c530dc6(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    float* __restrict__ partials,
-    unsigned* __restrict__ semaphores,
-    int K,
-    int lda,
-    int ldb,
-    float alpha,
-    float beta)
+gemm_f32_rc_300x4096xK_sm90_7f51adfd(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float* __restrict__ partials,
+    unsigned* __restrict__ semaphores, int K, int lda, int ldb, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];

@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_sm90_5dc6cab4
+// gemm_f64_rr_512x512x512_sm90_c2a79b2a
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -19,7 +19,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 512;
@@ -316,7 +316,7 @@ __device__ __forceinline__ void store_results(double* to, Vec<N> value, double b
     store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin thread, int i,
                                           const double (&sums)[TN], double alpha, double beta)
 {
@@ -342,12 +342,8 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_5dc6cab4(
-    const double* __restrict__ A,
-    const double* __restrict__ B,
-    double* __restrict__ C,
-    double alpha,
-    double beta)
+gemm_f64_rr_512x512x512_sm90_c2a79b2a(
+    const double* __restrict__ A, const double* __restrict__ B, double* __restrict__ C, double alpha, double beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);

@@ -1,4 +1,4 @@
-// gemm_f64_rr_bB_Mx64xK_sm90_8af45e08
+// gemm_f64_rr_bB_Mx64xK_sm90_c77f5931
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -26,8 +26,7 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
-// among them fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 64;
@@ -420,12 +419,12 @@ __device__ __forceinline__ void store_results(double* to, Vec<N> value, double b
     store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, ThreadOrigin thread, int i,
                                           const double (&sums)[TN], double alpha, double beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
+    if (m >= rows) return;  // C has no such row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -439,21 +438,10 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_bB_Mx64xK_sm90_8af45e08(
-    const double* __restrict__ A,
-    const double* __restrict__ B,
-    double* __restrict__ C,
-    double* __restrict__ partials,
-    unsigned* __restrict__ semaphores,
-    int M,
-    int K,
-    int lda,
-    int batch,
-    long long stride_a,
-    long long stride_b,
-    long long stride_c,
-    double alpha,
-    double beta)
+gemm_f64_rr_bB_Mx64xK_sm90_c77f5931(
+    const double* __restrict__ A, const double* __restrict__ B, double* __restrict__ C, double* __restrict__ partials,
+    unsigned* __restrict__ semaphores, int M, int K, int lda, int batch, long long stride_a, long long stride_b,
+    long long stride_c, double alpha, double beta)
 {
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];

@@ -1,4 +1,4 @@
-// gemm_f32_rc_MxNxK_sm90_8d9aefe9
+// gemm_f32_rc_MxNxK_sm90_c6f8cc5f
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -20,7 +20,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     int N;
@@ -409,13 +409,13 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's ROWS rows, for those elements that exist.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int row = static_cast<int>(threadIdx.x) / SLICE_THREADS * ROWS + i;  // of the thread tile
     const int m = thread.m + row / FM * STEP_M + row % FM;
-    if (m >= rows) return;
+    if (m >= rows) return;  // C has no such row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -437,18 +437,9 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_MxNxK_sm90_8d9aefe9(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    int M,
-    int N,
-    int K,
-    int lda,
-    int ldb,
-    int ldc,
-    float alpha,
-    float beta)
+gemm_f32_rc_MxNxK_sm90_c6f8cc5f(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int N, int K, int lda,
+    int ldb, int ldc, float alpha, float beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);

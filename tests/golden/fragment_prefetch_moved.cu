@@ -1,4 +1,4 @@
-// gemm_f32_rr_300x200x100_sm90_4d7b3f18
+// gemm_f32_rr_300x200x100_sm90_cae51d7c
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -19,7 +19,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 300;
     static constexpr int N = 200;
@@ -346,15 +346,13 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that are the tile's own.
-// The first `skip_rows` rows and `skip_columns` columns of a tile that moved back are another tile's, which stores
-// them.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, int skip_rows, int skip_columns, ThreadOrigin thread,
                                           int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m < skip_rows) return;
+    if (m < skip_rows) return;  // the tile moved back: another one stores this row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -376,12 +374,8 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_300x200x100_sm90_4d7b3f18(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    float alpha,
-    float beta)
+gemm_f32_rr_300x200x100_sm90_cae51d7c(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);

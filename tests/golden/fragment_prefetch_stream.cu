@@ -1,4 +1,4 @@
-// gemm_f32_rr_MxNxK_sm90_d5469a2a
+// gemm_f32_rr_MxNxK_sm90_1b371cbc
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -24,7 +24,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     int N;
@@ -479,12 +479,12 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
+    if (m >= rows) return;  // C has no such row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -506,20 +506,9 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_MxNxK_sm90_d5469a2a(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    float* __restrict__ partials,
-    unsigned* __restrict__ semaphores,
-    int M,
-    int N,
-    int K,
-    int lda,
-    int ldb,
-    int ldc,
-    float alpha,
-    float beta)
+gemm_f32_rr_MxNxK_sm90_1b371cbc(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float* __restrict__ partials,
+    unsigned* __restrict__ semaphores, int M, int N, int K, int lda, int ldb, int ldc, float alpha, float beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);

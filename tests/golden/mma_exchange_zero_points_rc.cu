@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_b6689c06
+// gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_827d5d35
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
@@ -38,7 +38,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 512;
@@ -148,8 +148,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile, once lanes have exchanged them: it has 8 neighbours in row
-// lane / 4 of four instructions side by side, and as many in the row 8 below.
+// The first of this thread's sums within the block tile, once lanes have exchanged them if they do. It has the sums of
+// 8 neighbouring columns in that row, and in the next one or the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -199,8 +199,8 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
                  : "memory");
 }
 
-// d += a * b, 16 x 8 x 32, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
-// in rows g and g + 8; of a the same rows, of b column g, each at k = 4 t to 4 t + 3, and every 16 further on.
+// d += a * b, 16 x 8 x 32, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 4 t to 4 t + 3, and every 16 further on.
 __device__ __forceinline__ void mma_m16n8k32_u8s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -341,14 +341,14 @@ __device__ __forceinline__ int multiply_subtract(int a, int b, int c)
     return static_cast<int>(static_cast<unsigned>(c) - static_cast<unsigned>(a) * static_cast<unsigned>(b));
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
     const int* zero_m;
     const int* zero_n;
 };
 
-// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, int acc, int row_sum,
                                           int column_sum, float c)
@@ -361,13 +361,13 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
                                                               acc)));
 }
 
-// N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
+// N new elements to C.
 template <int N>
 __device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, Shape s, int m, int n, Vec<int, N> value,
                                               int row_sum, Vec<int, N> column_sum)
 {
     Vec<BF16, N> old = {};
-    if (e.beta != 0.0f) old = load<N>(to);
+    if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
     Vec<BF16, N> stored;
     #pragma unroll
     for (int i = 0; i < N; ++i)
@@ -375,13 +375,13 @@ __device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, Shape
     store<N>(to, stored);
 }
 
-// The i-th of this thread's TM rows of C, for those elements that exist.
+// The i-th of this thread's rows of C, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadOrigin thread, int i,
                                           const int (&sums)[TN], int row_sum, const int (&column_sums)[TN],
                                           const Epilogue& e)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
+    if (m >= rows) return;  // C has no such row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -407,15 +407,9 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_b6689c06(
-    const unsigned char* __restrict__ A,
-    const signed char* __restrict__ B,
-    BF16* __restrict__ C,
-    const int* __restrict__ zero_m,
-    const int* __restrict__ zero_n,
-    int M,
-    float alpha,
-    float beta)
+gemm_u8s8bf16_rc_Mx512x1024_zero_m_zero_n_sm90_827d5d35(
+    const unsigned char* __restrict__ A, const signed char* __restrict__ B, BF16* __restrict__ C,
+    const int* __restrict__ zero_m, const int* __restrict__ zero_n, int M, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];

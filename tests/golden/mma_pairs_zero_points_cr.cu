@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_0aef6112
+// gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_945ad843
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
@@ -40,7 +40,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     int N;
@@ -149,8 +149,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile, once lanes have exchanged them: it has 8 neighbours in row 2 *
-// (lane / 4) of four instructions side by side, and as many in the next row.
+// The first of this thread's sums within the block tile, once lanes have exchanged them if they do. It has the sums of
+// 8 neighbouring columns in that row, and in the next one or the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -218,8 +218,8 @@ __device__ __forceinline__ unsigned unzip(unsigned two, unsigned others, bool se
     return __byte_perm(two, others, second ? first + 0x1111 : first);
 }
 
-// d += a * b, 16 x 8 x 32, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
-// in rows g and g + 8; of a the same rows, of b column g, each at k = 4 t to 4 t + 3, and every 16 further on.
+// d += a * b, 16 x 8 x 32, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 4 t to 4 t + 3, and every 16 further on.
 __device__ __forceinline__ void mma_m16n8k32_u8s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -363,14 +363,14 @@ __device__ __forceinline__ int multiply_subtract(int a, int b, int c)
     return static_cast<int>(static_cast<unsigned>(c) - static_cast<unsigned>(a) * static_cast<unsigned>(b));
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
     const int* zero_m;
     const int* zero_n;
 };
 
-// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, int acc, int row_sum,
                                           int column_sum, float c)
@@ -383,15 +383,14 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
                                                               acc)));
 }
 
-// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be
-// uninitialised.
+// The first `valid` of N new elements to C.
 template <int N>
 __device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, Shape s, int m, int n, Vec<int, N> value,
                                            int row_sum, Vec<int, N> column_sum, int valid)
 {
     if (valid >= N) {
         Vec<BF16, N> old = {};
-        if (e.beta != 0.0f) old = load<N>(to);
+        if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
         Vec<BF16, N> stored;
         #pragma unroll
         for (int i = 0; i < N; ++i)
@@ -407,7 +406,7 @@ __device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, Shape s,
     }
 }
 
-// The i-th of this thread's TM rows of C, for those elements that exist.
+// The i-th of this thread's rows of C, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, ThreadOrigin thread, int i,
                                           const int (&sums)[TN], int row_sum, const int (&column_sums)[TN],
                                           const Epilogue& e)
@@ -438,17 +437,9 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_0aef6112(
-    const unsigned char* __restrict__ A,
-    const signed char* __restrict__ B,
-    BF16* __restrict__ C,
-    const int* __restrict__ zero_m,
-    const int* __restrict__ zero_n,
-    int N,
-    int ldb,
-    int ldc,
-    float alpha,
-    float beta)
+gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_945ad843(
+    const unsigned char* __restrict__ A, const signed char* __restrict__ B, BF16* __restrict__ C,
+    const int* __restrict__ zero_m, const int* __restrict__ zero_n, int N, int ldb, int ldc, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];

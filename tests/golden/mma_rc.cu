@@ -1,4 +1,4 @@
-// gemm_bf16_rc_512x512x512_sm90_7e48f8e0
+// gemm_bf16_rc_512x512x512_sm90_f838916b
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -33,7 +33,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 512;
@@ -143,8 +143,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two
-// neighbours in row lane / 4 and two in the row 8 below.
+// The first of this thread's sums within the block tile, once lanes have exchanged them if they do. It has the sums of
+// 2 neighbouring columns in that row, and in the next one or the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -194,8 +194,8 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
                  : "memory");
 }
 
-// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
-// in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -309,7 +309,7 @@ __device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, flo
     store<N>(to, stored);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
@@ -335,12 +335,8 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_512x512x512_sm90_7e48f8e0(
-    const BF16* __restrict__ A,
-    const BF16* __restrict__ B,
-    BF16* __restrict__ C,
-    float alpha,
-    float beta)
+gemm_bf16_rc_512x512x512_sm90_f838916b(
+    const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];

@@ -1,4 +1,4 @@
-// gemm_s8u8s32_rc_Mx512xK_sm90_14bda7ff
+// gemm_s8u8s32_rc_Mx512xK_sm90_0a0ca644
 //
 //     C = alpha * A * B + beta * C      A s8, B u8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -25,7 +25,7 @@ __device__ __forceinline__ int multiply_add(int a, int b, int c)
     return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b) + static_cast<unsigned>(c));
 }
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 512;
@@ -133,8 +133,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two
-// neighbours in row lane / 4 and two in the row 8 below.
+// The first of this thread's sums within the block tile, once lanes have exchanged them if they do. It has the sums of
+// 2 neighbouring columns in that row, and in the next one or the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -178,8 +178,8 @@ __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
                  : "memory");
 }
 
-// d += a * b, 16 x 8 x 32, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
-// in rows g and g + 8; of a the same rows, of b column g, each at k = 4 t to 4 t + 3, and every 16 further on.
+// d += a * b, 16 x 8 x 32, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 4 t to 4 t + 3, and every 16 further on.
 __device__ __forceinline__ void mma_m16n8k32_s8u8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -317,12 +317,12 @@ __device__ __forceinline__ void store_results(int* to, Vec<int, N> value, int be
     store<N>(to, stored);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(int* tile, Shape s, int rows, ThreadOrigin thread, int i,
                                           const int (&sums)[TN], int alpha, int beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
+    if (m >= rows) return;  // C has no such row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -344,16 +344,9 @@ __device__ __forceinline__ void store_c(int* tile, Shape s, int rows, ThreadOrig
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8u8s32_rc_Mx512xK_sm90_14bda7ff(
-    const signed char* __restrict__ A,
-    const unsigned char* __restrict__ B,
-    int* __restrict__ C,
-    int M,
-    int K,
-    int lda,
-    int ldb,
-    int alpha,
-    int beta)
+gemm_s8u8s32_rc_Mx512xK_sm90_0a0ca644(
+    const signed char* __restrict__ A, const unsigned char* __restrict__ B, int* __restrict__ C, int M, int K, int lda,
+    int ldb, int alpha, int beta)
 {
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_da3546a6
+// gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_f6bbba82
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                              C is read unless beta = 0, A and B always
@@ -42,7 +42,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 320;
@@ -150,8 +150,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile. Of the 16 x 8 sums of an instruction a thread has two
-// neighbours in row lane / 4 and two in the row 8 below.
+// The first of this thread's sums within the block tile, once lanes have exchanged them if they do. It has the sums of
+// 2 neighbouring columns in that row, and in the next one or the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -292,8 +292,8 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* 
                  : "memory");
 }
 
-// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
-// in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -439,16 +439,16 @@ __device__ __forceinline__ float gelu(float x)
     return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
     const float* bias_n;
     float* row_amax;
 };
 
-// C's new element in column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // row_amax(gelu(alpha * acc + beta * C + bias_n))
-// row_amax: the largest magnitude so far, which this may raise.
+// row_amax is the largest magnitude so far, which this may raise.
 __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c, Magnitude& row_amax)
 {
     const float bias_n = e.bias_n[n];
@@ -458,14 +458,14 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
     return x2;
 }
 
-// The first `valid` of N new elements from column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
+// The first `valid` of N new elements to C.
 template <int N>
 __device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int n, Vec<float, N> value, Magnitude& row_amax,
                                            int valid)
 {
     if (valid >= N) {
         Vec<BF16, N> old = {};
-        if (e.beta != 0.0f) old = load<N>(to);
+        if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
         Vec<BF16, N> stored;
         #pragma unroll
         for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, n + i, value.at[i], old.at[i], row_amax));
@@ -478,12 +478,12 @@ __device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int n, V
     }
 }
 
-// The i-th of this thread's TM rows of C, for those elements that exist.
+// The i-th of this thread's rows of C, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], const Epilogue& e)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
+    if (m >= rows) return;  // C has no such row
     Magnitude row_amax = 0;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
@@ -499,16 +499,9 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int col
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_da3546a6(
-    const BF16* __restrict__ A,
-    const BF16* __restrict__ B,
-    BF16* __restrict__ C,
-    const float* __restrict__ bias_n,
-    float* __restrict__ row_amax,
-    float* __restrict__ partials,
-    unsigned* __restrict__ semaphores,
-    int M,
-    float alpha,
+gemm_bf16_rr_Mx320x200_bias_gelu_row_amax_sm90_f6bbba82(
+    const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, const float* __restrict__ bias_n,
+    float* __restrict__ row_amax, float* __restrict__ partials, unsigned* __restrict__ semaphores, int M, float alpha,
     float beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());

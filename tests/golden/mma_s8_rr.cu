@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rr_Mx512x1024_scale_m_scale_n_bias_sm90_cb5434d3
+// gemm_s8s8bf16_rr_Mx512x1024_scale_m_scale_n_bias_sm90_eec24eb5
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16;
 //                                                                  sums in s32 on tensor cores;
@@ -39,7 +39,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 512;
@@ -148,8 +148,8 @@ __device__ __forceinline__ WarpOrigin warp_origin()
     return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
 }
 
-// The first of this thread's sums within the block tile. Of the 16 x 16 sums of two instructions, which have even and
-// odd columns, a thread has four neighbours in row lane / 4 and four in the row 8 below.
+// The first of this thread's sums within the block tile, once lanes have exchanged them if they do. It has the sums of
+// 4 neighbouring columns in that row, and in the next one or the row 8 below.
 struct ThreadOrigin {
     int m, n;
 };
@@ -228,8 +228,8 @@ __device__ __forceinline__ unsigned unzip(unsigned two, unsigned others, bool se
     return __byte_perm(two, others, second ? first + 0x1111 : first);
 }
 
-// d += a * b, 16 x 8 x 32, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
-// in rows g and g + 8; of a the same rows, of b column g, each at k = 4 t to 4 t + 3, and every 16 further on.
+// d += a * b, 16 x 8 x 32, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 4 t to 4 t + 3, and every 16 further on.
 __device__ __forceinline__ void mma_m16n8k32_s8(int (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -329,7 +329,7 @@ __device__ __forceinline__ void rows_of(const Accumulators& acc, int (&sums)[TM]
     }
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
     const float* bias_n;
@@ -337,7 +337,7 @@ struct Epilogue {
     const float* scale_n;
 };
 
-// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // alpha * acc * scale_m * scale_n + beta * C + bias_n
 __device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int acc, float c)
 {
@@ -347,24 +347,24 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int a
     return fmaf(e.alpha * acc * scale_m, scale_n, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
 }
 
-// N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
+// N new elements to C.
 template <int N>
 __device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, int m, int n, Vec<int, N> value)
 {
     Vec<BF16, N> old = {};
-    if (e.beta != 0.0f) old = load<N>(to);
+    if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
     Vec<BF16, N> stored;
     #pragma unroll
     for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, m, n + i, value.at[i], old.at[i]));
     store<N>(to, stored);
 }
 
-// The i-th of this thread's TM rows of C, for those elements that exist.
+// The i-th of this thread's rows of C, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadOrigin thread, int i,
                                           const int (&sums)[TN], const Epilogue& e)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
+    if (m >= rows) return;  // C has no such row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -386,16 +386,10 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8s8bf16_rr_Mx512x1024_scale_m_scale_n_bias_sm90_cb5434d3(
-    const signed char* __restrict__ A,
-    const signed char* __restrict__ B,
-    BF16* __restrict__ C,
-    const float* __restrict__ bias_n,
-    const float* __restrict__ scale_m,
-    const float* __restrict__ scale_n,
-    int M,
-    float alpha,
-    float beta)
+gemm_s8s8bf16_rr_Mx512x1024_scale_m_scale_n_bias_sm90_eec24eb5(
+    const signed char* __restrict__ A, const signed char* __restrict__ B, BF16* __restrict__ C,
+    const float* __restrict__ bias_n, const float* __restrict__ scale_m, const float* __restrict__ scale_n, int M,
+    float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];

@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_sm90_6019459d
+// gemm_f32_rr_512x512x512_sm90_50be8de9
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -16,7 +16,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 512;
@@ -39,12 +39,8 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_512x512x512_sm90_6019459d(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    float alpha,
-    float beta)
+gemm_f32_rr_512x512x512_sm90_50be8de9(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     const Shape s{};
     const int columns = (s.N + BN - 1) / BN;  // of tiles

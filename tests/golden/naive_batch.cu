@@ -1,4 +1,4 @@
-// gemm_f32_cr_b12_100x64x64_sm90_6905b5cc
+// gemm_f32_cr_b12_100x64x64_sm90_98e14fe0
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 12 products
@@ -18,8 +18,7 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
-// among them fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 100;
     static constexpr int N = 64;
@@ -46,12 +45,8 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cr_b12_100x64x64_sm90_6905b5cc(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    float alpha,
-    float beta)
+gemm_f32_cr_b12_100x64x64_sm90_98e14fe0(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     const Shape s{};
     const int columns = (s.N + BN - 1) / BN;  // of tiles

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_rc_Mx300xK_sm90_d2101808
+// gemm_e4m3e4m3bf16_rc_Mx300xK_sm90_18cb2aec
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
@@ -43,13 +43,14 @@ __device__ __forceinline__ float float_from_e4m3(unsigned char bits)
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(static_cast<unsigned short>(pair)));
     return value;
 }
+
 // An 8-bit float of 4 bits of exponent and 3 of fraction.
 struct E4M3 {
     unsigned char bits;
     __device__ __forceinline__ operator float() const { return float_from_e4m3(bits); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 300;
@@ -72,18 +73,9 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_e4m3e4m3bf16_rc_Mx300xK_sm90_d2101808(
-    const E4M3* __restrict__ A,
-    const E4M3* __restrict__ B,
-    BF16* __restrict__ C,
-    const float* __restrict__ scales_a,
-    const float* __restrict__ scales_b,
-    int M,
-    int K,
-    int lda,
-    int ldb,
-    float alpha,
-    float beta)
+gemm_e4m3e4m3bf16_rc_Mx300xK_sm90_18cb2aec(
+    const E4M3* __restrict__ A, const E4M3* __restrict__ B, BF16* __restrict__ C, const float* __restrict__ scales_a,
+    const float* __restrict__ scales_b, int M, int K, int lda, int ldb, float alpha, float beta)
 {
     const Shape s{M, K, lda, ldb};
     if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx64x576_sm90_0df71d3f
+// gemm_bf16_rc_Mx64x576_sm90_ef4916b3
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     row m of C is (image, p, q) of 28 x 28 places, K is (r, s, c) of 3 x 3 taps
@@ -33,7 +33,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 64;
@@ -56,13 +56,8 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_Mx64x576_sm90_0df71d3f(
-    const BF16* __restrict__ A,
-    const BF16* __restrict__ B,
-    BF16* __restrict__ C,
-    int M,
-    float alpha,
-    float beta)
+gemm_bf16_rc_Mx64x576_sm90_ef4916b3(
+    const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, int M, float alpha, float beta)
 {
     const Shape s{M};
     const int columns = (s.N + BN - 1) / BN;  // of tiles

@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_ep8e2768da_sm90_4eab8815
+// gemm_f32_rr_512x512x512_ep8e2768da_sm90_6e6a3ae7
 //
 //     C = gelu(alpha * acc + bias_n) + residual      acc = A * B; f32 on CUDA cores; A and B are read even if alpha = 0
 //
@@ -18,7 +18,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 512;
@@ -72,14 +72,14 @@ __device__ __forceinline__ float gelu(float x)
     return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
 }
 
-// What the epilogue takes beside the sum: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha;
     const float* bias_n;
     const float* residual;
 };
 
-// C's new element in row m and column n:
+// C's new element; c is the old one, or 0 where beta = 0:
 // gelu(alpha * acc + bias_n) + residual
 __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, float acc)
 {
@@ -92,13 +92,9 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_512x512x512_ep8e2768da_sm90_4eab8815(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    const float* __restrict__ bias_n,
-    const float* __restrict__ residual,
-    float alpha)
+gemm_f32_rr_512x512x512_ep8e2768da_sm90_6e6a3ae7(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, const float* __restrict__ bias_n,
+    const float* __restrict__ residual, float alpha)
 {
     const Shape s{};
     const int columns = (s.N + BN - 1) / BN;  // of tiles

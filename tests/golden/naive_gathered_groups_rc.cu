@@ -1,8 +1,8 @@
-// gemm_f16f16f32_rc_Mx300x64_sm90_d82fa6a0
+// gemm_f16f16f32_rc_Mx300x64_sm90_edc19cd6
 //
 //     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
-//     for each of 8 groups of rows, B one of as many matrices; rows behind offs' last end stay as they are
+//     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
 //
 //     A  M x 64, row-major, lda = 64
 //     B  64 x 300, column-major, ldb = 64, stride_b = 19200
@@ -35,8 +35,7 @@ struct F16 {
     __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
 };
 
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix). Constants
-// among them fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 300;
@@ -60,15 +59,9 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_rc_Mx300x64_sm90_d82fa6a0(
-    const F16* __restrict__ A,
-    const F16* __restrict__ B,
-    float* __restrict__ C,
-    const int* __restrict__ offs,
-    const int* __restrict__ index_a,
-    int M,
-    float alpha,
-    float beta)
+gemm_f16f16f32_rc_Mx300x64_sm90_edc19cd6(
+    const F16* __restrict__ A, const F16* __restrict__ B, float* __restrict__ C, const int* __restrict__ offs,
+    const int* __restrict__ index_a, int M, float alpha, float beta)
 {
     const Shape s{M};
     const int columns = (s.N + BN - 1) / BN;  // of tiles

@@ -1,4 +1,4 @@
-// gemm_f32_cc_MxNxK_sm90_f5047443
+// gemm_f32_cc_MxNxK_sm90_a3fcff31
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -16,7 +16,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     int N;
@@ -39,18 +39,9 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cc_MxNxK_sm90_f5047443(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    int M,
-    int N,
-    int K,
-    int lda,
-    int ldb,
-    int ldc,
-    float alpha,
-    float beta)
+gemm_f32_cc_MxNxK_sm90_a3fcff31(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int N, int K, int lda,
+    int ldb, int ldc, float alpha, float beta)
 {
     const Shape s{M, N, K, lda, ldb, ldc};
     if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN

@@ -1,4 +1,4 @@
-// gemm_bf16u4f32_rc_Mx300xK_sm90_07e6c140
+// gemm_bf16u4f32_rc_Mx300xK_sm90_2169a69d
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C f32; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
@@ -35,7 +35,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 300;
@@ -64,18 +64,10 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16u4f32_rc_Mx300xK_sm90_07e6c140(
-    const BF16* __restrict__ A,
-    const unsigned char* __restrict__ B,
-    float* __restrict__ C,
-    const BF16* __restrict__ scales_b,
-    const unsigned char* __restrict__ zeros_b,
-    int M,
-    int K,
-    int lda,
-    int ldb,
-    float alpha,
-    float beta)
+gemm_bf16u4f32_rc_Mx300xK_sm90_2169a69d(
+    const BF16* __restrict__ A, const unsigned char* __restrict__ B, float* __restrict__ C,
+    const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b, int M, int K, int lda, int ldb,
+    float alpha, float beta)
 {
     const Shape s{M, K, lda, ldb};
     if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN

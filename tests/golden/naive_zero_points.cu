@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_dad95156
+// gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_9c2f8f8d
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16; sums in s32 on CUDA cores;
@@ -43,7 +43,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 300;
@@ -69,7 +69,7 @@ __device__ __forceinline__ int multiply_subtract(int a, int b, int c)
     return static_cast<int>(static_cast<unsigned>(c) - static_cast<unsigned>(a) * static_cast<unsigned>(b));
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
     const float* scale_m;
@@ -77,7 +77,7 @@ struct Epilogue {
     const int* zero_n;
 };
 
-// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C
 __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, int acc, int row_sum,
                                           int column_sum, float c)
@@ -94,18 +94,10 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_dad95156(
-    const unsigned char* __restrict__ A,
-    const signed char* __restrict__ B,
-    BF16* __restrict__ C,
-    const float* __restrict__ scale_m,
-    const int* __restrict__ zero_m,
-    const int* __restrict__ zero_n,
-    int M,
-    int K,
-    int lda,
-    float alpha,
-    float beta)
+gemm_u8s8bf16_rr_Mx300xK_zero_m_zero_n_scale_m_sm90_9c2f8f8d(
+    const unsigned char* __restrict__ A, const signed char* __restrict__ B, BF16* __restrict__ C,
+    const float* __restrict__ scale_m, const int* __restrict__ zero_m, const int* __restrict__ zero_n, int M, int K,
+    int lda, float alpha, float beta)
 {
     const Shape s{M, K, lda};
     const int columns = (s.N + BN - 1) / BN;  // of tiles

@@ -1,4 +1,4 @@
-// gemm_f32_rr_127x61x33_sm90_660f7851
+// gemm_f32_rr_127x61x33_sm90_7a351161
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -19,7 +19,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 127;
     static constexpr int N = 61;
@@ -344,12 +344,12 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
+    if (m >= rows) return;  // C has no such row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -371,12 +371,8 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_127x61x33_sm90_660f7851(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    float alpha,
-    float beta)
+gemm_f32_rr_127x61x33_sm90_7a351161(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];

@@ -1,4 +1,4 @@
-// gemm_f32_rc_p12_100x64x64_sm90_af3e8046
+// gemm_f32_rc_p12_100x64x64_sm90_8d4f1c3f
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 12 products, whose matrices lie where A_array, B_array and C_array say
@@ -22,7 +22,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 100;
     static constexpr int N = 64;
@@ -350,12 +350,12 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
+    if (m >= rows) return;  // C has no such row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -377,12 +377,9 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_p12_100x64x64_sm90_af3e8046(
-    const float* const* __restrict__ A_array,
-    const float* const* __restrict__ B_array,
-    float* const* __restrict__ C_array,
-    float alpha,
-    float beta)
+gemm_f32_rc_p12_100x64x64_sm90_8d4f1c3f(
+    const float* const* __restrict__ A_array, const float* const* __restrict__ B_array,
+    float* const* __restrict__ C_array, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];

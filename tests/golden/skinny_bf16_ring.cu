@@ -1,4 +1,4 @@
-// gemm_bf16_rr_1x4096x4096_sm90_c24e7d8e
+// gemm_bf16_rr_1x4096x4096_sm90_68e66e85
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -36,7 +36,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 1;
     static constexpr int N = 4096;
@@ -87,7 +87,6 @@ static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked 
 // Element i of those that share 32 bits, from the lowest on.
 template <typename E>
 __device__ __forceinline__ float unpack(unsigned word, int i);
-
 template <>
 __device__ __forceinline__ float unpack<BF16>(unsigned word, int i)
 {
@@ -150,8 +149,7 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     return bytes;
 }
 
-// A's values that a step's weights are multiplied by, in registers: [m][k]
-using Chunk = Packed<BF16, XW>[S][DEPTH / XW];
+using Chunk = Packed<BF16, XW>[S][DEPTH / XW];  // of A in registers, an access along its lines
 
 // This thread's first weights, from the block's: DEPTH k for each LANES lanes, which take neighbouring vectors of it.
 __device__ __forceinline__ ThreadOrigin thread_origin()
@@ -242,7 +240,8 @@ __device__ __forceinline__ void take(const Packed<BF16, VW> (&step)[LOADS][THREA
     for (int i = 0; i < LOADS; ++i) weights[i] = step[i][threadIdx.x];
 }
 
-// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on, or
+// zeros beyond its edges.
 __device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll
@@ -271,16 +270,12 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_1x4096x4096_sm90_c24e7d8e(
-    const BF16* __restrict__ A,
-    const BF16* __restrict__ B,
-    BF16* __restrict__ C,
-    float alpha,
-    float beta)
+gemm_bf16_rr_1x4096x4096_sm90_68e66e85(
+    const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, float alpha, float beta)
 {
     float* const shared = reinterpret_cast<float*>(dynamic_shared());
     Ring& ring = *reinterpret_cast<Ring*>(shared);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_WORDS);  // PARTIALS of each element
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_WORDS);  // PARTIALS of each element, at the end
 
     const Shape s{};
     const int tile = blockIdx.x;

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_1x4096x4096_sm90_f160fb88
+// gemm_bf16_rc_1x4096x4096_sm90_d50e22c3
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -41,7 +41,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 1;
     static constexpr int N = 4096;
@@ -90,7 +90,6 @@ static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked 
 // Element i of those that share 32 bits, from the lowest on.
 template <typename E>
 __device__ __forceinline__ float unpack(unsigned word, int i);
-
 template <>
 __device__ __forceinline__ float unpack<BF16>(unsigned word, int i)
 {
@@ -137,9 +136,9 @@ using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m
 __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-using Chunk = Packed<BF16, XW>[S][VW / XW];  // A's values that a step's weights are multiplied by, in registers: [m][k]
+using Chunk = Packed<BF16, XW>[S][VW / XW];  // of A in registers, an access along its lines
 
-// This thread's first weights, from the block's: T columns a warp, whose lanes take neighbouring vectors along k.
+// This thread's first weights, from the block's: T columns per warp, whose lanes take neighbouring vectors along k.
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -206,8 +205,8 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
-// Zeros stand for those that do not exist, and from k = `end` on.
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on, or
+// zeros beyond its edges.
 __device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll
@@ -313,19 +312,14 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_1x4096x4096_sm90_f160fb88(
-    const BF16* __restrict__ A,
-    const BF16* __restrict__ B,
-    BF16* __restrict__ C,
-    float* __restrict__ partials,
-    unsigned* __restrict__ semaphores,
-    float alpha,
-    float beta)
+gemm_bf16_rc_1x4096x4096_sm90_d50e22c3(
+    const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, float* __restrict__ partials,
+    unsigned* __restrict__ semaphores, float alpha, float beta)
 {
     grid_dependency_wait();  // this kernel's blocks are resident by the time the one before ends
     launch_dependents();
     __shared__ __align__(16) float shared[SHARED_WORDS];
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
 
     const Shape s{};
     const int tile = blockIdx.x / SPLIT;

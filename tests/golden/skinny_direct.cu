@@ -1,4 +1,4 @@
-// gemm_f32_rr_1x1024x1024_sm90_03dad21f
+// gemm_f32_rr_1x1024x1024_sm90_070962de
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -20,7 +20,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 1;
     static constexpr int N = 1024;
@@ -101,7 +101,7 @@ struct ThreadOrigin {
 
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-using Chunk = float[1][S];  // A's values that a step's weights are multiplied by, in registers: [k][m]
+using Chunk = float[1][S];  // of A in registers: [k][m], so that a k's values are neighbours
 
 // This thread's first weights, from the block's: one k for each LANES lanes, which take neighbouring vectors of it.
 __device__ __forceinline__ ThreadOrigin thread_origin()
@@ -133,7 +133,7 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&w
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
-        const Vec<FX> x = load<FX>(&chunk[k][i]);
+        const Vec<FX> x = load<FX>(&chunk[k][i]);  // one address for LANES lanes
         #pragma unroll
         for (int j = 0; j < FX; ++j) {
             #pragma unroll
@@ -178,8 +178,8 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
-// Zeros stand for those that do not exist, and from k = `end` on.
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on, or
+// zeros beyond its edges.
 __device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll
@@ -212,15 +212,11 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_1x1024x1024_sm90_03dad21f(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    float alpha,
-    float beta)
+gemm_f32_rr_1x1024x1024_sm90_070962de(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) float shared[SHARED_WORDS];
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
 
     const Shape s{};
     const int tile = blockIdx.x;

@@ -1,4 +1,4 @@
-// gemm_f32_rc_Mx4096x4096_sm90_285c50c3
+// gemm_f32_rc_Mx4096x4096_sm90_65f55158
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -21,7 +21,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 4096;
@@ -97,9 +97,9 @@ struct ThreadOrigin {
 
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-using Chunk = float[S][VW];  // A's values that a step's weights are multiplied by, in registers: [m][k]
+using Chunk = float[S][VW];  // of A in registers: [m][k]
 
-// This thread's first weights, from the block's: T columns a warp, whose lanes take neighbouring vectors along k.
+// This thread's first weights, from the block's: T columns per warp, whose lanes take neighbouring vectors along k.
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -165,8 +165,8 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
-// Zeros stand for those that do not exist, and from k = `end` on.
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on, or
+// zeros beyond its edges.
 __device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll
@@ -200,16 +200,11 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_Mx4096x4096_sm90_285c50c3(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    int M,
-    float alpha,
-    float beta)
+gemm_f32_rc_Mx4096x4096_sm90_65f55158(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, float alpha, float beta)
 {
     __shared__ __align__(16) float shared[SHARED_WORDS];
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
 
     const Shape s{M};
     const int tile = blockIdx.x;

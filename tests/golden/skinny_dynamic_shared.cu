@@ -1,4 +1,4 @@
-// gemm_f32_rr_16x1000x512_sm90_f1c8741f
+// gemm_f32_rr_16x1000x512_sm90_1d9148ab
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -19,7 +19,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 16;
     static constexpr int N = 1000;
@@ -140,7 +140,7 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&w
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
-        const Vec<FX> x = load<FX>(&chunk[k][i]);  // the same for LANES lanes, in other banks for others
+        const Vec<FX> x = load<FX>(&chunk[k][i]);  // one address for LANES lanes
         #pragma unroll
         for (int j = 0; j < FX; ++j) {
             #pragma unroll
@@ -165,7 +165,7 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// A's values at k to k + BK - 1 to shared memory.
+// A's values at k to k + BK - 1, or zeros beyond its edges, to shared memory.
 __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll 8
@@ -194,16 +194,12 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_16x1000x512_sm90_f1c8741f(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    float alpha,
-    float beta)
+gemm_f32_rr_16x1000x512_sm90_1d9148ab(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     float* const shared = reinterpret_cast<float*>(dynamic_shared());
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
 
     const Shape s{};
     const int tile = blockIdx.x;

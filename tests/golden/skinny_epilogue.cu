@@ -1,4 +1,4 @@
-// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_769b4b30
+// gemm_f32_rr_4x4096x1024_bias_gelu_sm90_6bfe13fa
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f32 on CUDA cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -21,7 +21,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 4;
     static constexpr int N = 4096;
@@ -141,7 +141,7 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&w
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
-        const Vec<FX> x = load<FX>(&chunk[k][i]);  // the same for LANES lanes, in other banks for others
+        const Vec<FX> x = load<FX>(&chunk[k][i]);  // one address for LANES lanes
         #pragma unroll
         for (int j = 0; j < FX; ++j) {
             #pragma unroll
@@ -166,7 +166,7 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// A's values at k to k + BK - 1 to shared memory. Zeros stand for those that do not exist.
+// A's values at k to k + BK - 1, or zeros beyond its edges, to shared memory.
 __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll 8
@@ -211,7 +211,7 @@ __device__ __forceinline__ float gelu(float x)
     return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
     const float* bias_n;
@@ -227,7 +227,7 @@ __device__ __forceinline__ EpilogueInputs load_inputs(const Epilogue& e, int n)
     return {e.bias_n[n]};
 }
 
-// C's new element in column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // gelu(alpha * acc + beta * C + bias_n)
 __device__ __forceinline__ float epilogue(const Epilogue& e, const EpilogueInputs& inputs, float acc, float c)
 {
@@ -248,7 +248,7 @@ __device__ __forceinline__ void load_inputs(const Epilogue& e, Shape s, int tile
     }
 }
 
-// Those elements.
+// This thread's elements of C that exist: those at THREADS * i + threadIdx.x of the tile.
 __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
                                         const Epilogue& e, const EpilogueInputs (&inputs)[OUTPUTS])
 {
@@ -260,23 +260,20 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
         if (m >= s.M) continue;
         float* const to = C + Offset(m) * s.ldc + n;
         *to = epilogue(e, inputs[i], sums[i], e.beta == 0.0f ? 0.0f : *to);
+
     }
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_4x4096x1024_bias_gelu_sm90_769b4b30(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    const float* __restrict__ bias_n,
-    float alpha,
-    float beta)
+gemm_f32_rr_4x4096x1024_bias_gelu_sm90_6bfe13fa(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, const float* __restrict__ bias_n,
+    float alpha, float beta)
 {
     __shared__ __align__(16) float shared[SHARED_WORDS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
 
     const Shape s{};
     const int tile = blockIdx.x;
@@ -289,7 +286,6 @@ gemm_f32_rr_4x4096x1024_bias_gelu_sm90_769b4b30(
     const Epilogue e = {alpha, beta, bias_n};
     EpilogueInputs inputs[OUTPUTS] = {};  // under way while the products are summed
     load_inputs(e, s, tile_m, tile_n, inputs);
-
     // A ring of registers: a step's weights are loaded UNROLL steps before their use, also while the block waits.
     Vec<VW> weights[UNROLL][LOADS];
     #pragma unroll

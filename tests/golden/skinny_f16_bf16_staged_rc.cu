@@ -1,4 +1,4 @@
-// gemm_f16bf16f32_rc_Mx1000x4096_sm90_f5d4e107
+// gemm_f16bf16f32_rc_Mx1000x4096_sm90_5c18a5c8
 //
 //     C = alpha * A * B + beta * C      A f16, B bf16, C f32; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
@@ -37,7 +37,7 @@ struct F16 {
     unsigned short bits;
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 1000;
@@ -99,13 +99,11 @@ __device__ __forceinline__ Vec<E, N> load(const E* from)
 // Element i of those that share 32 bits, from the lowest on.
 template <typename E>
 __device__ __forceinline__ float unpack(unsigned word, int i);
-
 template <>
 __device__ __forceinline__ float unpack<F16>(unsigned word, int i)
 {
     return float_from_f16(static_cast<unsigned short>(word >> 16 * i));
 }
-
 template <>
 __device__ __forceinline__ float unpack<BF16>(unsigned word, int i)
 {
@@ -147,9 +145,9 @@ struct ThreadOrigin {
 
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-using Chunk = float[S][PITCH];  // of A in shared memory: [m][k], so that a lane reads vectors along k
+using Chunk = float[S][PITCH];  // of A in shared memory, an access along its lines
 
-// This thread's first weights, from the block's: T columns a warp, whose lanes take neighbouring vectors along k.
+// This thread's first weights, from the block's: T columns per warp, whose lanes take neighbouring vectors along k.
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -219,12 +217,12 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// A's values at k to k + BK - 1 to shared memory. Zeros stand for those that do not exist.
+// A's values at k to k + BK - 1, or zeros beyond its edges, to shared memory.
 __device__ __forceinline__ void stage(const F16* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll 4
     for (int i = threadIdx.x; i < S * BK / XW; i += THREADS) {
-        const int line = i * XW / BK, depth = i * XW % BK;  // neighbouring threads read along A's lines
+        const int line = i * XW / BK, depth = i * XW % BK;
         const bool exists = m + line < s.M;
         const int valid = exists ? XW : 0;
         const Offset at = Offset(m + line) * s.lda + k + depth;
@@ -252,17 +250,12 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16bf16f32_rc_Mx1000x4096_sm90_f5d4e107(
-    const F16* __restrict__ A,
-    const BF16* __restrict__ B,
-    float* __restrict__ C,
-    int M,
-    float alpha,
-    float beta)
+gemm_f16bf16f32_rc_Mx1000x4096_sm90_5c18a5c8(
+    const F16* __restrict__ A, const BF16* __restrict__ B, float* __restrict__ C, int M, float alpha, float beta)
 {
     __shared__ __align__(16) float shared[SHARED_WORDS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
 
     const Shape s{M};
     const int tile = blockIdx.x;

@@ -1,4 +1,4 @@
-// gemm_f32_rr_1x1024x1024_sm90_fdc47c57
+// gemm_f32_rr_1x1024x1024_sm90_d960f6df
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -20,7 +20,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 1;
     static constexpr int N = 1024;
@@ -135,7 +135,7 @@ __device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&w
 {
     #pragma unroll
     for (int i = 0; i < S; i += FX) {
-        const Vec<FX> x = load<FX>(&chunk[k][i]);  // the same for LANES lanes, in other banks for others
+        const Vec<FX> x = load<FX>(&chunk[k][i]);  // one address for LANES lanes
         #pragma unroll
         for (int j = 0; j < FX; ++j) {
             #pragma unroll
@@ -180,7 +180,7 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// A's values at k to k + BK - 1 to shared memory.
+// A's values at k to k + BK - 1, or zeros beyond its edges, to shared memory.
 __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll 8
@@ -208,16 +208,12 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_1x1024x1024_sm90_fdc47c57(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    float alpha,
-    float beta)
+gemm_f32_rr_1x1024x1024_sm90_d960f6df(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) float shared[SHARED_WORDS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
 
     const Shape s{};
     const int tile = blockIdx.x;

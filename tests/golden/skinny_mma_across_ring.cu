@@ -1,4 +1,4 @@
-// gemm_f16_rr_Mx4096x8192_sm90_95d8e32a
+// gemm_f16_rr_Mx4096x8192_sm90_b1d467fe
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -48,7 +48,7 @@ struct F16 {
     __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 4096;
@@ -167,8 +167,8 @@ __device__ __forceinline__ unsigned char* dynamic_shared()
     return bytes;
 }
 
-// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
-// in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -222,7 +222,7 @@ __device__ __forceinline__ void take(const Packed<F16, VW> (&step)[LOADS][THREAD
 }
 
 // Start the loads of this thread's part of A for one step's weights: LANE_K k from `k` on, of line l / 4 in lane l and
-// of every 8th after it. Zeros stand for those that do not exist.
+// of every 8th after it, or zeros beyond its edges.
 __device__ __forceinline__ void fetch_small(const F16* A, Shape s, int tile_m, int k, Chunk& chunk)
 {
     const int m = tile_m + threadIdx.x % 32 / 4;
@@ -383,19 +383,13 @@ __device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_Mx4096x8192_sm90_95d8e32a(
-    const F16* __restrict__ A,
-    const F16* __restrict__ B,
-    F16* __restrict__ C,
-    float* __restrict__ partials,
-    unsigned* __restrict__ semaphores,
-    int M,
-    float alpha,
-    float beta)
+gemm_f16_rr_Mx4096x8192_sm90_b1d467fe(
+    const F16* __restrict__ A, const F16* __restrict__ B, F16* __restrict__ C, float* __restrict__ partials,
+    unsigned* __restrict__ semaphores, int M, float alpha, float beta)
 {
     float* const shared = reinterpret_cast<float*>(dynamic_shared());
     Ring& ring = *reinterpret_cast<Ring*>(shared);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_WORDS);  // PARTIALS of each element
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared + RING_WORDS);  // PARTIALS of each element, at the end
 
     const Shape s{M};
     const int tile = blockIdx.x / SPLIT;

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_8x4096x4096_sm90_e68a936d
+// gemm_bf16_rc_8x4096x4096_sm90_168b91c7
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -36,7 +36,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 8;
     static constexpr int N = 4096;
@@ -116,8 +116,8 @@ struct ThreadOrigin {
 
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1
-// in rows g and g + 8; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
 __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
 {
     asm volatile(
@@ -139,7 +139,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {(warp * 4 + lane % 4) * VW, lane / 4};
 }
 
-// Start the loads of one step: VW k from `k` on of every 8th column of B, zeros from k = `end` on.
+// Start the loads of one step: VW k from `k` on of every 8th of the columns of B, zeros from k = `end` on.
 __device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, int n, Packed<BF16, VW> (&weights)[LOADS])
 {
     #pragma unroll
@@ -151,7 +151,7 @@ __device__ __forceinline__ void fetch(const BF16* B, Shape s, int k, int end, in
 }
 
 // Start the loads of this thread's part of A for one step's weights: LANE_K k from `k` on, of line l / 4 in lane l and
-// of every 8th after it. Zeros stand for those that do not exist, and from k = `end` on.
+// of every 8th after it, or zeros beyond its edges.
 __device__ __forceinline__ void fetch_small(const BF16* A, Shape s, int tile_m, int k, int end, Chunk& chunk)
 {
     const int m = tile_m + threadIdx.x % 32 / 4;
@@ -172,9 +172,8 @@ __device__ __forceinline__ unsigned two_k(const Packed<BF16, XW> (&line)[LANE_K 
     return line[k / XW].words[k % XW / 2];
 }
 
-// acc += the products of a step, computed as C^T: weights are the instruction's 16 rows (a), the small operand its 8
-// columns (b). The order of k is free if both agree: a lane passes the neighbouring k that its loads brought, four to
-// each instruction.
+// acc += the products of a step: weights are the instruction's 16 rows (a), the small operand its 8 columns (b). The
+// order of k is free if both agree: a lane passes the neighbouring k that its loads brought, four to each instruction.
 __device__ __forceinline__ void mma(const Chunk& chunk, int, const Packed<BF16, VW> (&weights)[LOADS],
                                     Accumulators& acc)
 {
@@ -224,15 +223,11 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_8x4096x4096_sm90_e68a936d(
-    const BF16* __restrict__ A,
-    const BF16* __restrict__ B,
-    BF16* __restrict__ C,
-    float alpha,
-    float beta)
+gemm_bf16_rc_8x4096x4096_sm90_168b91c7(
+    const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) float shared[SHARED_WORDS];
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
 
     const Shape s{};
     const int tile = blockIdx.x;

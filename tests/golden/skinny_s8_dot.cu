@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rc_1x4096x4096_sm90_a7b4c662
+// gemm_s8s8s32_rc_1x4096x4096_sm90_7556086e
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
@@ -31,7 +31,7 @@ __device__ __forceinline__ int multiply_add(int a, int b, int c)
     return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b) + static_cast<unsigned>(c));
 }
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 1;
     static constexpr int N = 4096;
@@ -116,10 +116,9 @@ struct ThreadOrigin {
 
 using Sums = int[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-// A's values that a step's weights are multiplied by, in registers: [m][k]
-using Chunk = Packed<signed char, XW>[S][VW / XW];
+using Chunk = Packed<signed char, XW>[S][VW / XW];  // of A in registers: [m][k]
 
-// This thread's first weights, from the block's: T columns a warp, whose lanes take neighbouring vectors along k.
+// This thread's first weights, from the block's: T columns per warp, whose lanes take neighbouring vectors along k.
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -187,8 +186,8 @@ __device__ __forceinline__ void store_sums(int (&acc)[S][T], ThreadOrigin thread
     }
 }
 
-// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on.
-// Zeros stand for those that do not exist, and from k = `end` on.
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on, or
+// zeros beyond its edges.
 __device__ __forceinline__ void fetch_small(const signed char* A, Shape s, int m, int k, int end, Chunk& chunk)
 {
     #pragma unroll
@@ -295,17 +294,12 @@ __device__ __forceinline__ void store_c(int* C, Shape s, int tile_m, int tile_n,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rc_1x4096x4096_sm90_a7b4c662(
-    const signed char* __restrict__ A,
-    const signed char* __restrict__ B,
-    int* __restrict__ C,
-    int* __restrict__ partials,
-    unsigned* __restrict__ semaphores,
-    int alpha,
-    int beta)
+gemm_s8s8s32_rc_1x4096x4096_sm90_7556086e(
+    const signed char* __restrict__ A, const signed char* __restrict__ B, int* __restrict__ C,
+    int* __restrict__ partials, unsigned* __restrict__ semaphores, int alpha, int beta)
 {
     __shared__ __align__(16) int shared[SHARED_WORDS];
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
 
     const Shape s{};
     const int tile = blockIdx.x / SPLIT;

@@ -1,4 +1,4 @@
-// gemm_f32_rc_16x1000x4096_sm90_0d3e44e1
+// gemm_f32_rc_16x1000x4096_sm90_e52705c7
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -24,7 +24,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 16;
     static constexpr int N = 1000;
@@ -103,9 +103,9 @@ struct ThreadOrigin {
 
 using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
 
-using Chunk = float[S][PITCH];  // of A in shared memory: [m][k], so that a lane reads vectors along k
+using Chunk = float[S][PITCH];  // of A in shared memory: [m][k]
 
-// This thread's first weights, from the block's: T columns a warp, whose lanes take neighbouring vectors along k.
+// This thread's first weights, from the block's: T columns per warp, whose lanes take neighbouring vectors along k.
 __device__ __forceinline__ ThreadOrigin thread_origin()
 {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -171,7 +171,7 @@ __device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thre
     }
 }
 
-// A's values at k to k + BK - 1 to shared memory.
+// A's values at k to k + BK - 1, or zeros beyond its edges, to shared memory.
 __device__ __forceinline__ void stage(const float* A, Shape s, int m, int k, Chunk& chunk)
 {
     #pragma unroll 8
@@ -275,18 +275,13 @@ __device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rc_16x1000x4096_sm90_0d3e44e1(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    float* __restrict__ partials,
-    unsigned* __restrict__ semaphores,
-    float alpha,
-    float beta)
+gemm_f32_rc_16x1000x4096_sm90_e52705c7(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float* __restrict__ partials,
+    unsigned* __restrict__ semaphores, float alpha, float beta)
 {
     __shared__ __align__(16) float shared[SHARED_WORDS];
     Chunk& chunk = *reinterpret_cast<Chunk*>(shared);
-    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, after the last chunk
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
 
     const Shape s{};
     const int tile = blockIdx.x / SPLIT;

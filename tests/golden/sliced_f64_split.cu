@@ -1,4 +1,4 @@
-// gemm_f64_rr_512x512x512_sm90_7714f5f1
+// gemm_f64_rr_512x512x512_sm90_ebfef238
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -25,7 +25,7 @@
 
 namespace {
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 512;
@@ -441,7 +441,7 @@ __device__ __forceinline__ void store_results(double* to, Vec<N> value, double b
     store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's ROWS rows.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin thread, int i,
                                           const double (&sums)[TN], double alpha, double beta)
 {
@@ -460,14 +460,9 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, ThreadOrigin th
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_512x512x512_sm90_7714f5f1(
-    const double* __restrict__ A,
-    const double* __restrict__ B,
-    double* __restrict__ C,
-    double* __restrict__ partials,
-    unsigned* __restrict__ semaphores,
-    double alpha,
-    double beta)
+gemm_f64_rr_512x512x512_sm90_ebfef238(
+    const double* __restrict__ A, const double* __restrict__ B, double* __restrict__ C, double* __restrict__ partials,
+    unsigned* __restrict__ semaphores, double alpha, double beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
     TileB* const Bs = reinterpret_cast<TileB*>(As + STAGES);

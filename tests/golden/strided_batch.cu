@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_Mx64x64_sm90_fe7b81e6
+// gemm_f32_rr_bB_Mx64x64_sm90_b074674c
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -21,8 +21,7 @@
 
 namespace {
 
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
-// among them fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 64;
@@ -349,12 +348,12 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
+    if (m >= rows) return;  // C has no such row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -376,16 +375,9 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx64x64_sm90_fe7b81e6(
-    const float* __restrict__ A,
-    const float* __restrict__ B,
-    float* __restrict__ C,
-    int M,
-    int batch,
-    long long stride_a,
-    long long stride_c,
-    float alpha,
-    float beta)
+gemm_f32_rr_bB_Mx64x64_sm90_b074674c(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int batch,
+    long long stride_a, long long stride_c, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];
     __shared__ __align__(16) TileB Bs[STAGES];

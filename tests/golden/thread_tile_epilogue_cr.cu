@@ -1,4 +1,4 @@
-// gemm_bf16_cr_Mx300xK_ep8e2768da_sm90_f0c036b4
+// gemm_bf16_cr_Mx300xK_ep8e2768da_sm90_0f6b294a
 //
 //     C = gelu(alpha * acc + bias_n) + residual      acc = A * B; bf16; sums in f32 on CUDA cores;
 //                                                    A and B are read even if alpha = 0
@@ -36,7 +36,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 300;
@@ -92,14 +92,14 @@ __device__ __forceinline__ float gelu(float x)
     return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
 }
 
-// What the epilogue takes beside the sum: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha;
     const float* bias_n;
     const float* residual;
 };
 
-// C's new element in row m and column n:
+// C's new element; c is the old one, or 0 where beta = 0:
 // gelu(alpha * acc + bias_n) + residual
 __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, float acc)
 {
@@ -112,16 +112,9 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_cr_Mx300xK_ep8e2768da_sm90_f0c036b4(
-    const BF16* __restrict__ A,
-    const BF16* __restrict__ B,
-    BF16* __restrict__ C,
-    const float* __restrict__ bias_n,
-    const float* __restrict__ residual,
-    int M,
-    int K,
-    int lda,
-    float alpha)
+gemm_bf16_cr_Mx300xK_ep8e2768da_sm90_0f6b294a(
+    const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, const float* __restrict__ bias_n,
+    const float* __restrict__ residual, int M, int K, int lda, float alpha)
 {
     const Shape s{M, K, lda};
     if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN

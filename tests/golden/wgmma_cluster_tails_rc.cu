@@ -1,4 +1,4 @@
-// gemm_bf16_rc_MxNx4096_sm90_9a81bb4a
+// gemm_bf16_rc_MxNx4096_sm90_c7be66f2
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -27,7 +27,8 @@
 namespace {
 
 // The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value) {
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
+{
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
@@ -44,7 +45,7 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     int N;
@@ -101,29 +102,28 @@ struct alignas(sizeof(E) * N) Vec {
 };
 
 template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from) {
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
     return *reinterpret_cast<const Vec<E, N>*>(from);
 }
 
 template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
+// A thread's accumulators: its part of the 64 x 64 sums of an instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
-// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
-// bytes.
+// The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
+// 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    // boxes of BM lines of LINE_A elements, one behind the other: the last tile fills fewer lines
-    alignas(1024) BF16 a[STAGES][BM * BK];
-    // boxes of BN lines of LINE_B elements, one behind the other: the last tile fills fewer lines
-    alignas(1024) BF16 b[STAGES][BN * BK];
+    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of lines of LINE_B elements, likewise
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];  // all consumers of the cluster have read them: the producer waits
+    unsigned long long empty[STAGES];  // those that read them have: the producer waits
 };
 static_assert(sizeof(Shared) == 157696, "the launch asks for as much shared memory");
 
@@ -133,18 +133,20 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance() {
+    __device__ __forceinline__ void advance()
+    {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
 };
 
-// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of those that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin() {
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -154,7 +156,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
 // from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank) {
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank)
+{
     const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
@@ -164,28 +167,34 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int ran
 }
 
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared) {
+__device__ __forceinline__ unsigned shared_address(const void* shared)
+{
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have
 // come, and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence
 // makes that visible to TMA and to the cluster; a barrier of all threads comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init() {
+__device__ __forceinline__ void fence_mbarrier_init()
+{
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
+
 // Arrive after adding to the bytes that the current phase expects.
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
+{
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a
 // phase -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -193,21 +202,24 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 
 // Arrive at this barrier in block `rank` of the cluster, which must not have exited. The release is at block scope: it
 // says that this thread's warpgroup has read a stage, and publishes nothing that the thread wrote.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank) {
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
+{
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
                  ::"r"(shared_address(barrier)), "r"(rank) : "memory");
 }
 
 // Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank() {
+__device__ __forceinline__ unsigned cluster_rank()
+{
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
 
 // Wait for all threads of the cluster: what any did before, in shared memory of whichever block, is visible after.
-__device__ __forceinline__ void cluster_sync() {
+__device__ __forceinline__ void cluster_sync()
+{
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
@@ -218,7 +230,8 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start loading the box at (x, y), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
 // also those outside of the tensor, which become zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y)
+{
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
@@ -227,7 +240,8 @@ __device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsi
 // tma_load_2d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
 // here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
 __device__ __forceinline__ void tma_load_multicast_2d(void* to, const TensorMap* map, unsigned long long* barrier,
-                                                       int x, int y, unsigned short blocks) {
+                                                       int x, int y, unsigned short blocks)
+{
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
                  "[%0], [%1, {%4, %5}], [%2], %3;"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(x), "r"(y)
@@ -247,7 +261,8 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
+{
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -260,11 +275,13 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-
-#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d += a * b; 64 x 64 x 16, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
-// column 8 j + 2 t + c. After b: scale-d, imm-scale-a and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b) {
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
+// d += a * b, 64 x 64 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
+// scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
+// them.
+__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b)
+{
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
@@ -276,8 +293,9 @@ __device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned lo
 }
 #undef SUMS
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
+// Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+{
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
                                                                         8 * LINE_A * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
@@ -294,13 +312,15 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
 
 // Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
 // warpgroup's: one thread arrives for all, in each block.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
     const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
     if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
 }
 
-// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN]) {
+// This thread's sums of a piece by rows of C, and by columns in each.
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+{
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -311,13 +331,15 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 
 // Where an element of a piece lies among the eight rows that its warp has in shared memory. Rows begin an odd multiple
 // of 8 elements apart: so the eight that a warp writes at once lie in banks of their own.
-__device__ __forceinline__ int staged_at(int m, int n) {
+__device__ __forceinline__ int staged_at(int m, int n)
+{
     return m % 8 * PITCH_C + n;
 }
 
 // N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
-__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta) {
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
+{
     if (beta != 0.0f) {
         const Vec<BF16, N> old = load<N>(to);
         #pragma unroll
@@ -329,9 +351,10 @@ __device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, flo
     store<N>(to, stored);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], float alpha, float beta) {
+                                          const float (&sums)[TN], float alpha, float beta)
+{
     const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
@@ -343,9 +366,10 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
     }
 }
 
-// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each
-// exist. The others become zeros.
-__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int columns, BF16* staged) {
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them. What lies beyond C's edges becomes
+// zero.
+__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int columns, BF16* staged)
+{
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = m < rows ? max(0, min(CN, columns)) : 0;
@@ -354,9 +378,10 @@ __device__ __forceinline__ void load_rows(const BF16* c, Shape s, int rows, int 
     }
 }
 
-// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each
-// exist. Neighbouring lanes write neighbouring elements, for whole sectors of C's lines wherever these begin.
-__device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int columns, const BF16* staged) {
+// Stores the eight rows that a warp has staged to C, where they begin at `c`, up to C's edges. Neighbouring lanes write
+// neighbouring elements, for whole sectors of C's lines wherever these begin.
+__device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int columns, const BF16* staged)
+{
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = m < rows ? max(0, min(CN, columns)) : 0;
@@ -372,21 +397,23 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int rows, int colum
 
 // Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at all blocks'
-//               empty[stage]
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
-
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_MxNx4096_sm90_9a81bb4a(
+gemm_bf16_rc_MxNx4096_sm90_c7be66f2(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_b_tail, BF16* __restrict__ C, int M,
-    int N, int ldc, float alpha, float beta) {
+    int N, int ldc, float alpha, float beta)
+{
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it, in each
+            // block.
+            mbarrier_init(&shared.full[stage], 1);
+            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);
         }
         fence_mbarrier_init();
     }
@@ -395,8 +422,8 @@ gemm_bf16_rc_MxNx4096_sm90_9a81bb4a(
     launch_dependents();
 
     const Shape s{M, N, ldc};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
-    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute neighbouring tiles
+    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);  // of a matrix C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
@@ -417,7 +444,7 @@ gemm_bf16_rc_MxNx4096_sm90_9a81bb4a(
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
-                // of B also the parts that other blocks multicast
+                // of all copies to this block
                 mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(BF16) + lines_b * BK * sizeof(BF16));
                 if (lines_a > 0) {
                     #pragma unroll

@@ -1,4 +1,4 @@
-// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee
+// gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_451acf2e
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute bf16x6 says;
 //                                       C is read unless beta = 0, A and B always
@@ -25,10 +25,10 @@
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 3 * M * 1024 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee_prepare_a_kernel writes before: any grid, blocks of 256
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_451acf2e_prepare_a_kernel writes before: any grid, blocks of 256
 //         threads,
 //         prepared_b: batch * 3 * 1000 * 512 elements, which
-//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_451acf2e_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f32_bf16x6_rr_bB_Mx512x1000_wgmma_128x128x64_c2_k2x0_s4_f0_g8_p1_copy128
@@ -37,7 +37,8 @@
 namespace {
 
 // The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value) {
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
+{
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
@@ -54,8 +55,7 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
-// among them fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 512;
@@ -121,27 +121,28 @@ struct alignas(4 * N) Vec {
 };
 
 template <int N>
-__device__ __forceinline__ Vec<N> load(const float* from) {
+__device__ __forceinline__ Vec<N> load(const float* from)
+{
     return *reinterpret_cast<const Vec<N>*>(from);
 }
 
 template <int N>
-__device__ __forceinline__ void store(float* to, const Vec<N>& value) {
+__device__ __forceinline__ void store(float* to, const Vec<N>& value)
+{
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
+// A thread's accumulators: its part of the 64 x 128 sums of an instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
-// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
-// bytes.
+// The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
+// 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of lines of LINE_B elements, likewise
     alignas(16) float c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];  // all consumers of the cluster have read them: the producer waits
+    unsigned long long empty[STAGES];  // those that read them have: the producer waits
 };
 static_assert(sizeof(Shared) == 150528, "the launch asks for as much shared memory");
 
@@ -151,18 +152,20 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance() {
+    __device__ __forceinline__ void advance()
+    {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
 };
 
-// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of those that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin() {
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -172,7 +175,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
 // from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank) {
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank)
+{
     const int rows = (s.M + CLUSTER_M - 1) / CLUSTER_M, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
@@ -182,28 +186,34 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int ran
 }
 
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared) {
+__device__ __forceinline__ unsigned shared_address(const void* shared)
+{
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have
 // come, and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence
 // makes that visible to TMA and to the cluster; a barrier of all threads comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init() {
+__device__ __forceinline__ void fence_mbarrier_init()
+{
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
+
 // Arrive after adding to the bytes that the current phase expects.
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
+{
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a
 // phase -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -211,21 +221,24 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
 
 // Arrive at this barrier in block `rank` of the cluster, which must not have exited. The release is at block scope: it
 // says that this thread's warpgroup has read a stage, and publishes nothing that the thread wrote.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank) {
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
+{
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
                  ::"r"(shared_address(barrier)), "r"(rank) : "memory");
 }
 
 // Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank() {
+__device__ __forceinline__ unsigned cluster_rank()
+{
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
 
 // Wait for all threads of the cluster: what any did before, in shared memory of whichever block, is visible after.
-__device__ __forceinline__ void cluster_sync() {
+__device__ __forceinline__ void cluster_sync()
+{
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
@@ -237,7 +250,8 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 // Start loading the box at (x, y, z), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
 // also those outside of the tensor, which become zeros.
 __device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y,
-                                            int z) {
+                                            int z)
+{
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5}], [%2];"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z) : "memory");
@@ -246,7 +260,8 @@ __device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsi
 // tma_load_3d to all blocks of the cluster whose bit of `blocks` is set, 1 << rank: to where each has what is at `to`
 // here, and its bytes count at the barrier that it has where `barrier` is here, which must expect them.
 __device__ __forceinline__ void tma_load_multicast_3d(void* to, const TensorMap* map, unsigned long long* barrier,
-                                                       int x, int y, int z, unsigned short blocks) {
+                                                       int x, int y, int z, unsigned short blocks)
+{
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
                  "[%0], [%1, {%4, %5, %6}], [%2], %3;"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "h"(blocks), "r"(x), "r"(y), "r"(z)
@@ -266,7 +281,8 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
+{
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -279,13 +295,14 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-
-#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d = a * b, plus d where it is to `accumulate`; 64 x 128 x 16, by a warpgroup.
-// In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c. After b: scale-d, imm-scale-a
-// and -b (1: not negated), imm-trans-a and -b (1: MN-major).
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
+// d += a * b, 64 x 128 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
+// scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
+// them.
 __device__ __forceinline__ void wgmma_m64n128k16_bf16_trans_b(float (&d)[64], unsigned long long a,
-                                                              unsigned long long b, bool accumulate) {
+                                                              unsigned long long b, bool accumulate)
+{
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
@@ -308,7 +325,8 @@ struct Pieces {
 // If x is not 0, neither is its first piece, else Inf times it would be NaN: for a tiny x that is the smallest BF16,
 // which the second piece makes up for. Inf and NaN go to the last piece, which is multiplied by the other operand's
 // first piece only.
-__device__ __forceinline__ Pieces split(float x) {
+__device__ __forceinline__ Pieces split(float x)
+{
     // magnitudes of BF16
     const float largest = __uint_as_float(0x7f7f0000u), smallest = copysignf(__uint_as_float(0x00010000u), x);
     if (!isfinite(x)) return {BF16(smallest), BF16(0.0f), BF16(x)};
@@ -324,15 +342,15 @@ struct Pair {
     int a, b;
 };
 
-__device__ __forceinline__ Pair pair_of(int number) {
+__device__ __forceinline__ Pair pair_of(int number)
+{
     constexpr Pair pairs[PAIRS] = {{1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}, {0, 0}};
     return pairs[number];
 }
 
-// acc = A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on, or += where it `adds`: in flight
-// until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, bool adds,
-                                               Accumulators& acc) {
+// Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, bool adds, Accumulators& acc)
+{
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
                                                                         8 * LINE_A * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16),
@@ -346,8 +364,17 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Add the sums of an interval to totals, in f32 with rounding: tensor cores truncate.
-__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals) {
+// Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
+// warpgroup's: one thread arrives for all, in each block.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
+    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
+    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+}
+
+// Add sums of one k tile or some to totals, in f32 with rounding: tensor cores keep fewer bits.
+__device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
+{
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
@@ -355,8 +382,9 @@ __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& t
     }
 }
 
-// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN]) {
+// This thread's sums of a piece by rows of C, and by columns in each.
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+{
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -367,13 +395,15 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 
 // Where an element of a piece lies among the eight rows that its warp has in shared memory. Rows begin an odd multiple
 // of 8 elements apart: so the eight that a warp writes at once lie in banks of their own.
-__device__ __forceinline__ int staged_at(int m, int n) {
+__device__ __forceinline__ int staged_at(int m, int n)
+{
     return m % 8 * PITCH_C + n;
 }
 
 // N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
-__device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta) {
+__device__ __forceinline__ void store_results(float* to, Vec<N> value, float beta)
+{
     if (beta != 0.0f) {
         const Vec<N> old = load<N>(to);
         #pragma unroll
@@ -382,9 +412,10 @@ __device__ __forceinline__ void store_results(float* to, Vec<N> value, float bet
     store<N>(to, value);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], float alpha, float beta) {
+                                          const float (&sums)[TN], float alpha, float beta)
+{
     const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
@@ -396,9 +427,10 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, ThreadOrigin thr
     }
 }
 
-// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them exist. The others
-// become zeros.
-__device__ __forceinline__ void load_rows(const float* c, Shape s, int rows, float* staged) {
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them. What lies beyond C's edges becomes
+// zero.
+__device__ __forceinline__ void load_rows(const float* c, Shape s, int rows, float* staged)
+{
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = m < rows ? CN : 0;
@@ -407,9 +439,10 @@ __device__ __forceinline__ void load_rows(const float* c, Shape s, int rows, flo
     }
 }
 
-// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them exist. Neighbouring lanes
-// write neighbouring elements, for whole sectors of C's lines wherever these begin.
-__device__ __forceinline__ void store_rows(float* c, Shape s, int rows, const float* staged) {
+// Stores the eight rows that a warp has staged to C, where they begin at `c`, up to C's edges. Neighbouring lanes write
+// neighbouring elements, for whole sectors of C's lines wherever these begin.
+__device__ __forceinline__ void store_rows(float* c, Shape s, int rows, const float* staged)
+{
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = m < rows ? CN : 0;
@@ -423,7 +456,7 @@ __device__ __forceinline__ void store_rows(float* c, Shape s, int rows, const fl
 
 }  // namespace
 
-// 16 bytes of a copy.
+// 16 bytes of a line.
 template <typename E>
 struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
@@ -432,12 +465,9 @@ struct alignas(16) Chunk {
 // prepared_a = 3 pieces of A, a matrix each, one behind the other, with lines 1024 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee_prepare_a_kernel(
-    const float* __restrict__ A,
-    BF16* __restrict__ prepared_a,
-    int M,
-    int batch,
-    long long stride_a) {
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_451acf2e_prepare_a_kernel(
+    const float* __restrict__ A, BF16* __restrict__ prepared_a, int M, int batch, long long stride_a)
+{
     const int lines = M, length = 1000;  // of the copy
     const int chunks = (length + 7) / 8;
     const int pitch = (length + 63) / 64 * 8;  // chunks from line to line, each of which begins a line of L2
@@ -469,10 +499,9 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee_prepare_a_kernel(
 // prepared_b = 3 pieces of B, a matrix each, one behind the other, with lines 512 elements apart: whole chunks of 16
 // bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee_prepare_b_kernel(
-    const float* __restrict__ B,
-    BF16* __restrict__ prepared_b,
-    int batch) {
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_451acf2e_prepare_b_kernel(
+    const float* __restrict__ B, BF16* __restrict__ prepared_b, int batch)
+{
     const int lines = 1000, length = 512;  // of the copy
     const int chunks = (length + 7) / 8;
     const int pitch = (length + 63) / 64 * 8;  // chunks from line to line, each of which begins a line of L2
@@ -507,20 +536,22 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee_prepare_b_kernel(
 
 // Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at all blocks'
-//               empty[stage]
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
-
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee(
+gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_451acf2e(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, float* __restrict__ C, int M,
-    int batch, long long stride_a, long long stride_c, float alpha, float beta) {
+    int batch, long long stride_a, long long stride_c, float alpha, float beta)
+{
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);                     // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);  // one thread of each
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it, in each
+            // block.
+            mbarrier_init(&shared.full[stage], 1);
+            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);
         }
         fence_mbarrier_init();
     }
@@ -529,8 +560,8 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee(
     launch_dependents();
 
     const Shape s{M, batch, stride_a, stride_c};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute tiles below each other
-    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute neighbouring tiles
+    const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);  // of a matrix C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
@@ -545,7 +576,7 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee(
                         // of the round before; the first passes
                         mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);
                         unsigned long long* const full = &shared.full[ring.stage];
-                        // of B also the parts that other blocks multicast
+                        // of all copies to this block
                         mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
                         tma_load_3d(shared.a[ring.stage], &map_a, full, k, tile.m, number / tiles * PIECES + pair.a);
                         #pragma unroll
@@ -562,7 +593,6 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee(
 
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = threadIdx.x / 128;
-    const unsigned peer = threadIdx.x % 128;  // thread p < CLUSTER of a warpgroup releases stages to block p
     const ThreadOrigin thread = thread_origin();
     for (int number = blockIdx.x / CLUSTER; number < tiles * batch; number += gridDim.x / CLUSTER) {
         const TileOrigin tile = tile_of_block(s, number % tiles, rank);
@@ -574,9 +604,8 @@ gemm_f32_bf16x6_rr_bB_Mx512x1000_sm90_6f763fee(
                 wgmma_fence();
                 multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, i > 0, acc);
                 wgmma_commit();
-                wgmma_wait<0>();  // meanwhile other consumers' products keep the tensor cores busy
-                // one for all: a wgmma is its whole warpgroup's
-                if (peer < CLUSTER) mbarrier_arrive_cluster(&shared.empty[ring.stage], peer);
+                wgmma_wait<0>();
+                release_stage(shared, ring.stage);
             }
             promote(acc, totals);
         }

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx4096x1024_bias_gelu_sm90_a7c300cb
+// gemm_bf16_rc_Mx4096x1024_bias_gelu_sm90_b6ca4325
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -27,7 +27,8 @@
 namespace {
 
 // The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value) {
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
+{
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
@@ -44,7 +45,7 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes. Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 4096;
@@ -96,27 +97,28 @@ struct alignas(sizeof(E) * N) Vec {
 };
 
 template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from) {
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
     return *reinterpret_cast<const Vec<E, N>*>(from);
 }
 
 template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
+// A thread's accumulators: its part of the 64 x 128 sums of an instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
-// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
-// bytes.
+// The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
+// 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements: the last tile fills fewer lines
-    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of lines of LINE_B elements, likewise
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
-    unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];        // the consumer that reads them has done so: the producer waits
+    unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
+    unsigned long long empty[STAGES];  // those that read them have: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
@@ -127,23 +129,26 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance() {
+    __device__ __forceinline__ void advance()
+    {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
     // Past so many k tiles at once: those of the other consumers.
-    __device__ __forceinline__ void advance(int stages) {
+    __device__ __forceinline__ void advance(int stages)
+    {
         parity ^= (stage + stages) / STAGES % 2;
         stage = (stage + stages) % STAGES;
     }
 };
 
-// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of those that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin() {
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -152,7 +157,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
 // column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+{
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
@@ -162,31 +168,39 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
 }
 
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared) {
+__device__ __forceinline__ unsigned shared_address(const void* shared)
+{
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have
 // come, and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence
 // makes that visible to TMA and to the cluster; a barrier of all threads comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init() {
+__device__ __forceinline__ void fence_mbarrier_init()
+{
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrive; and arrive after adding to the bytes that the current phase expects.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
+// Arrive.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
+
+// Arrive after adding to the bytes that the current phase expects.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
+{
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a
 // phase -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -199,14 +213,16 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start loading the box at (x, y), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
 // also those outside of the tensor, which become zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y)
+{
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 
 // Start storing a box. Outside of the tensor nothing is written but the rest of a 16-byte chunk across a line's end.
-__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
+__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y)
+{
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
                  ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y) : "memory");
 }
@@ -215,7 +231,8 @@ __device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* f
 // shared memory, which may be overwritten then: what they write to global memory may still be under way.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void tma_store_wait_read() {
+__device__ __forceinline__ void tma_store_wait_read()
+{
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
@@ -224,12 +241,14 @@ __device__ __forceinline__ void tma_store_wait_read() {
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
-__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
+__device__ __forceinline__ void named_barrier_sync(int number, int threads)
+{
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Come to it without waiting.
-__device__ __forceinline__ void named_barrier_arrive(int number, int threads) {
+// Arrive at that barrier without waiting.
+__device__ __forceinline__ void named_barrier_arrive(int number, int threads)
+{
     asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
@@ -246,7 +265,8 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
+{
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -259,11 +279,13 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-
-#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d += a * b; 64 x 128 x 16, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
-// column 8 j + 2 t + c. After b: scale-d, imm-scale-a and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned long long a, unsigned long long b) {
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
+// d += a * b, 64 x 128 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
+// scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
+// them.
+__device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned long long a, unsigned long long b)
+{
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
@@ -278,8 +300,9 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned l
 }
 #undef SUMS
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, Accumulators& acc) {
+// Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, Accumulators& acc)
+{
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage], 16, 8 * LINE_A * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
@@ -291,14 +314,15 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
-// one thread arrives for all.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
-// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN]) {
+// This thread's sums of a piece by rows of C, and by columns in each.
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+{
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -308,18 +332,24 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
-// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
-__device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank. Where a piece has
+// several boxes, these lie one behind the other.
+__device__ __forceinline__ int staged_at(int m, int n)
+{
+    return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
+}
 
 // 2^x, off by 2^-22 of it at most.
-__device__ __forceinline__ float exp2_approx(float x) {
+__device__ __forceinline__ float exp2_approx(float x)
+{
     float value;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(value) : "f"(x));
     return value;
 }
 
 // The lesser; NaN if one is.
-__device__ __forceinline__ float min_or_nan(float a, float b) {
+__device__ __forceinline__ float min_or_nan(float a, float b)
+{
     float value;
     asm("min.NaN.f32 %0, %1, %2;" : "=f"(value) : "f"(a), "f"(b));
     return value;
@@ -327,7 +357,8 @@ __device__ __forceinline__ float min_or_nan(float a, float b) {
 
 // x * Phi(x), of the normal distribution Phi: max(x, 0) - |x| * Phi(-|x|), off by 2^-17 of x at most: a 256th of a
 // rounding to bf16, a 32nd of one to f16.
-__device__ __forceinline__ float gelu(float x) {
+__device__ __forceinline__ float gelu(float x)
+{
     const float t = min_or_nan(fabsf(x), 8.0f);  // of infinity, too, 2^p is a number
     float p = 0.004707857f;  // log2(Phi(-t)), fitted where Phi(-t) counts beside 1
     p = fmaf(p, t, -0.04798701f);
@@ -337,36 +368,39 @@ __device__ __forceinline__ float gelu(float x) {
     return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
     const float* bias_n;
 };
 
-// C's new element in column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // gelu(alpha * acc + beta * C + bias_n)
-__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c) {
+__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c)
+{
     const float bias_n = e.bias_n[n];
     const float x = fmaf(e.alpha, acc, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
     return gelu(x);
 }
 
-// N new elements from column n on to C. beta = 0 overwrites C unread: it may be uninitialised.
+// N new elements to C.
 template <int N>
-__device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, int n, Vec<float, N> value) {
+__device__ __forceinline__ void store_results(BF16* to, const Epilogue& e, int n, Vec<float, N> value)
+{
     Vec<BF16, N> old = {};
-    if (e.beta != 0.0f) old = load<N>(to);
+    if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
     Vec<BF16, N> stored;
     #pragma unroll
     for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, n + i, value.at[i], old.at[i]));
     store<N>(to, stored);
 }
 
-// The i-th of this thread's TM rows of C, for those elements that exist.
+// The i-th of this thread's rows of C, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], const Epilogue& e) {
+                                          const float (&sums)[TN], const Epilogue& e)
+{
     const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;
+    if (m >= rows) return;  // C has no such row
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
         const int n = thread.n + j / FN * STEP_N + j % FN;
@@ -379,7 +413,8 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadO
 
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], const Epilogue& e) {
+                                        const float (&sums)[TM][TN], const Epilogue& e)
+{
     #pragma unroll
     for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], e);
 }
@@ -389,20 +424,21 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // Each stage of the ring goes from the producer to a consumer and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
 //     consumer  in its turn waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
-//               empty[stage]
+//               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
-
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx4096x1024_bias_gelu_sm90_a7c300cb(
+gemm_bf16_rc_Mx4096x1024_bias_gelu_sm90_b6ca4325(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n,
-    int M, float alpha, float beta) {
+    int M, float alpha, float beta)
+{
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);   // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], 1);  // one thread of the consumer that reads the k tile
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
+            mbarrier_init(&shared.full[stage], 1);
+            mbarrier_init(&shared.empty[stage], 1);
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
@@ -412,7 +448,7 @@ gemm_bf16_rc_Mx4096x1024_bias_gelu_sm90_a7c300cb(
     launch_dependents();
 
     const Shape s{M};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix C
     const int k_tiles = (s.K + BK - 1) / BK;  // of a tile of C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
@@ -428,6 +464,7 @@ gemm_bf16_rc_Mx4096x1024_bias_gelu_sm90_a7c300cb(
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
+                // of all copies to this block
                 mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(BF16) + sizeof(shared.b[0]));
                 tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);
                 tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);

@@ -1,4 +1,4 @@
-// gemm_s8s8s32_rr_Mx513x100_sm90_772c60a2
+// gemm_s8s8s32_rr_Mx513x100_sm90_83cf8e4f
 //
 //     C = alpha * A * B + beta * C      A s8, B s8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -18,9 +18,9 @@
 //         promotion of 128 bytes
 //         map_b of prepared_b: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
-//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_772c60a2_prepare_a_kernel writes before:
+//         prepared_a: M * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_83cf8e4f_prepare_a_kernel writes before:
 //         any grid, blocks of 256 threads,
-//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_772c60a2_prepare_b_kernel writes before:
+//         prepared_b: 513 * 128 elements, which gemm_s8s8s32_rr_Mx513x100_sm90_83cf8e4f_prepare_b_kernel writes before:
 //         any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_s8s8s32_rr_Mx513x100_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
@@ -29,14 +29,15 @@
 namespace {
 
 // a * b + c, which wraps around at 32 bits.
-__device__ __forceinline__ int multiply_add(int a, int b, int c) {
+__device__ __forceinline__ int multiply_add(int a, int b, int c)
+{
     return static_cast<int>(static_cast<unsigned>(a) * static_cast<unsigned>(b) + static_cast<unsigned>(c));
 }
 
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 513;
@@ -88,28 +89,28 @@ struct alignas(sizeof(E) * N) Vec {
 };
 
 template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from) {
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
     return *reinterpret_cast<const Vec<E, N>*>(from);
 }
 
 template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
+// A thread's accumulators: its part of the 64 x 64 sums of an instruction, over the 128 threads of a warpgroup.
 using Accumulators = int[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
-// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
-// bytes.
+// The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
+// 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    // a box of BM lines of LINE_A elements: the last tile fills fewer lines
-    alignas(1024) signed char a[STAGES][BM * BK];
-    alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) signed char a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
+    alignas(1024) signed char b[STAGES][BN * BK];  // boxes of lines of LINE_B elements, likewise
     alignas(16) int c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];  // all consumers have read them: the producer waits
+    unsigned long long empty[STAGES];  // those that read them have: the producer waits
 };
 static_assert(sizeof(Shared) == 117760, "the launch asks for as much shared memory");
 
@@ -119,18 +120,20 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance() {
+    __device__ __forceinline__ void advance()
+    {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
 };
 
-// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of those that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin() {
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -139,7 +142,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
 // column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+{
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
@@ -149,31 +153,39 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
 }
 
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared) {
+__device__ __forceinline__ unsigned shared_address(const void* shared)
+{
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have
 // come, and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence
 // makes that visible to TMA and to the cluster; a barrier of all threads comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init() {
+__device__ __forceinline__ void fence_mbarrier_init()
+{
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrive; and arrive after adding to the bytes that the current phase expects.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
+// Arrive.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
+
+// Arrive after adding to the bytes that the current phase expects.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
+{
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a
 // phase -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -186,7 +198,8 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start loading the box at (x, y), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
 // also those outside of the tensor, which become zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y)
+{
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
@@ -205,7 +218,8 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
+{
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -218,11 +232,13 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-
-#define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])  // four of a thread's accumulators
-// d += a * b; 64 x 64 x 32, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
-// column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b) {
+#define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])  // four of a thread's accumulators, or all
+// d += a * b, 64 x 64 x 32, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
+// scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
+// them.
+__device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long long a, unsigned long long b)
+{
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 "
@@ -234,8 +250,9 @@ __device__ __forceinline__ void wgmma_m64n64k32_s8(int (&d)[32], unsigned long l
 }
 #undef SUMS
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
+// Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+{
     const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16,
                                                                                8 * LINE_A * sizeof(signed char));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16,
@@ -249,14 +266,15 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
-// one thread arrives for all.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
-// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN]) {
+// This thread's sums of a piece by rows of C, and by columns in each.
+__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN])
+{
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -267,13 +285,15 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
 
 // Where an element of a piece lies among the eight rows that its warp has in shared memory. Rows begin an odd multiple
 // of 8 elements apart: so the eight that a warp writes at once lie in banks of their own.
-__device__ __forceinline__ int staged_at(int m, int n) {
+__device__ __forceinline__ int staged_at(int m, int n)
+{
     return m % 8 * PITCH_C + n;
 }
 
 // N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
-__device__ __forceinline__ void store_results(int* to, Vec<int, N> value, int beta) {
+__device__ __forceinline__ void store_results(int* to, Vec<int, N> value, int beta)
+{
     if (beta != 0) {
         const Vec<int, N> old = load<N>(to);
         #pragma unroll
@@ -285,9 +305,10 @@ __device__ __forceinline__ void store_results(int* to, Vec<int, N> value, int be
     store<N>(to, stored);
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(int* tile, Shape s, ThreadOrigin thread, int i,
-                                          const int (&sums)[TN], int alpha, int beta) {
+                                          const int (&sums)[TN], int alpha, int beta)
+{
     const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
@@ -299,9 +320,10 @@ __device__ __forceinline__ void store_row(int* tile, Shape s, ThreadOrigin threa
     }
 }
 
-// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `rows` of them and `columns` of each
-// exist. The others become zeros.
-__device__ __forceinline__ void load_rows(const int* c, Shape s, int rows, int columns, int* staged) {
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them. What lies beyond C's edges becomes
+// zero.
+__device__ __forceinline__ void load_rows(const int* c, Shape s, int rows, int columns, int* staged)
+{
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = m < rows ? max(0, min(CN, columns)) : 0;
@@ -310,9 +332,10 @@ __device__ __forceinline__ void load_rows(const int* c, Shape s, int rows, int c
     }
 }
 
-// Stores the eight rows that a warp has staged to C, where they begin at `c`: `rows` of them and `columns` of each
-// exist. Neighbouring lanes write neighbouring elements, for whole sectors of C's lines wherever these begin.
-__device__ __forceinline__ void store_rows(int* c, Shape s, int rows, int columns, const int* staged) {
+// Stores the eight rows that a warp has staged to C, where they begin at `c`, up to C's edges. Neighbouring lanes write
+// neighbouring elements, for whole sectors of C's lines wherever these begin.
+__device__ __forceinline__ void store_rows(int* c, Shape s, int rows, int columns, const int* staged)
+{
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = m < rows ? max(0, min(CN, columns)) : 0;
@@ -326,7 +349,7 @@ __device__ __forceinline__ void store_rows(int* c, Shape s, int rows, int column
 
 }  // namespace
 
-// 16 bytes of a copy.
+// 16 bytes of a line.
 template <typename E>
 struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
@@ -334,10 +357,9 @@ struct alignas(16) Chunk {
 
 // prepared_a = A, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_772c60a2_prepare_a_kernel(
-    const signed char* __restrict__ A,
-    signed char* __restrict__ prepared_a,
-    int M) {
+gemm_s8s8s32_rr_Mx513x100_sm90_83cf8e4f_prepare_a_kernel(
+    const signed char* __restrict__ A, signed char* __restrict__ prepared_a, int M)
+{
     const int lines = M, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
     const int pitch = (length + 127) / 128 * 8;  // chunks from line to line, each of which begins a line of L2
@@ -362,9 +384,9 @@ gemm_s8s8s32_rr_Mx513x100_sm90_772c60a2_prepare_a_kernel(
 // prepared_b = B, column-major, with lines 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_s8s8s32_rr_Mx513x100_sm90_772c60a2_prepare_b_kernel(
-    const signed char* __restrict__ B,
-    signed char* __restrict__ prepared_b) {
+gemm_s8s8s32_rr_Mx513x100_sm90_83cf8e4f_prepare_b_kernel(
+    const signed char* __restrict__ B, signed char* __restrict__ prepared_b)
+{
     const int lines = 513, length = 100;  // of the copy
     const int chunks = (length + 15) / 16;
     const int pitch = (length + 127) / 128 * 8;  // chunks from line to line, each of which begins a line of L2
@@ -397,19 +419,21 @@ gemm_s8s8s32_rr_Mx513x100_sm90_772c60a2_prepare_b_kernel(
 
 // Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
-
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8s32_rr_Mx513x100_sm90_772c60a2(
+gemm_s8s8s32_rr_Mx513x100_sm90_83cf8e4f(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
-    const __grid_constant__ TensorMap map_b, int* __restrict__ C, int M, int alpha, int beta) {
+    const __grid_constant__ TensorMap map_b, int* __restrict__ C, int M, int alpha, int beta)
+{
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);           // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
+            mbarrier_init(&shared.full[stage], 1);
+            mbarrier_init(&shared.empty[stage], CONSUMERS);
         }
         fence_mbarrier_init();
     }
@@ -418,7 +442,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_772c60a2(
     launch_dependents();
 
     const Shape s{M};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
@@ -433,6 +457,7 @@ gemm_s8s8s32_rr_Mx513x100_sm90_772c60a2(
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
+                // of all copies to this block
                 mbarrier_arrive_expect_tx(full, lines_a * BK * sizeof(signed char) + sizeof(shared.b[0]));
                 tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);
                 tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_4096x4096x4096_sm90_b16e0444
+// gemm_bf16_rc_4096x4096x4096_sm90_804f30bc
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -22,7 +22,8 @@
 namespace {
 
 // The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value) {
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
+{
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
@@ -69,19 +70,18 @@ static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-// A thread's accumulators: 64 x BN over the 128 threads of a warpgroup.
+// A thread's accumulators: its part of the 64 x 256 sums of an instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[BN / 2];
 static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
-// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
-// bytes.
+// The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
+// 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) BF16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) BF16 b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of lines of LINE_B elements, likewise
     alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
-    unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
+    unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
+    unsigned long long empty[STAGES];  // those that read them have: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
@@ -92,7 +92,8 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance() {
+    __device__ __forceinline__ void advance()
+    {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
@@ -102,7 +103,8 @@ struct Ring {
 // column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+{
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
@@ -112,31 +114,39 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
 }
 
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared) {
+__device__ __forceinline__ unsigned shared_address(const void* shared)
+{
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have
 // come, and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence
 // makes that visible to TMA and to the cluster; a barrier of all threads comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init() {
+__device__ __forceinline__ void fence_mbarrier_init()
+{
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrive; and arrive after adding to the bytes that the current phase expects.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
+// Arrive.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
+
+// Arrive after adding to the bytes that the current phase expects.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
+{
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a
 // phase -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -149,14 +159,16 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start loading the box at (x, y), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
 // also those outside of the tensor, which become zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y)
+{
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
 }
 
 // Start storing a box. Outside of the tensor nothing is written but the rest of a 16-byte chunk across a line's end.
-__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y) {
+__device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* from, int x, int y)
+{
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];"
                  ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y) : "memory");
 }
@@ -165,7 +177,8 @@ __device__ __forceinline__ void tma_store_2d(const TensorMap* map, const void* f
 // shared memory, which may be overwritten then: what they write to global memory may still be under way.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void tma_store_wait_read() {
+__device__ __forceinline__ void tma_store_wait_read()
+{
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
@@ -174,7 +187,8 @@ __device__ __forceinline__ void tma_store_wait_read() {
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
-__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
+__device__ __forceinline__ void named_barrier_sync(int number, int threads)
+{
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
@@ -191,7 +205,8 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
+{
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -204,11 +219,13 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-
-#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d += a * b; 64 x 256 x 16, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
-// column 8 j + 2 t + c. After b: scale-d, imm-scale-a and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n256k16_bf16(float (&d)[128], unsigned long long a, unsigned long long b) {
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
+// d += a * b, 64 x 256 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
+// scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
+// them.
+__device__ __forceinline__ void wgmma_m64n256k16_bf16(float (&d)[128], unsigned long long a, unsigned long long b)
+{
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
@@ -228,8 +245,9 @@ __device__ __forceinline__ void wgmma_m64n256k16_bf16(float (&d)[128], unsigned 
 }
 #undef SUMS
 
-// acc += A * B for a stage's k tiles and the 64 rows of A from `first` on: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
+// Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+{
     const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
                                                                         8 * LINE_A * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
@@ -238,20 +256,25 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
         wgmma_m64n256k16_bf16(acc, a + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16);
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
-// one thread arrives for all.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
-// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
-__device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8; }
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank. Where a piece has
+// several boxes, these lie one behind the other.
+__device__ __forceinline__ int staged_at(int m, int n)
+{
+    return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
+}
 
 // Write alpha * acc + beta * C to the staged piece, of the first or `second` of this thread's two rows, 8 apart, in
 // pairs of columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be uninitialised.
 __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int second, const float (&acc)[BN / 2],
-                                          int piece, float alpha, float beta) {
+                                          int piece, float alpha, float beta)
+{
     struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring elements
     const int m = row + second * 8;
     #pragma unroll
@@ -271,19 +294,21 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int seco
 
 // Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
-
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x4096x4096_sm90_b16e0444(
+gemm_bf16_rc_4096x4096x4096_sm90_804f30bc(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, float alpha, float beta) {
+    const __grid_constant__ TensorMap map_c, float alpha, float beta)
+{
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);           // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
+            mbarrier_init(&shared.full[stage], 1);
+            mbarrier_init(&shared.empty[stage], CONSUMERS);
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
@@ -293,7 +318,7 @@ gemm_bf16_rc_4096x4096x4096_sm90_b16e0444(
     launch_dependents();
 
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
@@ -303,6 +328,7 @@ gemm_bf16_rc_4096x4096x4096_sm90_b16e0444(
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
+                // of all copies to this block
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
                 tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
                 tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_72326b10
+// gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_6fd8349a
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16;
 //                                                                  sums in s32 on tensor cores;
@@ -26,7 +26,8 @@
 namespace {
 
 // The nearest bfloat16, ties to even.
-__device__ __forceinline__ unsigned short bf16_from_float(float value) {
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
+{
     unsigned short bits;
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
@@ -43,7 +44,7 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 513;
@@ -96,27 +97,28 @@ struct alignas(sizeof(E) * N) Vec {
 };
 
 template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from) {
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
     return *reinterpret_cast<const Vec<E, N>*>(from);
 }
 
 template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
+// A thread's accumulators: its part of the 64 x 256 sums of an instruction, over the 128 threads of a warpgroup.
 using Accumulators = int[MMAS_M][BN / 2];
 
-// The ring of k tiles, rows of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
-// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
-// bytes.
+// The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
+// 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) signed char a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) signed char b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) signed char a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
+    alignas(1024) signed char b[STAGES][BN * BK];  // boxes of lines of LINE_B elements, likewise
     alignas(16) BF16 c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];  // all consumers have read them: the producer waits
+    unsigned long long empty[STAGES];  // those that read them have: the producer waits
 };
 static_assert(sizeof(Shared) == 215040, "the launch asks for as much shared memory");
 
@@ -126,18 +128,20 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance() {
+    __device__ __forceinline__ void advance()
+    {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
 };
 
-// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of those that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin() {
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -146,7 +150,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
 // column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+{
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
@@ -156,31 +161,39 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
 }
 
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared) {
+__device__ __forceinline__ unsigned shared_address(const void* shared)
+{
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have
 // come, and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence
 // makes that visible to TMA and to the cluster; a barrier of all threads comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init() {
+__device__ __forceinline__ void fence_mbarrier_init()
+{
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrive; and arrive after adding to the bytes that the current phase expects.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
+// Arrive.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
+
+// Arrive after adding to the bytes that the current phase expects.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
+{
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a
 // phase -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -193,7 +206,8 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 
 // Start loading the box at (x, y), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
 // also those outside of the tensor, which become zeros.
-__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y) {
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y)
+{
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
@@ -212,7 +226,8 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
+{
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -225,11 +240,13 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-
-#define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])  // four of a thread's accumulators
-// d += a * b; 64 x 256 x 32, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
-// column 8 j + 2 t + c.
-__device__ __forceinline__ void wgmma_m64n256k32_s8(int (&d)[128], unsigned long long a, unsigned long long b) {
+#define SUMS(r) "+r"(d[r]), "+r"(d[r + 1]), "+r"(d[r + 2]), "+r"(d[r + 3])  // four of a thread's accumulators, or all
+// d += a * b, 64 x 256 x 32, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
+// scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
+// them.
+__device__ __forceinline__ void wgmma_m64n256k32_s8(int (&d)[128], unsigned long long a, unsigned long long b)
+{
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k32.s32.s8.s8 "
@@ -249,8 +266,9 @@ __device__ __forceinline__ void wgmma_m64n256k32_s8(int (&d)[128], unsigned long
 }
 #undef SUMS
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
+// Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+{
     const unsigned long long a = make_descriptor<LINE_A * sizeof(signed char)>(shared.a[stage] + first * LINE_A, 16,
                                                                                8 * LINE_A * sizeof(signed char));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(signed char)>(shared.b[stage], 16,
@@ -264,14 +282,15 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
-// one thread arrives for all.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
-// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN]) {
+// This thread's sums of a piece by rows of C, and by columns in each.
+__device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piece, int (&sums)[TM][TN])
+{
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -282,11 +301,12 @@ __device__ __forceinline__ void sums_of_piece(const int (&acc)[BN / 2], int piec
 
 // Where an element of a piece lies among the eight rows that its warp has in shared memory. Rows begin an odd multiple
 // of 8 elements apart: so the eight that a warp writes at once lie in banks of their own.
-__device__ __forceinline__ int staged_at(int m, int n) {
+__device__ __forceinline__ int staged_at(int m, int n)
+{
     return m % 8 * PITCH_C + n;
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
     const float* bias_n;
@@ -294,22 +314,23 @@ struct Epilogue {
     const float* scale_n;
 };
 
-// C's new element in row m and column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // alpha * acc * scale_m * scale_n + beta * C + bias_n
-__device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int acc, float c) {
+__device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, int acc, float c)
+{
     const float bias_n = e.bias_n[n];
     const float scale_m = e.scale_m[m];
     const float scale_n = e.scale_n[n];
     return fmaf(e.alpha * acc * scale_m, scale_n, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
 }
 
-// The first `valid` of N new elements from row m, column n on to C. beta = 0 overwrites C unread: it may be
-// uninitialised.
+// The first `valid` of N new elements to C.
 template <int N>
-__device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int m, int n, Vec<int, N> value, int valid) {
+__device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int m, int n, Vec<int, N> value, int valid)
+{
     if (valid >= N) {
         Vec<BF16, N> old = {};
-        if (e.beta != 0.0f) old = load<N>(to);
+        if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
         Vec<BF16, N> stored;
         #pragma unroll
         for (int i = 0; i < N; ++i) stored.at[i] = BF16(epilogue(e, m, n + i, value.at[i], old.at[i]));
@@ -322,9 +343,10 @@ __device__ __forceinline__ void store_edge(BF16* to, const Epilogue& e, int m, i
     }
 }
 
-// The i-th of this thread's TM rows of C, for those elements that exist.
+// The i-th of this thread's rows of C, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, ThreadOrigin thread, int i,
-                                          const int (&sums)[TN], const Epilogue& e) {
+                                          const int (&sums)[TN], const Epilogue& e)
+{
     const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
@@ -336,9 +358,10 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int columns, Thre
     }
 }
 
-// Brings eight rows of the old C, which begin at `c`, to where a warp stages them: `columns` of each exist. The others
-// become zeros.
-__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int columns, BF16* staged) {
+// Brings eight rows of the old C, which begin at `c`, to where a warp stages them. What lies beyond C's edges becomes
+// zero.
+__device__ __forceinline__ void load_rows(const BF16* c, Shape s, int columns, BF16* staged)
+{
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = max(0, min(CN, columns));
@@ -347,9 +370,10 @@ __device__ __forceinline__ void load_rows(const BF16* c, Shape s, int columns, B
     }
 }
 
-// Stores the eight rows that a warp has staged to C, where they begin at `c`: `columns` of each exist. Neighbouring
-// lanes write neighbouring elements, for whole sectors of C's lines wherever these begin.
-__device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const BF16* staged) {
+// Stores the eight rows that a warp has staged to C, where they begin at `c`, up to C's edges. Neighbouring lanes write
+// neighbouring elements, for whole sectors of C's lines wherever these begin.
+__device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const BF16* staged)
+{
     #pragma unroll
     for (int m = 0; m < 8; ++m) {
         const int width = max(0, min(CN, columns));
@@ -365,19 +389,21 @@ __device__ __forceinline__ void store_rows(BF16* c, Shape s, int columns, const 
 
 // Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
-
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//               empty[stage] of each block that fills a part of it
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_72326b10(
+gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_6fd8349a(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C,
     const float* __restrict__ bias_n, const float* __restrict__ scale_m, const float* __restrict__ scale_n, float alpha,
-    float beta) {
+    float beta)
+{
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);           // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
+            mbarrier_init(&shared.full[stage], 1);
+            mbarrier_init(&shared.empty[stage], CONSUMERS);
         }
         fence_mbarrier_init();
     }
@@ -394,7 +420,7 @@ gemm_s8s8bf16_rc_512x513x1024_scale_m_scale_n_bias_sm90_72326b10(
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
             unsigned long long* const full = &shared.full[ring.stage];
-            mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+            mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));  // of all copies to this block
             tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
             tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
         }

@@ -1,4 +1,4 @@
-// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6
+// gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3098fa31
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -23,10 +23,10 @@
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         no two matrices of C that overlap,
 //         prepared_a: batch * 64 * ceil(K / 64) * 64 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6_prepare_a_kernel writes before: any grid, blocks of 256
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3098fa31_prepare_a_kernel writes before: any grid, blocks of 256
 //         threads,
 //         prepared_b: batch * K * 4096 elements, which
-//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3098fa31_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16_rr_bB_64x4096xK_bias_silu_wgmma_64x128x64_c1_k1x0_s6_f1_g8_p0_split4_copy128
@@ -34,14 +34,16 @@
 
 namespace {
 
-__device__ __forceinline__ float float_from_f16(unsigned short bits) {
+__device__ __forceinline__ float float_from_f16(unsigned short bits)
+{
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
     return value;
 }
 
 // The nearest half, ties to even.
-__device__ __forceinline__ unsigned short f16_from_float(float value) {
+__device__ __forceinline__ unsigned short f16_from_float(float value)
+{
     unsigned short bits;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
     return bits;
@@ -58,7 +60,7 @@ struct F16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes. Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 64;
     static constexpr int N = 4096;
@@ -117,27 +119,28 @@ struct alignas(sizeof(E) * N) Vec {
 };
 
 template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from) {
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
     return *reinterpret_cast<const Vec<E, N>*>(from);
 }
 
 template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value) {
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
+// A thread's accumulators: its part of the 64 x 128 sums of an instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
-// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
-// bytes.
+// The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
+// 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) F16 a[STAGES][BM * BK];  // a box of BM lines of LINE_A elements
-    alignas(1024) F16 b[STAGES][BN * BK];  // boxes of BK lines of LINE_B elements, one behind the other
+    alignas(1024) F16 a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
+    alignas(1024) F16 b[STAGES][BN * BK];  // boxes of lines of LINE_B elements, likewise
     alignas(1024) F16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
-    unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
+    unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
+    unsigned long long empty[STAGES];  // those that read them have: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 152576, "the launch asks for as much shared memory");
@@ -148,18 +151,20 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance() {
+    __device__ __forceinline__ void advance()
+    {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
 };
 
-// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of those that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin() {
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
@@ -168,7 +173,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
 // column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+{
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
@@ -178,42 +184,52 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
 }
 
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared) {
+__device__ __forceinline__ unsigned shared_address(const void* shared)
+{
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have
 // come, and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence
 // makes that visible to TMA and to the cluster; a barrier of all threads comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init() {
+__device__ __forceinline__ void fence_mbarrier_init()
+{
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrive; and arrive after adding to the bytes that the current phase expects.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
+// Arrive.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
+
+// Arrive after adding to the bytes that the current phase expects.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
+{
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a
 // phase -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
 // Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank() {
+__device__ __forceinline__ unsigned cluster_rank()
+{
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
+
 // Arrive at the barrier of the cluster's threads, without waiting. What a thread did before, in shared memory of
 // whichever block, is visible to those that have waited.
 __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
@@ -222,14 +238,16 @@ __device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster
 __device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
 // Wait for all threads of the cluster.
-__device__ __forceinline__ void cluster_sync() {
+__device__ __forceinline__ void cluster_sync()
+{
     cluster_arrive();
     cluster_wait();
 }
 
 // Load four floats from distributed shared memory: from block `rank` of the cluster, at the address that they have in
 // this block. That one must not have exited; a barrier of the cluster comes between their store and this.
-__device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4]) {
+__device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4])
+{
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
                  "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
                  : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
@@ -244,14 +262,16 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 // Start loading the box at (x, y, z), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
 // also those outside of the tensor, which become zeros.
 __device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y,
-                                            int z) {
+                                            int z)
+{
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5}], [%2];"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z) : "memory");
 }
 
 // Start storing a box. Outside of the tensor nothing is written but the rest of a 16-byte chunk across a line's end.
-__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* from, int x, int y, int z) {
+__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* from, int x, int y, int z)
+{
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
                  ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y), "r"(z) : "memory");
 }
@@ -260,7 +280,8 @@ __device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* f
 // shared memory, which may be overwritten then: what they write to global memory may still be under way.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void tma_store_wait_read() {
+__device__ __forceinline__ void tma_store_wait_read()
+{
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
@@ -269,7 +290,8 @@ __device__ __forceinline__ void tma_store_wait_read() {
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
-__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
+__device__ __forceinline__ void named_barrier_sync(int number, int threads)
+{
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
@@ -279,7 +301,8 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads) {
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
+{
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -292,12 +315,13 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-
-#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d += a * b; 64 x 128 x 16, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
-// column 8 j + 2 t + c. After b: scale-d, imm-scale-a and -b (1: not negated), imm-trans-a and -b (1: MN-major).
-__device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], unsigned long long a,
-                                                             unsigned long long b) {
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
+// d += a * b, 64 x 128 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
+// scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
+// them.
+__device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], unsigned long long a, unsigned long long b)
+{
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 "
@@ -312,8 +336,9 @@ __device__ __forceinline__ void wgmma_m64n128k16_f16_trans_b(float (&d)[64], uns
 }
 #undef SUMS
 
-// acc += A * B for a stage's k tiles and the MMAS_M * 64 rows of A from `first` on: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc) {
+// Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+{
     const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16,
                                                                        8 * LINE_A * sizeof(F16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], BK * LINE_B * sizeof(F16),
@@ -327,9 +352,9 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
-// one thread arrives for all.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
@@ -339,23 +364,26 @@ struct KRange {
     int begin, end;
 };
 
-__device__ __forceinline__ KRange split_k_range(int K, int split) {
+__device__ __forceinline__ KRange split_k_range(int K, int split)
+{
     const int extent = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
     return {min(K, split * extent), min(K, (split + 1) * extent)};
 }
 
-// This thread's share of the sums that its block stores.
+// This thread's share of the sums that its block stores, of one matrix of B after the other.
 using Part = float[MMAS_M][PART_N / 2];
 
-// Where this thread's sums r to r + 3 of instruction i lie in shared memory, once the ring is done with. Those of all
-// consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ float* address_of_sums(Shared& shared, int i, int r) {
+// Where this thread's sums from the r-th of an instruction on, four of them, lie in shared memory, once the ring is
+// done with. Those of all consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
+__device__ __forceinline__ float* address_of_sums(Shared& shared, int i, int r)
+{
     return reinterpret_cast<float*>(&shared)
         + ((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
 }
 
 // Leaves this thread's sums there, for all blocks of the cluster.
-__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared) {
+__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared)
+{
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
@@ -367,7 +395,8 @@ __device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& sha
 }
 
 // part += the sums of all blocks of the cluster, of what the block of this rank stores.
-__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part) {
+__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
+{
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
@@ -383,8 +412,9 @@ __device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part) {
     }
 }
 
-// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], int piece, float (&sums)[TM][TN]) {
+// This thread's sums of a piece by rows of C, and by columns in each.
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], int piece, float (&sums)[TM][TN])
+{
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -394,14 +424,17 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[PART_N / 2], in
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
-// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
-__device__ __forceinline__ int staged_at(int m, int n) {
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank. Where a piece has
+// several boxes, these lie one behind the other.
+__device__ __forceinline__ int staged_at(int m, int n)
+{
     constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
     return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
 // 1 / (1 + 2^x), off by 2^-22 of it at most where x is below 1.
-__device__ __forceinline__ float logistic_approx(float x) {
+__device__ __forceinline__ float logistic_approx(float x)
+{
     float value;
     asm("{ .reg .f32 t; ex2.approx.ftz.f32 t, %1; add.f32 t, t, 0f3F800000; rcp.approx.ftz.f32 %0, t; }" : "=f"(value)
         : "f"(x));
@@ -409,39 +442,42 @@ __device__ __forceinline__ float logistic_approx(float x) {
 }
 
 // x / (1 + e^-x), off by 3 units in the last place of x at most.
-__device__ __forceinline__ float silu(float x) {
+__device__ __forceinline__ float silu(float x)
+{
     return x * logistic_approx(-1.44269504f * x);
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
     const float* bias_n;
 };
 
-// C's new element in column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // silu(alpha * acc + beta * C + bias_n)
-__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c) {
+__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c)
+{
     const float bias_n = e.bias_n[n];
     const float x = fmaf(e.alpha, acc, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
     return silu(x);
 }
 
-// N new elements of C from column n on. beta = 0 leaves the old ones unread: they may be uninitialised.
+// N new elements of C.
 template <int N>
-__device__ __forceinline__ Vec<F16, N> results(const F16* from, const Epilogue& e, int n, Vec<float, N> value) {
+__device__ __forceinline__ Vec<F16, N> results(const F16* from, const Epilogue& e, int n, Vec<float, N> value)
+{
     Vec<F16, N> old = {};
-    if (e.beta != 0.0f) old = load<N>(from);
+    if (e.beta != 0.0f) old = load<N>(from);  // else C is not read: it may be uninitialised
     Vec<F16, N> stored;
     #pragma unroll
     for (int i = 0; i < N; ++i) stored.at[i] = F16(epilogue(e, n + i, value.at[i], old.at[i]));
     return stored;
 }
 
-// This thread's elements of a piece. All are computed before the first is stored: loads of the old ones stay behind the
-// stores before them.
+// This thread's elements of a piece. All are computed before the first is stored, so that no load waits for a store.
 __device__ __forceinline__ void store_c(F16* tile, Shape s, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], const Epilogue& e) {
+                                        const float (&sums)[TM][TN], const Epilogue& e)
+{
     Vec<F16, VC> stored[TM][TN / VC];
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
@@ -468,7 +504,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, ThreadOrigin thread,
 
 }  // namespace
 
-// 16 bytes of a copy.
+// 16 bytes of a line.
 template <typename E>
 struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
@@ -477,13 +513,9 @@ struct alignas(16) Chunk {
 // prepared_a = A, with lines ceil(K / 64) * 64 elements apart: whole chunks of 16 bytes, with zeros behind a line's
 // end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6_prepare_a_kernel(
-    const F16* __restrict__ A,
-    F16* __restrict__ prepared_a,
-    int K,
-    int lda,
-    int batch,
-    long long stride_a) {
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3098fa31_prepare_a_kernel(
+    const F16* __restrict__ A, F16* __restrict__ prepared_a, int K, int lda, int batch, long long stride_a)
+{
     const int lines = 64, length = K;  // of the copy
     const int chunks = (length + 7) / 8;
     const int pitch = (length + 63) / 64 * 8;  // chunks from line to line, each of which begins a line of L2
@@ -508,12 +540,9 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6_prepare_a_kernel(
 
 // prepared_b = B, with lines 4096 elements apart: whole chunks of 16 bytes, with zeros behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6_prepare_b_kernel(
-    const F16* __restrict__ B,
-    F16* __restrict__ prepared_b,
-    int K,
-    int batch,
-    long long stride_b) {
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3098fa31_prepare_b_kernel(
+    const F16* __restrict__ B, F16* __restrict__ prepared_b, int K, int batch, long long stride_b)
+{
     const int lines = K, length = 4096;  // of the copy
     const int chunks = (length + 7) / 8;
     const int pitch = (length + 63) / 64 * 8;  // chunks from line to line, each of which begins a line of L2
@@ -538,19 +567,21 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6_prepare_b_kernel(
 
 // Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
-
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//               empty[stage] of each block that fills a part of it
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6(
+gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_3098fa31(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int K, int lda, int batch,
-    long long stride_a, long long stride_b, float alpha, float beta) {
+    long long stride_a, long long stride_b, float alpha, float beta)
+{
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);           // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
+            mbarrier_init(&shared.full[stage], 1);
+            mbarrier_init(&shared.empty[stage], CONSUMERS);
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
@@ -561,9 +592,9 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6(
 
     const Shape s{K, lda, batch, stride_a, stride_b};
     if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
     const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile
     const auto [begin, end] = split_k_range(s.K, rank);
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
@@ -572,7 +603,7 @@ gemm_f16_rr_bB_64x4096xK_bias_silu_sm90_f0081af6(
         for (int k = begin; k < end; k += BK, ring.advance()) {
             mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
             unsigned long long* const full = &shared.full[ring.stage];
-            mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+            mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));  // of all copies to this block
             tma_load_3d(shared.a[ring.stage], &map_a, full, k, tile.m, matrix);
             #pragma unroll
             for (int at = 0; at < BN; at += LINE_B)

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_cc_b3_512x520xK_sm90_fff4cdf0
+// gemm_f32_tf32_cc_b3_512x520xK_sm90_4682a7a6
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says;
 //                                       C is read unless beta = 0, A and B always
@@ -29,7 +29,7 @@ namespace {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-// Sizes. Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 520;
@@ -85,27 +85,28 @@ struct alignas(4 * N) Vec {
 };
 
 template <int N>
-__device__ __forceinline__ Vec<N> load(const float* from) {
+__device__ __forceinline__ Vec<N> load(const float* from)
+{
     return *reinterpret_cast<const Vec<N>*>(from);
 }
 
 template <int N>
-__device__ __forceinline__ void store(float* to, const Vec<N>& value) {
+__device__ __forceinline__ void store(float* to, const Vec<N>& value)
+{
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-// A thread's accumulators: 64 x BN of each instruction over the 128 threads of a warpgroup.
+// A thread's accumulators: its part of the 64 x 256 sums of an instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
-// The ring of k tiles, pieces of C on their way out, and barriers. Tiles begin with a pattern of their swizzle, which
-// repeats after 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16
-// bytes.
+// The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
+// 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
-    alignas(1024) float a[STAGES][BM * BK];  // boxes of BK lines of LINE_A elements, one behind the other
-    alignas(1024) float b[STAGES][BN * BK];  // a box of BN lines of LINE_B elements
+    alignas(1024) float a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
+    alignas(1024) float b[STAGES][BN * BK];  // boxes of lines of LINE_B elements, likewise
     alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
-    unsigned long long full[STAGES];         // a stage's tiles have landed: consumers wait
-    unsigned long long empty[STAGES];        // all consumers have read them: the producer waits
+    unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
+    unsigned long long empty[STAGES];  // those that read them have: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
 static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
@@ -116,7 +117,8 @@ struct Ring {
     int stage = 0;
     unsigned parity = 0;
 
-    __device__ __forceinline__ void advance() {
+    __device__ __forceinline__ void advance()
+    {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
@@ -130,18 +132,20 @@ using Fragments = unsigned[MMAS_M][4];
 // as C's sums go to the same ones. This choice avoids bank conflicts: half a warp reads chunks of 16 bytes whose
 // numbers differ in bits 0 and 2, so that neither loads of fragments, from four lines, nor stores of C, to every other
 // one of eight lines, meet in a bank.
-__device__ __forceinline__ int fragment_row() {
+__device__ __forceinline__ int fragment_row()
+{
     const int warp = threadIdx.x / 32 % 4, g = threadIdx.x % 32 / 4;
     const int chunk = (warp % 2 * 2 + g / 4) ^ (g / 2 % 2 * 5);
     return warp / 2 * 32 + chunk * 4 + g % 2 * 2;
 }
 
-// Row and column of this thread's first sum, of the 64 x BN that its warpgroup multiplies at once.
+// Row and column of this thread's first sum, of those that its warpgroup multiplies at once.
 struct ThreadOrigin {
     int m, n;
 };
 
-__device__ __forceinline__ ThreadOrigin thread_origin() {
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
     return {fragment_row(), static_cast<int>(threadIdx.x) % 4 * 2};
 }
 
@@ -149,7 +153,8 @@ __device__ __forceinline__ ThreadOrigin thread_origin() {
 // column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+{
     const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
@@ -159,31 +164,39 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number) {
 }
 
 // The address of what lies in shared memory, as PTX takes it.
-__device__ __forceinline__ unsigned shared_address(const void* shared) {
+__device__ __forceinline__ unsigned shared_address(const void* shared)
+{
     return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
 // An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have
 // come, and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence
 // makes that visible to TMA and to the cluster; a barrier of all threads comes before any use.
-__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals) {
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-__device__ __forceinline__ void fence_mbarrier_init() {
+__device__ __forceinline__ void fence_mbarrier_init()
+{
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrive; and arrive after adding to the bytes that the current phase expects.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier) {
+// Arrive.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes) {
+
+// Arrive after adding to the bytes that the current phase expects.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
+{
     asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
                  ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 
 // Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a
 // phase -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
-__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity) {
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
@@ -197,14 +210,16 @@ __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontr
 // Start loading the box at (x, y, z), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
 // also those outside of the tensor, which become zeros.
 __device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y,
-                                            int z) {
+                                            int z)
+{
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4, %5}], [%2];"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z) : "memory");
 }
 
 // Start storing a box. Outside of the tensor nothing is written but the rest of a 16-byte chunk across a line's end.
-__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* from, int x, int y, int z) {
+__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* from, int x, int y, int z)
+{
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
                  ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y), "r"(z) : "memory");
 }
@@ -213,7 +228,8 @@ __device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* f
 // shared memory, which may be overwritten then: what they write to global memory may still be under way.
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int N>
-__device__ __forceinline__ void tma_store_wait_read() {
+__device__ __forceinline__ void tma_store_wait_read()
+{
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
 }
 
@@ -222,7 +238,8 @@ __device__ __forceinline__ void tma_store_wait_read() {
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
-__device__ __forceinline__ void named_barrier_sync(int number, int threads) {
+__device__ __forceinline__ void named_barrier_sync(int number, int threads)
+{
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
@@ -239,7 +256,8 @@ __device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.
 // box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
 // applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
 template <int SWIZZLE>
-__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride) {
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
+{
     constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
     return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
            static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
@@ -252,11 +270,13 @@ __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.a
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
-
-#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators
-// d += a * b; 64 x 256 x 8, by a warpgroup. In lane 4 g + t of warp w d[4 j + 2 i + c] is row 16 w + g + 8 i,
-// column 8 j + 2 t + c. After b: scale-d, imm-scale-a and -b (1: not negated).
-__device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const unsigned (&a)[4], unsigned long long b) {
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
+// d += a * b, 64 x 256 x 8, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
+// scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
+// them.
+__device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const unsigned (&a)[4], unsigned long long b)
+{
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 "
@@ -278,7 +298,8 @@ __device__ __forceinline__ void wgmma_m64n256k8_tf32_rs(float (&d)[128], const u
 
 // This thread's fragment of the 64 rows of A from `first` on in a tile: in lane 4 g + t two neighbours at k + t, and
 // both at k + t + 4.
-__device__ __forceinline__ void load_fragment(const float* tile, int first, int k, unsigned (&fragment)[4]) {
+__device__ __forceinline__ void load_fragment(const float* tile, int first, int k, unsigned (&fragment)[4])
+{
     const int row = fragment_row(), t = threadIdx.x % 4;
     const float* const lines = tile + ((first + row) / LINE_A * BK + k + t) * LINE_A;
     #pragma unroll
@@ -294,7 +315,8 @@ __device__ __forceinline__ void load_fragment(const float* tile, int first, int 
 // acc += A * B for one step of k in a stage, the K_STEP from `k` on, and the MMAS_M * 64 rows of A from `first` on:
 // in flight until wgmma_wait, as is what the products read, `fragments` among it.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int first, int k, Fragments& fragments,
-                                              Accumulators& acc) {
+                                              Accumulators& acc)
+{
     const unsigned long long tile = make_descriptor<LINE_B * sizeof(float)>(shared.b[stage], 16,
                                                                             8 * LINE_B * sizeof(float))
                                                                             + k * sizeof(float) / 16;
@@ -306,14 +328,15 @@ __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, i
     wgmma_commit();
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's:
-// one thread arrives for all.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage) {
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
-// This thread's sums of a piece by rows of C, and by columns in each: other names for the same registers.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN]) {
+// This thread's sums of a piece by rows of C, and by columns in each.
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+{
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -323,12 +346,17 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
-// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank.
-__device__ __forceinline__ int staged_at(int m, int n) { return m * CN + ((n / 4) ^ (m % 8)) * 4 + n % 4; }
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank. Where a piece has
+// several boxes, these lie one behind the other.
+__device__ __forceinline__ int staged_at(int m, int n)
+{
+    return m * CN + ((n / 4) ^ (m % 8)) * 4 + n % 4;
+}
 
 // The first `valid` of N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
-__device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid) {
+__device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, int valid)
+{
     if (valid >= N) {
         if (beta != 0.0f) {
             const Vec<N> old = load<N>(to);
@@ -344,9 +372,10 @@ __device__ __forceinline__ void store_edge(float* to, Vec<N> value, float beta, 
     }
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's TM rows, for those elements that exist.
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
 __device__ __forceinline__ void store_row(float* tile, Shape s, int columns, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], float alpha, float beta) {
+                                          const float (&sums)[TN], float alpha, float beta)
+{
     const int m = thread.m + i / FM * STEP_M + i % FM;
     #pragma unroll
     for (int j = 0; j < TN; j += VC) {
@@ -360,7 +389,8 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int columns, Thr
 
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(float* tile, Shape s, int columns, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], float alpha, float beta) {
+                                        const float (&sums)[TM][TN], float alpha, float beta)
+{
     #pragma unroll
     for (int i = 0; i < TM; ++i) store_row(tile, s, columns, thread, i, sums[i], alpha, beta);
 }
@@ -369,20 +399,22 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int columns, Threa
 
 // Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at empty[stage]
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
-
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_tf32_cc_b3_512x520xK_sm90_fff4cdf0(
+gemm_f32_tf32_cc_b3_512x520xK_sm90_4682a7a6(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int K, int ldb, long long stride_a, long long stride_b, float alpha,
-    float beta) {
+    float beta)
+{
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            mbarrier_init(&shared.full[stage], 1);           // the producer's arrival, and the bytes
-            mbarrier_init(&shared.empty[stage], CONSUMERS);  // one thread of each
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
+            mbarrier_init(&shared.full[stage], 1);
+            mbarrier_init(&shared.empty[stage], CONSUMERS);
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
@@ -393,7 +425,7 @@ gemm_f32_tf32_cc_b3_512x520xK_sm90_fff4cdf0(
 
     const Shape s{K, ldb, stride_a, stride_b};
     if (s.K == 0) alpha = 0.0f;  // nothing to scale, be alpha infinite or NaN
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
@@ -404,6 +436,7 @@ gemm_f32_tf32_cc_b3_512x520xK_sm90_fff4cdf0(
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
+                // of all copies to this block
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
                 #pragma unroll
                 for (int at = 0; at < BM; at += LINE_A)

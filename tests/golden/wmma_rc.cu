@@ -1,4 +1,4 @@
-// gemm_bf16_rc_512x512x512_sm90_e865e416
+// gemm_bf16_rc_512x512x512_sm90_ede4156e
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -33,7 +33,7 @@ struct BF16 {
     __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
 };
 
-// Sizes and leading dimensions (elements from one line to the next). Those that are constants fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     static constexpr int M = 512;
     static constexpr int N = 512;
@@ -150,12 +150,8 @@ __device__ __forceinline__ void copy_b(const BF16* B, Shape s, int tile_n, int t
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_512x512x512_sm90_e865e416(
-    const BF16* __restrict__ A,
-    const BF16* __restrict__ B,
-    BF16* __restrict__ C,
-    float alpha,
-    float beta)
+gemm_bf16_rc_512x512x512_sm90_ede4156e(
+    const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(32) TileA As;
     __shared__ __align__(32) TileB Bs;

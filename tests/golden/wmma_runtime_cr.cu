@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_d66bd1bb
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_d12e637f
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; A f16, B f16, C f32;
 //                                                              sums in f32 on tensor cores;
@@ -30,8 +30,7 @@ struct F16 {
     unsigned short bits;
 };
 
-// Sizes, leading dimensions (elements from line to line) and strides (from matrix to matrix of the batch). Constants
-// among them fold into the code.
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
     int M;
     static constexpr int N = 320;
@@ -200,16 +199,16 @@ __device__ __forceinline__ float gelu(float x)
     return fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f));
 }
 
-// What the epilogue takes beside the sum and C: pointers lead to the first row and column that it is asked for.
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
 struct Epilogue {
     float alpha, beta;
     const float* bias_n;
     float* row_amax;
 };
 
-// C's new element in column n; c is the old one, or 0 where beta = 0:
+// C's new element; c is the old one, or 0 where beta = 0:
 // row_amax(gelu(alpha * acc + beta * C + bias_n))
-// row_amax: the largest magnitude so far, which this may raise.
+// row_amax is the largest magnitude so far, which this may raise.
 __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c, Magnitude& row_amax)
 {
     const float bias_n = e.bias_n[n];
@@ -222,18 +221,9 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_d66bd1bb(
-    const F16* __restrict__ A,
-    const F16* __restrict__ B,
-    float* __restrict__ C,
-    const float* __restrict__ bias_n,
-    float* __restrict__ row_amax,
-    int M,
-    int lda,
-    int batch,
-    long long stride_a,
-    long long stride_c,
-    float alpha,
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_d12e637f(
+    const F16* __restrict__ A, const F16* __restrict__ B, float* __restrict__ C, const float* __restrict__ bias_n,
+    float* __restrict__ row_amax, int M, int lda, int batch, long long stride_a, long long stride_c, float alpha,
     float beta)
 {
     __shared__ __align__(32) TileA As;

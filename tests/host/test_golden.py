@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
+import jinja2
 import pytest
 
 from gemmgen.families import (
@@ -32,12 +34,13 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR
+from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.inputs import PLAIN
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import Size
 from gemmgen.problem.types import Compute, Types
-from gemmgen.render.kernel_text import render
+from gemmgen.render.kernel_text import environment, render, render_plan
 from gemmgen.support.files import TEMPLATES
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -369,6 +372,13 @@ SAMPLES = {
         (None, 4096, 8192),
         dtype=DType.F16,
     ),
+    "skinny_bf16_staged_ring": Sample(
+        SKINNY,
+        {"S": 8, "T": 8, "LANES": 8, "BK": 512, "UNROLL": 4, "DEPTH": 4, "ASYNC": 1},
+        (8, 4096, 4096),
+        dtype=DType.BF16,
+    ),
+    "skinny_s8_staged_rc": Sample(SKINNY, {"S": 8, "BK": 1024}, (8, 4096, 4096), "rc", types="s8,s8,s32"),
     "skinny_s8_dot": Sample(SKINNY, {"S": 1, "BK": 0, "SPLIT": 2}, (1, 4096, 4096), "rc", types="s8,s8,s32"),
     "f64": Sample(SIMT, {"ASYNC": 1, "STAGES": 3}, dtype=DType.F64),
     "fragment_prefetch_f64_batch_split": Sample(
@@ -458,3 +468,23 @@ def test_samples_reach_every_kernel_template() -> None:
     configs = zip(families, rendered, strict=True)
     reached = {family.template(family.config_type(**source.config)) for family, source in configs}
     assert reached == skeletons()
+
+
+def test_samples_reach_every_template_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: set[str] = set()
+    get_source = jinja2.FileSystemLoader.get_source
+
+    def taking(loader: jinja2.FileSystemLoader, made: jinja2.Environment, name: str) -> Any:
+        taken.add(name)
+        return get_source(loader, made, name)
+
+    monkeypatch.setattr(jinja2.FileSystemLoader, "get_source", taking)
+    environment.cache_clear()
+    render_plan.cache_clear()
+    for sample in SAMPLES.values():
+        sample.render()
+    of_functions = {template for one in FUNCTIONS.values() for template in (one.f32, one.f32_helper)}
+    # Kernels that measure or check something else, and what goes beside kernels.
+    others = ("export/", "device/plain/", "device/mma_vectors.cu", "device/wgmma_vectors.cu", "epilogue/apart.cu")
+    files = {path.relative_to(TEMPLATES).as_posix() for path in TEMPLATES.rglob("*.cu")}
+    assert {name for name in files if not name.startswith(others)} - of_functions <= taken <= files

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.render.line_width import UNBROKEN, WIDTH, fitted, opened
+from gemmgen.render.line_width import UNBROKEN, WIDTH, fitted
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 ROOM = 60
@@ -93,9 +93,3 @@ def test_lines_of_a_header_keep_their_labels() -> None:
             "// Config ",
             "// Made by",
         ], path.name
-
-
-def test_a_function_begins_on_the_last_line_of_its_signature() -> None:
-    inside = "struct Ring {\n    void advance()\n    {\n        ++stage;\n    }\n};\n"
-    assert opened("int twice(int x,\n          int y)\n{\n") == "int twice(int x,\n          int y) {\n"
-    assert opened(inside) == inside.replace("()\n    {", "() {")

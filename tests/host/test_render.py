@@ -20,14 +20,12 @@ from gemmgen.kernel.expression import evaluate, names_in, without_guards
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.functions import FUNCTIONS, function_named
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import Size
 from gemmgen.problem.types import Types
 from gemmgen.render import compiled_templates
 from gemmgen.render.kernel_text import environment, render
-from gemmgen.support.files import TEMPLATES
 
 LIMITS = ARCHS["sm_90"].limits
 SQUARE = Problem(512, 512, 512)
@@ -167,66 +165,6 @@ def test_a_misspelt_name_is_an_error() -> None:
 def test_braces_of_ptx_are_left_alone() -> None:
     ptx = 'asm("{ .reg .pred p; mov.b32 %0, {{%1, %2}}; }");'
     assert environment(Types.of(DType.F32)).from_string(ptx).render() == ptx
-
-
-def used_templates() -> set[str]:
-    """Every template that a kernel can reach: those that families and functions name, and what they take in."""
-    records = (function_named(name, short) for name in FUNCTIONS for short in (False, True))
-    found = {template for one in records for template in (one.f32, one.f32_helper) if template}
-    tensor_cores = {"S": 8, "T": 16, "BK": 0, "MMA": 1}
-    for layout, changes in (("rc", {}), ("rr", {"LANES": 8, "DEPTH": 4})):
-        problem = Problem(8, 512, 512, layout=Layout.parse(layout), types="bf16")
-        found |= reachable(SKINNY, problem, SKINNY.default(problem).with_values(**tensor_cores, **changes))
-    served = [(one, types) for one in FAMILIES.values() for types in one.types or ("f32",)]
-    for layout in ("rr", "rc", "cr", "cc"):
-        for family, types in served:
-            size, batch = (16, 64) if family.small_batches else (512, 1)
-            problem = Problem(size, size, size, layout=Layout.parse(layout), batch=batch, types=types)
-            for changes in (
-                {},
-                {"ASYNC": 1},
-                {"ASYNC": 1, "K_UNROLL": 2},
-                {"ASYNC": 1, "K_UNROLL": 4, "TA": 0},
-                {"STAGES": 1},
-                {"OUTER": 0},
-                {"TA": 0, "TB": 0},
-                {"BK": 0},
-                {"ASYNC": 0, "STAGES": 2},
-            ):
-                known = {name: value for name, value in changes.items() if name in family.default(problem).values}
-                config = family.default(problem).with_values(**known)
-                if first_rejection(family, problem, config, ARCHS["sm_90"].limits) is None:
-                    found |= reachable(family, problem, config)
-    return found
-
-
-def reachable(family: Family, problem: Problem, config: Config) -> set[str]:
-    plan = family.plan(problem, config)
-    named = [plan.template, *_paths(vars(plan.view) if plan.view else {})]
-    found: set[str] = set()
-    while named:
-        name = named.pop()
-        if name not in found:
-            found.add(name)
-            text = (TEMPLATES / name).read_text()
-            named += re.findall(r'//% (?:extends|from|import|include) "([^"]+)"', text)
-    return found
-
-
-def _paths(view: dict[str, object]) -> list[str]:
-    """The template paths in a family's view, one level of records deep."""
-    records = [value for value in view.values() if hasattr(value, "__dataclass_fields__")]
-    inner = [getattr(record, name) for record in records for name in dir(record) if not name.startswith("_")]
-    return [value for value in (*view.values(), *inner) if isinstance(value, str) and value.endswith(".cu")]
-
-
-def test_every_template_is_used() -> None:
-    files = {str(path.relative_to(TEMPLATES)) for path in TEMPLATES.rglob("*.cu")}
-    # Tensor-core instructions also have a kernel of their own, which records what they compute.
-    parts_of_no_kernel = ("export/", "device/plain/", "epilogue/apart.cu", "device/mma", "device/ldmatrix.cu")
-    parts_of_no_kernel += ("device/mbarrier.cu", "device/tma.cu", "device/warpgroup.cu", "device/wgmma", "prepare/")
-    elsewhere = {name for name in files if name.startswith(parts_of_no_kernel)}
-    assert files - elsewhere <= used_templates() <= files
 
 
 SCHEDULES = ({"STAGES": 1}, {"STAGES": 2}, {"STAGES": 3, "ASYNC": 1}, {"STAGES": 2, "ASYNC": 1, "K_UNROLL": 2})

@@ -2,7 +2,7 @@
 //% from "device/cluster.cu" import cluster, mbarrier_arrive_cluster, tma_multicast
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/shared_address.cu" import shared_address
-//% from "device/mbarrier.cu" import mbarrier
+//% from "device/mbarrier.cu" import mbarrier, mbarrier_arrive
 //% from "device/tma.cu" import tensor_map
 ${ tensor_map() }
 struct Shared {
@@ -11,7 +11,7 @@ struct Shared {
 };
 
 ${ shared_address() }
-${ mbarrier() }
+${ mbarrier(mbarrier_arrive()) }
 ${ cluster() }
 ${ mbarrier_arrive_cluster() }
 ${ tma_multicast((2,)) }

@@ -1,17 +1,19 @@
 /*# C = A * B of bf16 with sums in f32, A and B K-major: one warp loads tiles of 64 x 64 by TMA, a warpgroup multiplies them.
     A block has two tiles of C, one below the other. #*/
-//% from "device/mbarrier.cu" import mbarrier
-//% from "device/tma.cu" import tma, tensor_map, fence_proxy_async
-//% from "device/warpgroup.cu" import named_barriers, elect_one
+//% from "device/mbarrier.cu" import mbarrier, mbarrier_arrive
+//% from "device/tma.cu" import tma, tensor_map, fence_proxy_async, tma_store_wait
+//% from "device/warpgroup.cu" import named_barrier_arrive, named_barrier_sync, elect_one
 //% from "device/wgmma.cu" import wgmma
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/shared_address.cu" import shared_address
 ${ tensor_map() }
 ${ shared_address() }
-${ mbarrier() }
+${ mbarrier(mbarrier_arrive()) }
 ${ tma((2,), (2,)) }
+${ tma_store_wait() }
 ${ fence_proxy_async() }
-${ named_barriers() }
+${ named_barrier_sync() }
+${ named_barrier_arrive() }
 ${ elect_one() }
 ${ dynamic_shared(1024) }
 ${ wgmma([instruction]) }

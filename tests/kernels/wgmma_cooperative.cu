@@ -1,18 +1,20 @@
 /*# C = A * B of bf16, A and B K-major: a warpgroup that loads and two that multiply, 64 rows of C each; what they give up and take
     of registers, one group of products in flight, and a tile of C that stmatrix leaves swizzled. #*/
-//% from "device/mbarrier.cu" import mbarrier
-//% from "device/tma.cu" import tma, tensor_map, fence_proxy_async
-//% from "device/warpgroup.cu" import named_barriers, setmaxnreg
+//% from "device/mbarrier.cu" import mbarrier, mbarrier_arrive
+//% from "device/tma.cu" import tma, tensor_map, fence_proxy_async, tma_store_wait
+//% from "device/warpgroup.cu" import named_barrier_arrive, named_barrier_sync, setmaxnreg
 //% from "device/wgmma.cu" import wgmma
 //% from "device/ldmatrix.cu" import ldmatrix
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/shared_address.cu" import shared_address
 ${ tensor_map() }
 ${ shared_address() }
-${ mbarrier() }
+${ mbarrier(mbarrier_arrive()) }
 ${ tma((2,), (2,)) }
+${ tma_store_wait() }
 ${ fence_proxy_async() }
-${ named_barriers() }
+${ named_barrier_sync() }
+${ named_barrier_arrive() }
 ${ setmaxnreg() }
 ${ ldmatrix((), ((4, false),)) }
 ${ dynamic_shared(1024) }

@@ -48,24 +48,26 @@ class SkinnyView:
     """The record that the templates of `skinny` need beside the constants.
 
     x, w           the small operand, and the weights
-    along_k        whether lines of the weights run along k
-    grouped        whether a warp's lanes form groups, each at its own k
-    stores         whether vectors are stored to shared memory
-    stream, small, mainloop  templates: how threads share the weights, how they get the small operand, and the loop
-    direct         whether the small operand goes straight to registers
-    stage_unroll   loads in flight per thread while it stages a chunk
-    x_edge, w_edge  whether a tile may cross an edge of C along the lines of x, or of the weights
-    chunk_steps     iterations of the loop over a chunk's steps
-    k_edge          whether K may end within what a block reads of the small operand at once
-    partial        whether the end of a line of the weights can cut an access
+    along_k        lines of the weights run along k
+    sums           template of how threads store the sums of weights whose lines run across C
+    stores         vectors are stored to shared memory
+    stream, weights, small, guard, mainloop, store
+                   templates: how threads share the weights, what these pass through, how the small operand comes to
+                   them and where it ends, the loop, and how C is stored
+    direct         the small operand goes straight to registers
+    stage_unroll   loads of a thread under way at once while it stages a chunk
+    x_ends, w_ends  sizes at which reads of x, or of the weights' lines, may pass the end
+    chunk_steps     times that the loop over a chunk's steps runs
+    k_ends          K where it may end within what a block reads of the small operand at once
+    partial        the end of a line of the weights can cut an access
     x_cut          the size whose end can cut an access to x, K or M or N; empty: none can
 
     fields of kernels that convert:
     packed       types whose elements are taken out of registers
     subwords     (bytes, type) of vectors that fill no register
-    sum_vectors  whether vectors of sums pass through shared memory
-    whole_steps  whether K is a multiple of a lane's neighbouring k
-    ring         whether weights pass through shared memory
+    sum_vectors  vectors of sums pass through shared memory
+    last_k       how the kernel calls the last k that a lane's access may reach: the step's, where K ends with steps
+    ring         weights pass through shared memory
     mma          the tensor-core instruction; None: FMAs
     load_edge    whether an access to an operand in registers may lie outside of it, in part or whole
     dots         whether four products of bytes are summed at once
@@ -74,35 +76,33 @@ class SkinnyView:
     x: Side
     w: Side
     along_k: bool
-    grouped: bool
+    sums: str
     stores: bool
     stream: str
+    weights: str
     small: str
+    guard: str
     mainloop: str
+    store: str
     direct: bool
     stage_unroll: int
-    x_edge: bool
-    w_edge: bool
-    k_edge: bool
+    x_ends: tuple[str, ...]
+    w_ends: tuple[str, ...]
+    k_ends: tuple[str, ...]
     chunk_steps: int
     partial: bool
     x_cut: str
     packed: tuple[DType, ...]
     subwords: tuple[tuple[int, str], ...]
     sum_vectors: bool
-    whole_steps: bool
+    last_k: str
     dots: bool
     ring: bool
     mma: Mma | None
 
     @property
     def load_edge(self) -> bool:
-        return not self.ring or self.x_guarded
-
-    @property
-    def x_guarded(self) -> bool:
-        """Whether an access to x may lie outside of it, in part or whole."""
-        return self.k_edge or self.x_edge
+        return not self.ring or bool(self.x_ends)
 
 
 class Skinny(Family):
@@ -188,7 +188,9 @@ class Skinny(Family):
         x, w = roles(plan.problem)
         value, types = plan.constants, plan.problem.types
         dot = dots(plan.problem, skinny)
-        mainloop = "skinny/staged.cu" if skinny.BK else "skinny/direct.cu"
+        uniform, way = types.uniform, "staged" if skinny.BK else "direct"
+        k_ends = ("K",) if _k_edge(plan, skinny) else ()
+        x_ends = (*k_ends, *((x.MN,) if x.MN in plan.edges else ()))
         scattered = dot and skinny.BK > 0 and not x.along_k  # elements of x, in a chunk
         taken = [] if skinny.MMA or (dot and not scattered) else [x] if dot else [x, w]
         widths = {value["VW"] * value["W_BYTES"], value["XW"] * value["X_BYTES"]}
@@ -196,23 +198,26 @@ class Skinny(Family):
             x=x,
             w=w,
             along_k=w.along_k,
-            grouped=skinny.LANES < WARP and not skinny.MMA,
+            sums=f"skinny/stream/{'groups' if skinny.LANES < WARP else 'warps'}.cu",
             stores=not w.along_k and skinny.LANES == WARP,
-            stream=f"skinny/{'along_k' if w.along_k else 'across'}{'_mma' if skinny.MMA else ''}.cu",
-            small="skinny/fragment.cu" if skinny.MMA else mainloop,
-            mainloop=mainloop,
+            stream=f"skinny/stream/{'along_k' if w.along_k else 'across'}{_products(skinny, dot, uniform)}.cu",
+            weights=f"skinny/weights/{'ring' if skinny.ASYNC else 'registers'}.cu",
+            small=f"skinny/small/{_small(skinny, way, dot and not scattered, uniform)}.cu",
+            guard=f"skinny/edge/{'checked' if x_ends else 'none'}.cu",
+            mainloop=f"skinny/mainloop/{way}{'_ring' if skinny.ASYNC else ''}.cu",
+            store=f"skinny/store/{'linear' if plan.problem.epilogue.is_linear else 'tree'}.cu",
             direct=skinny.BK == 0,
             stage_unroll=STAGE_UNROLL if types.uniform else STAGE_UNROLL // 2,
-            x_edge=x.MN in plan.edges,
-            w_edge=w.MN in plan.edges,
-            k_edge=_k_edge(plan, skinny),
+            x_ends=x_ends,
+            w_ends=(w.MN,) if w.MN in plan.edges else (),
+            k_ends=k_ends,
             chunk_steps=skinny.BK // (skinny.UNROLL * value["STEP"]),
             partial=_cut(plan, w, value["VW"]),
             x_cut=_x_cut(plan, x),
             packed=tuple(dict.fromkeys(plan.problem.dtype_of(role.X) for role in taken)),
             subwords=tuple((size, ctype) for size, ctype in SUBWORDS if size in widths),
             sum_vectors=(skinny.BK > 0 and not dot) or (not w.along_k and skinny.LANES == WARP),
-            whole_steps=not _cut_at(plan.problem.k, value["LANE_K"]),
+            last_k="depth" if _cut_at(plan.problem.k, value["LANE_K"]) else "k",
             dots=dot,
             ring=skinny.ASYNC == 1,
             mma=plan.mma if isinstance(plan.mma, Mma) else None,
@@ -279,6 +284,18 @@ def _converting(problem: Problem, small: int) -> SkinnyConfig:
     length, tile = problem.sizes[w.MN] or 0, config.T * (config.WARPS if w.along_k else WARP)
     most = min(128 * tile // max(1, length), (problem.k or 0) // 512)  # of blocks in a card, and parts of some depth
     return replace(config, SPLIT=max(split for split in (1, 2, 4, 8) if split <= max(1, most)))
+
+
+def _products(config: SkinnyConfig, dots: bool, uniform: bool) -> str:
+    """How the name of the template goes on that multiplies."""
+    return "_mma" if config.MMA else "_dots" if dots else "" if uniform else "_packed"
+
+
+def _small(config: SkinnyConfig, way: str, bytes_: bool, uniform: bool) -> str:
+    """The name of the template that brings the small operand, `bytes_`: as bytes that stay as they are."""
+    if config.MMA:
+        return "fragment"
+    return way if uniform else "staged_bytes" if bytes_ and config.BK else f"{way}_packed"
 
 
 def _cut(plan: Plan, side: Side, width: int) -> bool:

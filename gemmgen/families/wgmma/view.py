@@ -73,7 +73,7 @@ class WgmmaView:
     batched      tensor maps have a third dimension
     batch        how many matrices that counts: a number, or the parameter's name
     pointers     and a fourth: of all memory, for matrices that lie where pointers say
-    group        see raster.cu
+    linear       whether C is alpha * acc + beta * C
     unread       sizes that the kernel has from tensor maps, or as numbers
     """
 
@@ -90,7 +90,7 @@ class WgmmaView:
     direct: bool
     at_once: bool
     whole: bool
-    edges: frozenset[str]
+    edges: tuple[str, ...]
     reaches: bool
     chunk: int
     chunks: int
@@ -119,7 +119,7 @@ class WgmmaView:
     batched: bool
     batch: int | str
     pointers: bool
-    group: int
+    linear: bool
     unread: tuple[str, ...]
 
     @property
@@ -133,7 +133,7 @@ class WgmmaView:
         return 4 if self.pointers else 3 if self.batched else 2
 
     @property
-    def matrices(self) -> int:
+    def matrices_at_once(self) -> int:
         """The number of 8 x 8 matrices that a warp stores at once if C is transposed: two side by side, of 8 or 16
         rows."""
         return 2 if self.piece_rows % 16 else 4
@@ -194,6 +194,98 @@ class WgmmaView:
         """The other one, whose lines are its columns."""
         return self.a if self.swapped else self.b
 
+    # Which templates of templates/wgmma the kernel is made of, and macros of others.
+
+    @property
+    def tiles(self) -> str:
+        """Which tiles of C a block computes."""
+        return _template("tiles", "turns" if self.pingpong else "persistent" if self.persistent else "one")
+
+    @property
+    def blocks(self) -> str:
+        """What it shares with other blocks."""
+        return _template("blocks", "split" if self.split else "multicast" if self.cluster > 1 else "alone")
+
+    @property
+    def raster(self) -> str:
+        """Where its tile lies."""
+        return {"": "raster", "m": "raster_below", "n": "raster_beside"}[self.along]
+
+    @property
+    def mainloop(self) -> str:
+        """How k tiles are multiplied."""
+        if self.feeds or self.pieces:
+            return _template("mainloop", "fragments" if self.feeds else "pieces")
+        if self.promoted:
+            return _template("mainloop", "pairs" if self.alternates else "promoted")
+        return _template("mainloop", "in_flight" if self.in_flight else "awaited")
+
+    @property
+    def ends(self) -> str:
+        """How the last products under way are awaited."""
+        return _template("ends", "guarded" if self.guarded else "asked" if self.may_be_empty else "certain")
+
+    @property
+    def each(self) -> str:
+        """How many instructions have the lines of a consumer's tile."""
+        return _template("mmas", "several" if self.mmas else "one")
+
+    @property
+    def product(self) -> str:
+        """Whether these are products of C or of its transpose."""
+        return _template("product", "transposed" if self.swapped else "c")
+
+    @property
+    def matrices(self) -> str:
+        """How many matrices B is."""
+        return _template("matrices", "two" if self.gated else "one")
+
+    @property
+    def roles(self) -> str:
+        """How a thread knows its role."""
+        return _template("roles", "uniform" if self.uniform else "plain")
+
+    @property
+    def store(self) -> str:
+        """How sums get to C,"""
+        if self.direct:
+            return _template("store", "transposed" if self.swapped else "direct")
+        return _template("store", "staged" if self.staged else "rows")
+
+    @property
+    def boxes(self) -> str:
+        """in how many boxes at once,"""
+        return _template("boxes", "several" if self.c_boxes > 1 else "one")
+
+    @property
+    def epilogue(self) -> str:
+        """and by which epilogue."""
+        return f"epilogue/{'linear' if self.linear else 'at_once' if self.at_once else 'tree'}.cu"
+
+    @property
+    def loaded_ranks(self) -> tuple[int, ...]:
+        """Dimensions of the boxes that TMA loads,"""
+        return tuple(dict.fromkeys((self.box_rank, self.c_rank))) if self.loads_c else (self.box_rank,)
+
+    @property
+    def stored_ranks(self) -> tuple[int, ...]:
+        """and of those that it stores."""
+        return (self.c_rank,) if self.staged else ()
+
+    @property
+    def batches(self) -> str:
+        """How matrices of a batch are found."""
+        return "pointers" if self.pointers else "strided" if self.batched else "none"
+
+    @property
+    def matrix(self) -> str:
+        """How the kernel calls the number of a matrix of the batch; "" where there is none."""
+        return "matrix" if self.batched else ""
+
+
+def _template(folder: str, name: str) -> str:
+    return f"wgmma/{folder}/{name}.cu"
+
 
 def view_of(plan: Plan) -> WgmmaView:
     """The view of a plan of this family."""
@@ -244,13 +336,15 @@ def view_of(plan: Plan) -> WgmmaView:
         batched=problem.batched,
         batch=problem.batch or "batch",
         pointers=problem.pointers,
-        group=one.GROUP,
+        linear=problem.epilogue.is_linear,
         unread=("batch", *(name for one in mapped(problem) for name in (one.ld, one.stride))),
     )
 
 
-def _edges(plan: Plan, config: WgmmaConfig) -> frozenset[str]:
+def _edges(plan: Plan, config: WgmmaConfig) -> tuple[str, ...]:
     """The sizes, of M and N, at whose edges a thread that stages a piece of C must check."""
     epilogue = plan.problem.epilogue
     read = (epilogue.reads_rows, epilogue.reads_columns) if config.WHOLE else (True, True)
-    return plan.edges & {name for name, cares in zip("MN", read, strict=True) if cares}
+    if epilogue.is_linear and not staged(plan.problem):  # eight rows are staged whole
+        return ()
+    return tuple(name for name, cares in zip("MN", read, strict=True) if cares and name in plan.edges)

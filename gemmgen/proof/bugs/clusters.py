@@ -43,7 +43,7 @@ CLUSTER_BUGS = (
     Bug("clusters as far apart as blocks", "stride", WGMMA_PAIR, "number += gridDim.x / CLUSTER",
         "number += gridDim.x", (POISON, VALUE), count=2),
     # Tiles that edges cut
-    Bug("a box of a tile that lies wholly outside", "tail", WGMMA_PAIR_CUT, "if (lines_a > 0) tma_load", "tma_load",
+    Bug("a box of a tile that lies wholly outside", "tail", WGMMA_PAIR_CUT, "if (lines_a > 0)", "if (true)",
         (BYTES, UNDER_WAY, DEADLOCK)),
     Bug("a part of B that lies wholly outside", "tail", WGMMA_PAIR_CUT, "if (part < lines_b)", "if (true)",
         (BYTES, UNDER_WAY, DEADLOCK)),

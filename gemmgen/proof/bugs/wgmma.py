@@ -132,7 +132,7 @@ WGMMA_BUGS = (
     Bug("no fence before the products", "fence", WGMMA_RC, "            wgmma_fence();\n", "", (NOT_FENCED,)),
     Bug("products without a group", "commit", WGMMA_RC, "            wgmma_commit();\n", "", (NO_GROUP,)),
     Bug("sums are read in flight", "wait count", WGMMA_RC, "        wgmma_wait<0>();\n", "", (IN_FLIGHT, UNDER_WAY)),
-    Bug("sums are added up in flight", "wait count", WGMMA_PROMOTED, "        wgmma_wait<0>();\n", "",
+    Bug("sums are added up in flight", "wait count", WGMMA_PROMOTED, "wgmma_wait<0>();  // meanwhile", "// meanwhile",
         (IN_FLIGHT, UNDER_WAY)),
     Bug("a warpgroup multiplies the other's rows", "swapped index", WGMMA_CR, "consumer * MMAS_M * 64, acc",
         "(1 - consumer) * MMAS_M * 64, acc", (VALUE,)),

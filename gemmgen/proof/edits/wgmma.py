@@ -46,7 +46,7 @@ WGMMA_EDITS = (
         ("if (threadIdx.x > CONSUMERS * 128) return;", "if (threadIdx.x != CONSUMERS * 128 + 37) return;"),)),
     Edit("every thread of a consumer arrives", WGMMA_PROMOTED, (
         ("mbarrier_init(&shared.empty[stage], CONSUMERS)", "mbarrier_init(&shared.empty[stage], 128 * CONSUMERS)"),
-        ("if (leads) mbarrier_arrive", "mbarrier_arrive"))),
+        ("if (threadIdx.x % 128 == 0) mbarrier_arrive", "mbarrier_arrive"))),
     Edit("a block's tiles side by side", WGMMA_TURNS, (
         ("    Ring ring;\n", """\
     Ring ring;
@@ -64,7 +64,7 @@ WGMMA_EDITS = (
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = own; number < end; ++number) {"""))),
     Edit("sums of half a k tile are added up", WGMMA_PROMOTED, (
-        ("int first, Accumulators& acc) {", "int first, int half, Accumulators& acc) {"),
+        ("int first, Accumulators& acc)\n", "int first, int half, Accumulators& acc)\n"),
         ("for (int k = 0; k < BK; k += K_STEP) {",
             "for (int k = half * BK / 2; k < (half + 1) * BK / 2; k += K_STEP) {"),
         ("k > 0);", "k > half * BK / 2);"),
@@ -72,7 +72,7 @@ WGMMA_EDITS = (
         wgmma_fence();
         multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
         wgmma_commit();
-        wgmma_wait<0>();
+        wgmma_wait<0>();  // meanwhile products of other consumers keep the tensor cores busy
 """, """\
         for (int half = 0; half < 2; ++half) {
             wgmma_fence();
@@ -82,7 +82,7 @@ WGMMA_EDITS = (
             promote(acc, totals);
         }
 """),
-        ("whole warpgroup's\n        promote(acc, totals);\n", "whole warpgroup's\n"))),
+        ("ring.stage);\n        promote(acc, totals);\n", "ring.stage);\n"))),
     Edit("rows are staged side by side, at the price of bank conflicts", WGMMA_PROMOTED, (
         ("m % 8 * PITCH_C", "m % 8 * CN"),)),
     Edit("a lane's rows leave from the last to the first", WGMMA_PROMOTED, (

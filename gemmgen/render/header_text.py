@@ -1,0 +1,93 @@
+"""Words of the comment at the top of a kernel: what it computes, its matrices and its launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gemmgen.kernel.notes import matrix_texts
+from gemmgen.kernel.source import Launch
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.operands import Operand
+
+
+@dataclass(frozen=True)
+class HeaderText:
+    """Each line begins behind `//` and the template's spaces.
+
+    computes  the types, and what multiplies
+    blocks    of the grid, as an expression, and what it counts in
+    """
+
+    problem: Problem
+    launch: Launch
+    computes: str
+    blocks: str
+    counted: str
+
+    @property
+    def formula(self) -> str:
+        """What the kernel computes, and which of its operands it reads whatever the scalars are."""
+        epilogue = self.problem.epilogue
+        if epilogue.is_linear:
+            return f"C = alpha * A * B + beta * C      {self.computes}; C is read unless beta = 0, A and B always"
+        given = "".join(self._given())
+        return f"C = {epilogue}      acc = A * B{given}; {self.computes}{self._reads()}"
+
+    def _given(self) -> Iterator[str]:
+        sums = self.problem.epilogue.sums
+        if self.problem.products > 1:
+            yield "1, acc2 = A * B2, B1 and B2 side by side in B"
+        if "row_sum" in sums:
+            yield ", row_sum of a row of A"
+        if "column_sum" in sums:
+            yield ", column_sum of a column of B"
+
+    def _reads(self) -> str:
+        epilogue = self.problem.epilogue
+        scaled = "alpha" in epilogue.scalars
+        if epilogue.reads_c:
+            return "; C is read unless beta = 0" + (", A and B always" if scaled else "")
+        return "; A and B are read even if alpha = 0" if scaled else ""
+
+    @property
+    def products(self) -> Iterator[str]:
+        """A line each for a batch, a convolution and groups of rows."""
+        if self.problem.batched:
+            count = self.problem.sizes["batch"] or "a batch's"
+            where = ", whose matrices lie where A_array, B_array and C_array say" if self.problem.pointers else ""
+            yield f"for each of {count} products{where}"
+        conv, groups = self.problem.inputs.conv, self.problem.inputs.groups
+        if conv is not None:
+            places, taps = (f"{rows} x {columns}" for rows, columns in (conv.places, conv.taps))
+            yield f"row m of C is (image, p, q) of {places} places, K is (r, s, c) of {taps} taps"
+        if groups:
+            yield f"for each of {groups} groups of rows, B one of as many matrices; rows past the last end stay as is"
+
+    @property
+    def operands(self) -> Iterator[str]:
+        """A line for each matrix, and each vector of the epilogue."""
+        for matrix in matrix_texts(self.problem):
+            apart = f", {matrix.apart}" if matrix.apart else ""
+            yield f"{matrix.name}  {matrix.rows} x {matrix.cols}, {matrix.order}-major, {matrix.stride}{apart}"
+        for companion in self.problem.companions:
+            yield f"{companion.name}  {companion.lies(self.problem.sizes)}: {companion.meaning}"
+        for vector in self.problem.epilogue.operands:
+            if not vector.is_matrix:
+                yield f"{vector.name}  {self._extent(vector)}, {vector.note}{self._shared(vector)}"
+
+    def _extent(self, vector: Operand) -> str:
+        size = self.problem.sizes[vector.size] if vector.size else 1
+        return "one element" if size == 1 else f"{size or vector.size} elements"
+
+    def _shared(self, vector: Operand) -> str:
+        if not self.problem.batched:
+            return ""
+        return "; another for each product" if vector.written else "; the same for all products"
+
+    @property
+    def grid(self) -> str:
+        """The launch."""
+        most = "up to " if self.launch.persistent else ""
+        shared = f", {self.launch.shared_bytes} bytes of dynamic shared memory" if self.launch.shared_bytes else ""
+        return f"{most}{self.blocks} blocks of {self.launch.threads} threads{self.counted}{shared}"
