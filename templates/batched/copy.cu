@@ -1,6 +1,6 @@
 /*# global -> shared: the matrices of a batch tile as they are. #*/
 //% macro copy(x, async, pointers, edge)
-// ${ "Start this" if async else "This" } thread's copies of MB matrices ${ x.X } to shared memory${ ", as far as the batch has so many" if edge }.
+// This thread's copies of MB matrices ${ x.X } to shared memory, as far as the batch has so many.
 __device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }*${ " const*" if pointers } batch, Shape s, int first, Matrix${ x.X }* shared)
 {
     #pragma unroll

@@ -4,7 +4,7 @@
 //% set strided, contiguous, coord = ("mn", "k", "strided, contiguous") if x.along_k else ("k", "mn", "contiguous, strided")
 //% set lines_end, end = (x.extent, "depth") if x.along_k else ("depth", x.extent)
 //% set lines_edge, edge = (x.mn_edge, x.k_edge) if x.along_k else (x.k_edge, x.mn_edge)
-// This thread's first access to ${ x.X }'s tile: ${ x.X }_LANES neighbouring threads copy along ${ "k" if x.along_k else x.mn }, which is contiguous.
+// This thread's first access to ${ x.X }'s tile: ${ x.X }_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_${ x.x }()
 {
     const int strided = threadIdx.x / ${ x.X }_LANES, contiguous = threadIdx.x % ${ x.X }_LANES * V${ x.X };
@@ -19,14 +19,14 @@ __device__ __forceinline__ Coord access_offset_${ x.x }(int i)
     return {${ coord }};
 }
 
-// ${ (T if types.uniform else "element") | capitalize }s from the origin of ${ x.X }'s tile to `at`, in global memory.
+// Elements from the origin of ${ x.X }'s tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_${ x.x }(Coord at, Shape s)
 {
     return Offset(at.${ strided }) * s.${ x.ld } + at.${ contiguous };
 }
 /*% if x.at_edge %*/
 
-// How many ${ T if types.uniform else "element" }s from there on lie inside ${ x.X }, whose edge is ${ ([x.extent] * x.mn_edge + ["depth"] * x.k_edge) | join(" x ") } from the tile's origin:
+// How many elements from there on lie inside ${ x.X }, whose edges count from the tile's origin:
 // V${ x.X } or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_${ x.x }(Coord at${ limits(x, "int ") })
 {

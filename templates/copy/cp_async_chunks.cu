@@ -2,10 +2,8 @@
 //% from "copy/access.cu" import limits
 //% from "copy/chunks.cu" import for_each_access, shared_element, valid
 //% macro copy(x)
-// Start this thread's copies of ${ x.X }'s tile to shared memory: neighbouring threads along ${ "k" if x.along_k else x.mn }, which is contiguous.${ " Zeros" if x.at_edge }
-//% if x.at_edge
-// stand for what lies outside ${ x.X }.
-//% endif
+// Start this thread's copies of ${ x.X }'s tile to shared memory: neighbouring threads along its contiguous dimension. Zeros stand for
+// what lies outside ${ x.X }.
 __device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }* tile, Shape s${ limits(x, "int ") }, Tile${ x.X }& shared)
 {
 //% call for_each_access(x, reads=true)

@@ -2,7 +2,7 @@
 //% from "copy/access.cu" import access, for_each_access, from, limits, shared_element
 //% macro copy(x)
 ${ access(x) }
-// Global memory -> registers: this thread's accesses to ${ x.X }'s tile.${ " Zeros stand for what lies outside %s." % x.X if x.at_edge }
+// Global memory -> registers: this thread's accesses to ${ x.X }'s tile. Zeros stand for what lies outside ${ x.X }.
 __device__ __forceinline__ void fetch_${ x.x }(const ${ element[x.X] }* tile, Shape s${ limits(x, "int ") }, Vec<${ of[x.X] }V${ x.X }> (&staged)[${ x.X }_ITERATIONS])
 {
 //% call for_each_access(x, from(x))
@@ -14,7 +14,7 @@ __device__ __forceinline__ void fetch_${ x.x }(const ${ element[x.X] }* tile, Sh
 //% endcall
 }
 
-// Registers -> shared memory${ ", transposed" if x.transposed }.
+// Registers -> shared memory.
 __device__ __forceinline__ void store_shared_${ x.x }(const Vec<${ of[x.X] }V${ x.X }> (&staged)[${ x.X }_ITERATIONS], Tile${ x.X }& shared)
 {
 //% call for_each_access(x)

@@ -6,7 +6,7 @@
 Vec<${ "unsigned, V%s / 4" | format(x.X) if x.words else of[x.X] ~ "V" ~ x.X }>
 //%- endmacro
 //% macro copy(x)
-// Global memory -> registers: this thread's accesses to ${ x.X }'s tile.${ " Zeros stand for what lies outside %s." % x.X if x.at_edge }
+// Global memory -> registers: this thread's accesses to ${ x.X }'s tile. Zeros stand for what lies outside ${ x.X }.
 __device__ __forceinline__ void fetch_${ x.x }(const ${ element[x.X] }* tile, Shape s${ limits(x, "int ") }, ${ staged(x) } (&staged)[${ x.X }_ITERATIONS])
 {
 //% call for_each_access(x, reads=true, places=x.at_edge)

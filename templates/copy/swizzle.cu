@@ -8,8 +8,8 @@ ${ "swizzled_%s(%s, %s)" | format(x.x, line, at) if x.swizzled else at }
 //% if alike
 // The same in B's.
 //% else
-// Where element `at` of a line of ${ x.X }'s shared tile lies: chunks of ${ 16 if x.by_ldmatrix else 32 } bytes trade places, by XOR with the line's number, so
-// that the same chunk of ${ "eight lines, which ldmatrix reads" if x.by_ldmatrix else "four lines, which half a warp reads" } at once, lies in banks of its own in each.
+// Where element `at` of a line of ${ x.X }'s shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
 //% endif
 __device__ __forceinline__ int swizzled_${ x.x }(int line, int at)
 {

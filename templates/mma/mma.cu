@@ -15,9 +15,9 @@ ${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves
 //%- endblock
 //% block types
 ${ vec() }
-using TileA = ${ TA }${ at(view.a.along_k, "BM", "BK") };  // A's tile in shared memory, as A lies in global memory${ " but swizzled" if view.a.swizzled }
+using TileA = ${ TA }${ at(view.a.along_k, "BM", "BK") };  // A's tile in shared memory, its lines as in global memory
 using TileB = ${ TB }${ at(view.b.along_k, "BN", "BK") };  // B's, likewise
-using Accumulators = ${ "unsigned" if view.halves else T }[MMAS_M][MMAS_N][${ view.registers }];  // this thread's sums, by instructions of its warp${ "; two halves each" if view.halves }
+using Accumulators = ${ "unsigned" if view.halves else T }[MMAS_M][MMAS_N][${ view.registers }];  // this thread's sums, by instructions of its warp
 
 /*% endblock %*/
 //% block origin

@@ -13,7 +13,7 @@
 //%- endmacro
 //% macro declare_summed(kernel)
 //% for name in kernel.problem.epilogue.sums
-    ${ T } ${ name }_acc[${ lines[name] }][4] = {};  // sums of this warp's ${ "rows of A" if name == "row_sum" else "columns of B" }, as products with ones
+    ${ T } ${ name }_acc[${ lines[name] }][4] = {};  // sums of lines of an operand, as products with ones
 //% endfor
 //% endmacro
 /*# A thread's column `j` of C: of which fragment of B, and which of the two columns that the thread has sums of in that. #*/
@@ -95,7 +95,7 @@ __device__ __forceinline__ void promote(Accumulators& acc, Accumulators& totals)
 }
 
 //% endif
-// The sums by the rows that this thread has of C, and by columns in each${ "" if view.halves else ": other names for the same registers" }.
+// The sums by the rows that this thread has of C, and by columns in each.
 __device__ __forceinline__ void rows_of(const Accumulators& acc, ${ T } (&sums)[TM][TN])
 {
     #pragma unroll
@@ -124,7 +124,7 @@ __device__ __forceinline__ void exchange_with(${ T } (&row)[TN])
     }
 }
 
-// Tensor cores leave a thread ${ "runs of four" if view.run == 4 else "pairs of" } neighbours in a row of C. Lanes exchange them until each thread has runs of FN neighbours.
+// Tensor cores leave a thread runs of two or four neighbours in a row of C. Lanes exchange them until each thread has runs of FN neighbours.
 __device__ __forceinline__ void exchange(${ T } (&row)[TN])
 {
 //% for distance in view.exchanges

@@ -48,7 +48,7 @@ ${ start_tile(view.a, view.b, "padded > stage * BK", "BK", "stage") | indent(8, 
         // A vector of ${ k_vector.X } along k holds the K_UNROLL k of an iteration: it is replaced after the last of them.
 //% endif
 //% if view.hoist
-        // The compiler sinks a load to the next branch, unless its value is used before that. So the first HOIST ${ "rows" if view.runs_along_n else "columns" }
+        // The compiler sinks a load to the next branch, unless its value is used before that. So the first HOIST lines
         // of the next k's product are hoisted above the branch, and the others follow it.
 //% endif
         const ${ T }* a_from = ${ begin_of(view.a, "0") };

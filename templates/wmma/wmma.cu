@@ -12,7 +12,7 @@
 //% macro copy(x)
 //% set mn_edge, k_edge = x.MN in kernel.edges, "K" in kernel.edges
 //% set contiguous, lines = ("BK", "B" ~ x.MN) if x.along_k else ("B" ~ x.MN, "BK")
-// This thread's elements of ${ x.X }'s tile from `${ x.mn }` and `k` on, neighbours' side by side${ "; beyond an edge of %s there are zeros" % x.X if mn_edge or k_edge }.
+// This thread's elements of ${ x.X }'s tile from `${ x.mn }` and `k` on, neighbours' side by side; beyond an edge there are zeros.
 __device__ __forceinline__ void copy_${ x.x }(const ${ element[x.X] }* ${ x.X }, Shape s, int tile_${ x.mn }, int tile_k, Tile${ x.X }& shared)
 {
     for (int i = threadIdx.x; i < ${ lines } * ${ contiguous }; i += THREADS) {

@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_16x16x16_sm90_e2cc3478
+// gemm_f32_rr_bB_16x16x16_sm90_94ada4e9
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -148,7 +148,7 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// Start this thread's copies of MB matrices A to shared memory, as far as the batch has so many.
+// This thread's copies of MB matrices A to shared memory, as far as the batch has so many.
 __device__ __forceinline__ void copy_a(const float* batch, Shape s, int first, MatrixA* shared)
 {
     #pragma unroll
@@ -163,7 +163,7 @@ __device__ __forceinline__ void copy_a(const float* batch, Shape s, int first, M
     }
 }
 
-// Start this thread's copies of MB matrices B to shared memory, as far as the batch has so many.
+// This thread's copies of MB matrices B to shared memory, as far as the batch has so many.
 __device__ __forceinline__ void copy_b(const float* batch, Shape s, int first, MatrixB* shared)
 {
     #pragma unroll
@@ -260,7 +260,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_16x16x16_sm90_e2cc3478(
+gemm_f32_rr_bB_16x16x16_sm90_94ada4e9(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int batch, float alpha, float beta)
 {
     __shared__ __align__(16) MatrixA As[STAGES * MB];  // STAGES batch tiles of MB

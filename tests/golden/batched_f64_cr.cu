@@ -1,4 +1,4 @@
-// gemm_f64_cr_b1000_24x32x40_sm90_aea6b784
+// gemm_f64_cr_b1000_24x32x40_sm90_119bc901
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 1000 products
@@ -128,7 +128,7 @@ __device__ __forceinline__ ThreadOrigin lane_origin(int lane)
 __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 __device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
 
-// This thread's copies of MB matrices A to shared memory.
+// This thread's copies of MB matrices A to shared memory, as far as the batch has so many.
 __device__ __forceinline__ void copy_a(const double* batch, Shape s, int first, MatrixA* shared)
 {
     #pragma unroll
@@ -142,7 +142,7 @@ __device__ __forceinline__ void copy_a(const double* batch, Shape s, int first, 
     }
 }
 
-// This thread's copies of MB matrices B to shared memory.
+// This thread's copies of MB matrices B to shared memory, as far as the batch has so many.
 __device__ __forceinline__ void copy_b(const double* batch, Shape s, int first, MatrixB* shared)
 {
     #pragma unroll
@@ -241,7 +241,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_cr_b1000_24x32x40_sm90_aea6b784(
+gemm_f64_cr_b1000_24x32x40_sm90_119bc901(
     const double* __restrict__ A, const double* __restrict__ B, double* __restrict__ C, double alpha, double beta)
 {
     grid_dependency_wait();  // this kernel's blocks are resident by the time the one before ends

@@ -1,4 +1,4 @@
-// gemm_f32_rr_pB_16x16x16_sm90_d151d859
+// gemm_f32_rr_pB_16x16x16_sm90_e02a6339
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products, whose matrices lie where A_array, B_array and C_array say
@@ -146,7 +146,7 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// Start this thread's copies of MB matrices A to shared memory, as far as the batch has so many.
+// This thread's copies of MB matrices A to shared memory, as far as the batch has so many.
 __device__ __forceinline__ void copy_a(const float* const* batch, Shape s, int first, MatrixA* shared)
 {
     #pragma unroll
@@ -161,7 +161,7 @@ __device__ __forceinline__ void copy_a(const float* const* batch, Shape s, int f
     }
 }
 
-// Start this thread's copies of MB matrices B to shared memory, as far as the batch has so many.
+// This thread's copies of MB matrices B to shared memory, as far as the batch has so many.
 __device__ __forceinline__ void copy_b(const float* const* batch, Shape s, int first, MatrixB* shared)
 {
     #pragma unroll
@@ -258,7 +258,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_pB_16x16x16_sm90_d151d859(
+gemm_f32_rr_pB_16x16x16_sm90_e02a6339(
     const float* const* __restrict__ A_array, const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array, int batch, float alpha, float beta)
 {

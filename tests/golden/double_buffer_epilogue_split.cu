@@ -1,4 +1,4 @@
-// gemm_f32_rr_bB_Mx300xK_sm90_b0449422
+// gemm_f32_rr_bB_Mx300xK_sm90_8b8ac3f4
 //
 //     C = silu(aux(alpha * acc * scale_m * scale_n + beta * C + bias_n)) + residual      acc = A * B;
 //                                                                                        f32 on CUDA cores;
@@ -260,7 +260,7 @@ __device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
     return value;
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_a()
 {
     const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
@@ -275,13 +275,13 @@ __device__ __forceinline__ Coord access_offset_a(int i)
     return {strided, contiguous};
 }
 
-// Floats from the origin of A's tile to `at`, in global memory.
+// Elements from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
+// How many elements from there on lie inside A, whose edges count from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Coord at, int rows, int depth)
 {
@@ -303,7 +303,7 @@ __device__ __forceinline__ void fetch_a(const float* tile, Shape s, int rows, in
     }
 }
 
-// Registers -> shared memory, transposed.
+// Registers -> shared memory.
 __device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_ITERATIONS], TileA& shared)
 {
     const Coord first = access_origin_a();
@@ -318,7 +318,7 @@ __device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_ITERATI
     }
 }
 
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_b()
 {
     const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
@@ -333,13 +333,13 @@ __device__ __forceinline__ Coord access_offset_b(int i)
     return {contiguous, strided};
 }
 
-// Floats from the origin of B's tile to `at`, in global memory.
+// Elements from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
 }
 
-// How many floats from there on lie inside B, whose edge is depth from the tile's origin:
+// How many elements from there on lie inside B, whose edges count from the tile's origin:
 // VB or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_b(Coord at, int depth)
 {
@@ -500,7 +500,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, int sk
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_bB_Mx300xK_sm90_b0449422(
+gemm_f32_rr_bB_Mx300xK_sm90_8b8ac3f4(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, const float* __restrict__ bias_n,
     const float* __restrict__ scale_m, const float* __restrict__ scale_n, const float* __restrict__ residual,
     float* __restrict__ aux, float* __restrict__ partials, unsigned* __restrict__ semaphores, int M, int K, int lda,

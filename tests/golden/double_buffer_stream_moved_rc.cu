@@ -1,4 +1,4 @@
-// gemm_f32_rc_300x4096xK_sm90_7f51adfd
+// gemm_f32_rc_300x4096xK_sm90_e72f51e8
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -295,7 +295,7 @@ __device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
     return value;
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_a()
 {
     const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
@@ -310,13 +310,13 @@ __device__ __forceinline__ Coord access_offset_a(int i)
     return {strided, contiguous};
 }
 
-// Floats from the origin of A's tile to `at`, in global memory.
+// Elements from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// How many floats from there on lie inside A, whose edge is depth from the tile's origin:
+// How many elements from there on lie inside A, whose edges count from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Coord at, int depth)
 {
@@ -336,7 +336,7 @@ __device__ __forceinline__ void fetch_a(const float* tile, Shape s, int depth, V
     }
 }
 
-// Registers -> shared memory, transposed.
+// Registers -> shared memory.
 __device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_ITERATIONS], TileA& shared)
 {
     const Coord first = access_origin_a();
@@ -351,7 +351,7 @@ __device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_ITERATI
     }
 }
 
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_b()
 {
     const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
@@ -366,13 +366,13 @@ __device__ __forceinline__ Coord access_offset_b(int i)
     return {strided, contiguous};
 }
 
-// Floats from the origin of B's tile to `at`, in global memory.
+// Elements from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.mn) * s.ldb + at.k;
 }
 
-// How many floats from there on lie inside B, whose edge is depth from the tile's origin:
+// How many elements from there on lie inside B, whose edges count from the tile's origin:
 // VB or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_b(Coord at, int depth)
 {
@@ -392,7 +392,7 @@ __device__ __forceinline__ void fetch_b(const float* tile, Shape s, int depth, V
     }
 }
 
-// Registers -> shared memory, transposed.
+// Registers -> shared memory.
 __device__ __forceinline__ void store_shared_b(const Vec<VB> (&staged)[B_ITERATIONS], TileB& shared)
 {
     const Coord first = access_origin_b();
@@ -494,7 +494,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int skip_rows, Thr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_300x4096xK_sm90_7f51adfd(
+gemm_f32_rc_300x4096xK_sm90_e72f51e8(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float* __restrict__ partials,
     unsigned* __restrict__ semaphores, int K, int lda, int ldb, float alpha, float beta)
 {

@@ -1,4 +1,4 @@
-// gemm_f64_rr_bB_Mx64xK_sm90_c77f5931
+// gemm_f64_rr_bB_Mx64xK_sm90_aabd8c77
 //
 //     C = alpha * A * B + beta * C      f64 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of a batch's products
@@ -265,7 +265,7 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_a()
 {
     const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
@@ -280,13 +280,13 @@ __device__ __forceinline__ Coord access_offset_a(int i)
     return {strided, contiguous};
 }
 
-// Doubles from the origin of A's tile to `at`, in global memory.
+// Elements from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// How many doubles from there on lie inside A, whose edge is rows x depth from the tile's origin:
+// How many elements from there on lie inside A, whose edges count from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Coord at, int rows, int depth)
 {
@@ -318,7 +318,7 @@ __device__ __forceinline__ void copy_a(const double* tile, Shape s, int rows, in
     else start_a<true>(tile, s, rows, depth, shared);
 }
 
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_b()
 {
     const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
@@ -333,13 +333,13 @@ __device__ __forceinline__ Coord access_offset_b(int i)
     return {contiguous, strided};
 }
 
-// Doubles from the origin of B's tile to `at`, in global memory.
+// Elements from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
 }
 
-// How many doubles from there on lie inside B, whose edge is depth from the tile's origin:
+// How many elements from there on lie inside B, whose edges count from the tile's origin:
 // VB or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_b(Coord at, int depth)
 {
@@ -438,7 +438,7 @@ __device__ __forceinline__ void store_row(double* tile, Shape s, int rows, Threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f64_rr_bB_Mx64xK_sm90_c77f5931(
+gemm_f64_rr_bB_Mx64xK_sm90_aabd8c77(
     const double* __restrict__ A, const double* __restrict__ B, double* __restrict__ C, double* __restrict__ partials,
     unsigned* __restrict__ semaphores, int M, int K, int lda, int batch, long long stride_a, long long stride_b,
     long long stride_c, double alpha, double beta)

@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_sm90_c2647768
+// gemm_f32_rr_512x512x512_sm90_fc8742c6
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -190,7 +190,7 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_a()
 {
     const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
@@ -205,7 +205,7 @@ __device__ __forceinline__ Coord access_offset_a(int i)
     return {strided, contiguous};
 }
 
-// Floats from the origin of A's tile to `at`, in global memory.
+// Elements from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
@@ -224,7 +224,7 @@ __device__ __forceinline__ void copy_a(const float* tile, Shape s, TileA& shared
     }
 }
 
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_b()
 {
     const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
@@ -239,7 +239,7 @@ __device__ __forceinline__ Coord access_offset_b(int i)
     return {contiguous, strided};
 }
 
-// Floats from the origin of B's tile to `at`, in global memory.
+// Elements from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
@@ -332,7 +332,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_sm90_c2647768(
+gemm_f32_rr_512x512x512_sm90_fc8742c6(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     TileA* const As = reinterpret_cast<TileA*>(dynamic_shared());
@@ -364,7 +364,7 @@ gemm_f32_rr_512x512x512_sm90_c2647768(
         // Registers hold fragments of two k. Once k's are used, those of k + 2 replace them, while k + 1 is multiplied.
         // An iteration takes K_UNROLL k; a_from and b_from point to the fragments of its first.
         // A vector of A along k holds the K_UNROLL k of an iteration: it is replaced after the last of them.
-        // The compiler sinks a load to the next branch, unless its value is used before that. So the first HOIST rows
+        // The compiler sinks a load to the next branch, unless its value is used before that. So the first HOIST lines
         // of the next k's product are hoisted above the branch, and the others follow it.
         const float* a_from = &As[0][thread.m][0];
         const float* b_from = &Bs[0][0][thread.n];

@@ -1,4 +1,4 @@
-// gemm_f32_rc_MxNxK_sm90_c6f8cc5f
+// gemm_f32_rc_MxNxK_sm90_49730f4c
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -244,7 +244,7 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_a()
 {
     const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
@@ -259,13 +259,13 @@ __device__ __forceinline__ Coord access_offset_a(int i)
     return {strided, contiguous};
 }
 
-// Floats from the origin of A's tile to `at`, in global memory.
+// Elements from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
+// How many elements from there on lie inside A, whose edges count from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Coord at, int rows, int depth)
 {
@@ -297,7 +297,7 @@ __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int
     else start_a<true>(tile, s, rows, depth, shared);
 }
 
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_b()
 {
     const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
@@ -312,13 +312,13 @@ __device__ __forceinline__ Coord access_offset_b(int i)
     return {strided, contiguous};
 }
 
-// Floats from the origin of B's tile to `at`, in global memory.
+// Elements from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.mn) * s.ldb + at.k;
 }
 
-// How many floats from there on lie inside B, whose edge is columns x depth from the tile's origin:
+// How many elements from there on lie inside B, whose edges count from the tile's origin:
 // VB or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_b(Coord at, int columns, int depth)
 {
@@ -437,7 +437,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_MxNxK_sm90_c6f8cc5f(
+gemm_f32_rc_MxNxK_sm90_49730f4c(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, int N, int K, int lda,
     int ldb, int ldc, float alpha, float beta)
 {
@@ -474,8 +474,8 @@ gemm_f32_rc_MxNxK_sm90_c6f8cc5f(
         // Registers hold fragments of two k. Once k's are used, those of k + 2 replace them, while k + 1 is multiplied.
         // An iteration takes K_UNROLL k; a_from and b_from point to the fragments of its first.
         // A vector of B along k holds the K_UNROLL k of an iteration: it is replaced after the last of them.
-        // The compiler sinks a load to the next branch, unless its value is used before that. So the first HOIST
-        // columns of the next k's product are hoisted above the branch, and the others follow it.
+        // The compiler sinks a load to the next branch, unless its value is used before that. So the first HOIST lines
+        // of the next k's product are hoisted above the branch, and the others follow it.
         const float* a_from = &As[0][thread.k][thread.m];
         const float* b_from = &Bs[0][thread.n][thread.k];
         Vec<K_UNROLL> b[TN];

@@ -1,4 +1,4 @@
-// gemm_f32_rr_64x4096x4096_sm90_a2f73d58
+// gemm_f32_rr_64x4096x4096_sm90_d544aef2
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -324,7 +324,7 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_a()
 {
     const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
@@ -339,13 +339,13 @@ __device__ __forceinline__ Coord access_offset_a(int i)
     return {strided, contiguous};
 }
 
-// Floats from the origin of A's tile to `at`, in global memory.
+// Elements from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// How many floats from there on lie inside A, whose edge is rows from the tile's origin:
+// How many elements from there on lie inside A, whose edges count from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Coord at, int rows)
 {
@@ -377,7 +377,7 @@ __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, Til
     else start_a<true>(tile, s, rows, shared);
 }
 
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_b()
 {
     const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
@@ -392,7 +392,7 @@ __device__ __forceinline__ Coord access_offset_b(int i)
     return {contiguous, strided};
 }
 
-// Floats from the origin of B's tile to `at`, in global memory.
+// Elements from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
@@ -479,7 +479,7 @@ __device__ __forceinline__ void store_row(float* tile, Shape s, int rows, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_64x4096x4096_sm90_a2f73d58(
+gemm_f32_rr_64x4096x4096_sm90_d544aef2(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float* __restrict__ partials,
     unsigned* __restrict__ semaphores, float alpha, float beta)
 {

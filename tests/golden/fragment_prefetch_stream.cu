@@ -1,4 +1,4 @@
-// gemm_f32_rr_MxNxK_sm90_1b371cbc
+// gemm_f32_rr_MxNxK_sm90_a4104d01
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -318,7 +318,7 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_a()
 {
     const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
@@ -333,13 +333,13 @@ __device__ __forceinline__ Coord access_offset_a(int i)
     return {strided, contiguous};
 }
 
-// Floats from the origin of A's tile to `at`, in global memory.
+// Elements from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// How many floats from there on lie inside A, whose edge is rows x depth from the tile's origin:
+// How many elements from there on lie inside A, whose edges count from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Coord at, int rows, int depth)
 {
@@ -371,7 +371,7 @@ __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, int
     else start_a<true>(tile, s, rows, depth, shared);
 }
 
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_b()
 {
     const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
@@ -386,13 +386,13 @@ __device__ __forceinline__ Coord access_offset_b(int i)
     return {contiguous, strided};
 }
 
-// Floats from the origin of B's tile to `at`, in global memory.
+// Elements from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
 }
 
-// How many floats from there on lie inside B, whose edge is columns x depth from the tile's origin:
+// How many elements from there on lie inside B, whose edges count from the tile's origin:
 // VB or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_b(Coord at, int columns, int depth)
 {
@@ -506,7 +506,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_MxNxK_sm90_1b371cbc(
+gemm_f32_rr_MxNxK_sm90_a4104d01(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float* __restrict__ partials,
     unsigned* __restrict__ semaphores, int M, int N, int K, int lda, int ldb, int ldc, float alpha, float beta)
 {

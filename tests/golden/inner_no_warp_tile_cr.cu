@@ -1,4 +1,4 @@
-// gemm_f32_cr_512x512x512_sm90_1ff869f7
+// gemm_f32_cr_512x512x512_sm90_427fdb2f
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -140,7 +140,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {static_cast<int>(threadIdx.x) / LANES_N * FM, static_cast<int>(threadIdx.x) % LANES_N * FN};
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along m, which is contiguous.
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_a()
 {
     const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
@@ -155,13 +155,13 @@ __device__ __forceinline__ Coord access_offset_a(int i)
     return {contiguous, strided};
 }
 
-// Floats from the origin of A's tile to `at`, in global memory.
+// Elements from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.k) * s.lda + at.mn;
 }
 
-// Global memory -> registers: this thread's accesses to A's tile.
+// Global memory -> registers: this thread's accesses to A's tile. Zeros stand for what lies outside A.
 __device__ __forceinline__ void fetch_a(const float* tile, Shape s, Vec<VA> (&staged)[A_ITERATIONS])
 {
     const Coord first = access_origin_a();
@@ -186,7 +186,7 @@ __device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_ITERATI
     }
 }
 
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_b()
 {
     const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
@@ -201,13 +201,13 @@ __device__ __forceinline__ Coord access_offset_b(int i)
     return {contiguous, strided};
 }
 
-// Floats from the origin of B's tile to `at`, in global memory.
+// Elements from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
 }
 
-// Global memory -> registers: this thread's accesses to B's tile.
+// Global memory -> registers: this thread's accesses to B's tile. Zeros stand for what lies outside B.
 __device__ __forceinline__ void fetch_b(const float* tile, Shape s, Vec<VB> (&staged)[B_ITERATIONS])
 {
     const Coord first = access_origin_b();
@@ -288,7 +288,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_cr_512x512x512_sm90_1ff869f7(
+gemm_f32_cr_512x512x512_sm90_427fdb2f(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];

@@ -1,4 +1,4 @@
-// gemm_bf16bf16f32_rr_512x512x512_sm90_cb30bb18
+// gemm_bf16bf16f32_rr_512x512x512_sm90_53f6afec
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -106,7 +106,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-using TileA = BF16[BM][BK];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileA = BF16[BM][BK];  // A's tile in shared memory, its lines as in global memory
 using TileB = BF16[BK][BN];  // B's, likewise
 using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
@@ -227,15 +227,15 @@ __device__ __forceinline__ void exchange_with(float (&row)[TN])
     }
 }
 
-// Tensor cores leave a thread pairs of neighbours in a row of C. Lanes exchange them until each thread has runs of FN
-// neighbours.
+// Tensor cores leave a thread runs of two or four neighbours in a row of C. Lanes exchange them until each thread has
+// runs of FN neighbours.
 __device__ __forceinline__ void exchange(float (&row)[TN])
 {
     exchange_with<1>(row);
 }
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
-// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -247,7 +247,8 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// Start this thread's copies of A's tile to shared memory: neighbouring threads along k, which is contiguous.
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside A.
 __device__ __forceinline__ void copy_a(const BF16* tile, Shape s, TileA& shared)
 {
     const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
@@ -259,7 +260,8 @@ __device__ __forceinline__ void copy_a(const BF16* tile, Shape s, TileA& shared)
     }
 }
 
-// Start this thread's copies of B's tile to shared memory: neighbouring threads along n, which is contiguous.
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside B.
 __device__ __forceinline__ void copy_b(const BF16* tile, Shape s, TileB& shared)
 {
     const int first = threadIdx.x / B_LANES, n = threadIdx.x % B_LANES * VB;
@@ -312,7 +314,7 @@ __device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsign
     }
 }
 
-// The sums by the rows that this thread has of C, and by columns in each: other names for the same registers.
+// The sums by the rows that this thread has of C, and by columns in each.
 __device__ __forceinline__ void rows_of(const Accumulators& acc, float (&sums)[TM][TN])
 {
     #pragma unroll
@@ -363,7 +365,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16bf16f32_rr_512x512x512_sm90_cb30bb18(
+gemm_bf16bf16f32_rr_512x512x512_sm90_53f6afec(
     const BF16* __restrict__ A, const BF16* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];

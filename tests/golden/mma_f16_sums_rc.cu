@@ -1,4 +1,4 @@
-// gemm_f16_f16acc_rc_512x512x512_sm90_50a4bb59
+// gemm_f16_f16acc_rc_512x512x512_sm90_33cb996c
 //
 //     C = alpha * A * B + beta * C      f16; sums in f16 on tensor cores, as --compute f16acc says;
 //                                       C is read unless beta = 0, A and B always
@@ -122,9 +122,9 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-using TileA = F16[BM][BK];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileA = F16[BM][BK];  // A's tile in shared memory, its lines as in global memory
 using TileB = F16[BN][BK];  // B's, likewise
-using Accumulators = unsigned[MMAS_M][MMAS_N][2];  // this thread's sums, by instructions of its warp; two halves each
+using Accumulators = unsigned[MMAS_M][MMAS_N][2];  // this thread's sums, by instructions of its warp
 
 // The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
 // column, so that blocks that run together read the same tiles of A and B from L2.
@@ -214,8 +214,8 @@ __device__ __forceinline__ void mma_m16n8k16_f16_f16(unsigned (&d)[2], const uns
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
-// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -227,7 +227,8 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// Start this thread's copies of A's tile to shared memory: neighbouring threads along k, which is contiguous.
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside A.
 __device__ __forceinline__ void copy_a(const F16* tile, Shape s, TileA& shared)
 {
     const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
@@ -239,7 +240,8 @@ __device__ __forceinline__ void copy_a(const F16* tile, Shape s, TileA& shared)
     }
 }
 
-// Start this thread's copies of B's tile to shared memory: neighbouring threads along k, which is contiguous.
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside B.
 __device__ __forceinline__ void copy_b(const F16* tile, Shape s, TileB& shared)
 {
     const int first = threadIdx.x / B_LANES, k = threadIdx.x % B_LANES * VB;
@@ -344,7 +346,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, ThreadOrigin thread,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_f16acc_rc_512x512x512_sm90_50a4bb59(
+gemm_f16_f16acc_rc_512x512x512_sm90_33cb996c(
     const F16* __restrict__ A, const F16* __restrict__ B, F16* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];

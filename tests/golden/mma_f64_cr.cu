@@ -1,4 +1,4 @@
-// gemm_f64_cr_Mx512x1024_sm90_c2e329d6
+// gemm_f64_cr_Mx512x1024_sm90_a3871fce
 //
 //     C = alpha * A * B + beta * C      f64 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -97,7 +97,7 @@ __device__ __forceinline__ void store(double* to, const Vec<N>& value)
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-using TileA = double[BK][BM];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileA = double[BK][BM];  // A's tile in shared memory, its lines as in global memory
 using TileB = double[BK][BN];  // B's, likewise
 using Accumulators = double[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
@@ -178,8 +178,8 @@ __device__ __forceinline__ void mma_m16n8k8_f64(double (&d)[4], const double (&a
         : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
 
-// Where element `at` of a line of A's shared tile lies: chunks of 32 bytes trade places, by XOR with the line's number,
-// so that the same chunk of four lines, which half a warp reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -191,7 +191,7 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// Start this thread's copies of A's tile to shared memory: neighbouring threads along m, which is contiguous. Zeros
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
 // stand for what lies outside A.
 __device__ __forceinline__ void copy_a(const double* tile, Shape s, int rows, TileA& shared)
 {
@@ -205,7 +205,8 @@ __device__ __forceinline__ void copy_a(const double* tile, Shape s, int rows, Ti
     }
 }
 
-// Start this thread's copies of B's tile to shared memory: neighbouring threads along n, which is contiguous.
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside B.
 __device__ __forceinline__ void copy_b(const double* tile, Shape s, TileB& shared)
 {
     const int first = threadIdx.x / B_LANES, n = threadIdx.x % B_LANES * VB;
@@ -258,7 +259,7 @@ __device__ __forceinline__ void mma(const double (&a)[MMAS_M][4], const double (
     }
 }
 
-// The sums by the rows that this thread has of C, and by columns in each: other names for the same registers.
+// The sums by the rows that this thread has of C, and by columns in each.
 __device__ __forceinline__ void rows_of(const Accumulators& acc, double (&sums)[TM][TN])
 {
     #pragma unroll
@@ -307,7 +308,7 @@ __device__ __forceinline__ void store_c(double* tile, Shape s, int rows, ThreadO
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f64_cr_Mx512x1024_sm90_c2e329d6(
+gemm_f64_cr_Mx512x1024_sm90_a3871fce(
     const double* __restrict__ A, const double* __restrict__ B, double* __restrict__ C, int M, int lda, double alpha,
     double beta)
 {

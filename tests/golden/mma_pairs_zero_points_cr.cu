@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_945ad843
+// gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_2bd95f7e
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
@@ -120,7 +120,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-using TileA = unsigned char[BK][BM];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileA = unsigned char[BK][BM];  // A's tile in shared memory, its lines as in global memory
 using TileB = signed char[BK][BN];  // B's, likewise
 using Accumulators = int[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
@@ -248,15 +248,15 @@ __device__ __forceinline__ void exchange_with(int (&row)[TN])
     }
 }
 
-// Tensor cores leave a thread runs of four neighbours in a row of C. Lanes exchange them until each thread has runs of
-// FN neighbours.
+// Tensor cores leave a thread runs of two or four neighbours in a row of C. Lanes exchange them until each thread has
+// runs of FN neighbours.
 __device__ __forceinline__ void exchange(int (&row)[TN])
 {
     exchange_with<1>(row);
 }
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
-// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -268,7 +268,7 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// Start this thread's copies of A's tile to shared memory: neighbouring threads along m, which is contiguous. Zeros
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
 // stand for what lies outside A.
 __device__ __forceinline__ void copy_a(const unsigned char* tile, Shape s, int depth, TileA& shared)
 {
@@ -282,7 +282,7 @@ __device__ __forceinline__ void copy_a(const unsigned char* tile, Shape s, int d
     }
 }
 
-// Start this thread's copies of B's tile to shared memory: neighbouring threads along n, which is contiguous. Zeros
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
 // stand for what lies outside B.
 __device__ __forceinline__ void copy_b(const signed char* tile, Shape s, int columns, int depth, TileB& shared)
 {
@@ -347,7 +347,7 @@ __device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsign
     for (int j = 0; j < MMAS_N; ++j) mma_m16n8k32_u8s8(column_sum_acc[j], a_ones, b[j]);
 }
 
-// The sums by the rows that this thread has of C, and by columns in each: other names for the same registers.
+// The sums by the rows that this thread has of C, and by columns in each.
 __device__ __forceinline__ void rows_of(const Accumulators& acc, int (&sums)[TM][TN])
 {
     #pragma unroll
@@ -437,7 +437,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int columns, Thread
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_945ad843(
+gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_2bd95f7e(
     const unsigned char* __restrict__ A, const signed char* __restrict__ B, BF16* __restrict__ C,
     const int* __restrict__ zero_m, const int* __restrict__ zero_n, int N, int ldb, int ldc, float alpha, float beta)
 {
@@ -453,8 +453,8 @@ gemm_u8s8bf16_cr_512xNx1000_zero_m_zero_n_sm90_945ad843(
     const Offset b_step = Offset(BK) * s.ldb;
     const WarpOrigin warp = warp_origin();
     Accumulators acc = {};
-    int row_sum_acc[MMAS_M][4] = {};  // sums of this warp's rows of A, as products with ones
-    int column_sum_acc[MMAS_N][4] = {};  // sums of this warp's columns of B, as products with ones
+    int row_sum_acc[MMAS_M][4] = {};  // sums of lines of an operand, as products with ones
+    int column_sum_acc[MMAS_N][4] = {};  // sums of lines of an operand, as products with ones
 
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {

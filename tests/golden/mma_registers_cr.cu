@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_127x61x33_sm90_3f64495a
+// gemm_f16f16f32_cr_127x61x33_sm90_76d6d28c
 //
 //     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -101,7 +101,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-using TileA = F16[BK][BM];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileA = F16[BK][BM];  // A's tile in shared memory, its lines as in global memory
 using TileB = F16[BK][BN];  // B's, likewise
 using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
@@ -179,8 +179,8 @@ __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
-// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -281,7 +281,7 @@ __device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsign
     }
 }
 
-// The sums by the rows that this thread has of C, and by columns in each: other names for the same registers.
+// The sums by the rows that this thread has of C, and by columns in each.
 __device__ __forceinline__ void rows_of(const Accumulators& acc, float (&sums)[TM][TN])
 {
     #pragma unroll
@@ -340,7 +340,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_127x61x33_sm90_3f64495a(
+gemm_f16f16f32_cr_127x61x33_sm90_76d6d28c(
     const F16* __restrict__ A, const F16* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];

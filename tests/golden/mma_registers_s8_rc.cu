@@ -1,4 +1,4 @@
-// gemm_s8u8s32_rc_Mx512xK_sm90_0a0ca644
+// gemm_s8u8s32_rc_Mx512xK_sm90_c5257980
 //
 //     C = alpha * A * B + beta * C      A s8, B u8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -104,7 +104,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-using TileA = signed char[BM][BK];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileA = signed char[BM][BK];  // A's tile in shared memory, its lines as in global memory
 using TileB = unsigned char[BN][BK];  // B's, likewise
 using Accumulators = int[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
@@ -190,8 +190,8 @@ __device__ __forceinline__ void mma_m16n8k32_s8u8(int (&d)[4], const unsigned (&
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
-// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -292,7 +292,7 @@ __device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsign
     }
 }
 
-// The sums by the rows that this thread has of C, and by columns in each: other names for the same registers.
+// The sums by the rows that this thread has of C, and by columns in each.
 __device__ __forceinline__ void rows_of(const Accumulators& acc, int (&sums)[TM][TN])
 {
     #pragma unroll
@@ -344,7 +344,7 @@ __device__ __forceinline__ void store_c(int* tile, Shape s, int rows, ThreadOrig
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8u8s32_rc_Mx512xK_sm90_0a0ca644(
+gemm_s8u8s32_rc_Mx512xK_sm90_c5257980(
     const signed char* __restrict__ A, const unsigned char* __restrict__ B, int* __restrict__ C, int M, int K, int lda,
     int ldb, int alpha, int beta)
 {

@@ -1,4 +1,4 @@
-// gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_3d94f2d8
+// gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_23a82ebb
 //
 //     C = alpha * acc * scale_m * scale_n + beta * C + bias_n      acc = A * B; A s8, B s8, C bf16;
 //                                                                  sums in s32 on tensor cores;
@@ -118,7 +118,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-using TileA = signed char[BM][BK];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileA = signed char[BM][BK];  // A's tile in shared memory, its lines as in global memory
 using TileB = signed char[BN][BK];  // B's, likewise
 using Accumulators = int[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
@@ -210,8 +210,8 @@ __device__ __forceinline__ void mma_m16n8k32_s8(int (&d)[4], const unsigned (&a)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
-// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -223,7 +223,7 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// Start this thread's copies of A's tile to shared memory: neighbouring threads along k, which is contiguous. Zeros
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
 // stand for what lies outside A.
 __device__ __forceinline__ void copy_a(const signed char* tile, Shape s, int rows, TileA& shared)
 {
@@ -237,7 +237,8 @@ __device__ __forceinline__ void copy_a(const signed char* tile, Shape s, int row
     }
 }
 
-// Start this thread's copies of B's tile to shared memory: neighbouring threads along k, which is contiguous.
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside B.
 __device__ __forceinline__ void copy_b(const signed char* tile, Shape s, TileB& shared)
 {
     const int first = threadIdx.x / B_LANES, k = threadIdx.x % B_LANES * VB;
@@ -290,7 +291,7 @@ __device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsign
     }
 }
 
-// The sums by the rows that this thread has of C, and by columns in each: other names for the same registers.
+// The sums by the rows that this thread has of C, and by columns in each.
 __device__ __forceinline__ void rows_of(const Accumulators& acc, int (&sums)[TM][TN])
 {
     #pragma unroll
@@ -357,7 +358,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_3d94f2d8(
+gemm_s8s8bf16_rc_Mx512x1024_scale_m_scale_n_bias_sm90_23a82ebb(
     const signed char* __restrict__ A, const signed char* __restrict__ B, BF16* __restrict__ C,
     const float* __restrict__ bias_n, const float* __restrict__ scale_m, const float* __restrict__ scale_n, int M,
     float alpha, float beta)

@@ -1,4 +1,4 @@
-// gemm_f32_tf32_rr_Mx512x1024_sm90_d33d1ad3
+// gemm_f32_tf32_rr_Mx512x1024_sm90_b0e12b90
 //
 //     C = alpha * A * B + beta * C      f32 on tensor cores, as --compute tf32 says;
 //                                       C is read unless beta = 0, A and B always
@@ -98,7 +98,7 @@ __device__ __forceinline__ void store(float* to, const Vec<N>& value)
     *reinterpret_cast<Vec<N>*>(to) = value;
 }
 
-using TileA = float[BM][BK];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileA = float[BM][BK];  // A's tile in shared memory, its lines as in global memory
 using TileB = float[BK][BN];  // B's, likewise
 using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
@@ -198,21 +198,21 @@ __device__ __forceinline__ unsigned tf32_from_float(float value)
     return bits;
 }
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
-// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
 }
 
-// Where element `at` of a line of B's shared tile lies: chunks of 32 bytes trade places, by XOR with the line's number,
-// so that the same chunk of four lines, which half a warp reads at once, lies in banks of its own in each.
+// Where element `at` of a line of B's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_b(int line, int at)
 {
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// Start this thread's copies of A's tile to shared memory: neighbouring threads along k, which is contiguous. Zeros
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
 // stand for what lies outside A.
 __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, TileA& shared)
 {
@@ -226,7 +226,8 @@ __device__ __forceinline__ void copy_a(const float* tile, Shape s, int rows, Til
     }
 }
 
-// Start this thread's copies of B's tile to shared memory: neighbouring threads along n, which is contiguous.
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside B.
 __device__ __forceinline__ void copy_b(const float* tile, Shape s, TileB& shared)
 {
     const int first = threadIdx.x / B_LANES, n = threadIdx.x % B_LANES * VB;
@@ -279,7 +280,7 @@ __device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsign
     }
 }
 
-// The sums by the rows that this thread has of C, and by columns in each: other names for the same registers.
+// The sums by the rows that this thread has of C, and by columns in each.
 __device__ __forceinline__ void rows_of(const Accumulators& acc, float (&sums)[TM][TN])
 {
     #pragma unroll
@@ -328,7 +329,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_tf32_rr_Mx512x1024_sm90_d33d1ad3(
+gemm_f32_tf32_rr_Mx512x1024_sm90_b0e12b90(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, int M, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];

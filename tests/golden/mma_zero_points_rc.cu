@@ -1,4 +1,4 @@
-// gemm_u8s8bf16_rc_256x512x4096_sm90_231bd7e2
+// gemm_u8s8bf16_rc_256x512x4096_sm90_98bb0925
 //
 //     C = alpha * (acc - zero_m * (column_sum - K * zero_n) - row_sum * zero_n) * scale_m + beta * C
 //     acc = A * B, row_sum of a row of A, column_sum of a column of B; A u8, B s8, C bf16;
@@ -131,7 +131,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-using TileA = unsigned char[BM][BK];  // A's tile in shared memory, as A lies in global memory but swizzled
+using TileA = unsigned char[BM][BK];  // A's tile in shared memory, its lines as in global memory
 using TileB = signed char[BN][BK];  // B's, likewise
 using Accumulators = int[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
 
@@ -314,8 +314,8 @@ __device__ __forceinline__ void mma_m16n8k32_u8s8(int (&d)[4], const unsigned (&
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Where element `at` of a line of A's shared tile lies: chunks of 16 bytes trade places, by XOR with the line's number,
-// so that the same chunk of eight lines, which ldmatrix reads at once, lies in banks of its own in each.
+// Where element `at` of a line of A's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
 __device__ __forceinline__ int swizzled_a(int line, int at)
 {
     return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
@@ -327,7 +327,8 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// Start this thread's copies of A's tile to shared memory: neighbouring threads along k, which is contiguous.
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside A.
 __device__ __forceinline__ void copy_a(const unsigned char* tile, Shape s, TileA& shared)
 {
     const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
@@ -339,7 +340,8 @@ __device__ __forceinline__ void copy_a(const unsigned char* tile, Shape s, TileA
     }
 }
 
-// Start this thread's copies of B's tile to shared memory: neighbouring threads along k, which is contiguous.
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside B.
 __device__ __forceinline__ void copy_b(const signed char* tile, Shape s, TileB& shared)
 {
     const int first = threadIdx.x / B_LANES, k = threadIdx.x % B_LANES * VB;
@@ -400,7 +402,7 @@ __device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsign
     for (int j = 0; j < MMAS_N; ++j) mma_m16n8k32_u8s8(column_sum_acc[j], a_ones, b[j]);
 }
 
-// The sums by the rows that this thread has of C, and by columns in each: other names for the same registers.
+// The sums by the rows that this thread has of C, and by columns in each.
 __device__ __forceinline__ void rows_of(const Accumulators& acc, int (&sums)[TM][TN])
 {
     #pragma unroll
@@ -474,7 +476,7 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thre
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_u8s8bf16_rc_256x512x4096_sm90_231bd7e2(
+gemm_u8s8bf16_rc_256x512x4096_sm90_98bb0925(
     const unsigned char* __restrict__ A, const signed char* __restrict__ B, BF16* __restrict__ C,
     const float* __restrict__ scale_m, const int* __restrict__ zero_m, const int* __restrict__ zero_n,
     int* __restrict__ partials, unsigned* __restrict__ semaphores, float alpha, float beta)
@@ -492,8 +494,8 @@ gemm_u8s8bf16_rc_256x512x4096_sm90_231bd7e2(
     const Offset b_step = BK;
     const WarpOrigin warp = warp_origin();
     Accumulators acc = {};
-    int row_sum_acc[MMAS_M][4] = {};  // sums of this warp's rows of A, as products with ones
-    int column_sum_acc[MMAS_N][4] = {};  // sums of this warp's columns of B, as products with ones
+    int row_sum_acc[MMAS_M][4] = {};  // sums of lines of an operand, as products with ones
+    int column_sum_acc[MMAS_N][4] = {};  // sums of lines of an operand, as products with ones
 
     #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {

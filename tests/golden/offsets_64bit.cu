@@ -1,4 +1,4 @@
-// gemm_f32_rr_65536x65536x64_sm90_59155be7
+// gemm_f32_rr_65536x65536x64_sm90_1c60a122
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -181,7 +181,7 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_a()
 {
     const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
@@ -196,7 +196,7 @@ __device__ __forceinline__ Coord access_offset_a(int i)
     return {strided, contiguous};
 }
 
-// Floats from the origin of A's tile to `at`, in global memory.
+// Elements from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
@@ -215,7 +215,7 @@ __device__ __forceinline__ void copy_a(const float* tile, Shape s, TileA& shared
     }
 }
 
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_b()
 {
     const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
@@ -230,7 +230,7 @@ __device__ __forceinline__ Coord access_offset_b(int i)
     return {contiguous, strided};
 }
 
-// Floats from the origin of B's tile to `at`, in global memory.
+// Elements from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
@@ -335,7 +335,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_65536x65536x64_sm90_59155be7(
+gemm_f32_rr_65536x65536x64_sm90_1c60a122(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];

@@ -1,4 +1,4 @@
-// gemm_f32_rc_p12_100x64x64_sm90_8d4f1c3f
+// gemm_f32_rc_p12_100x64x64_sm90_462c3808
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 12 products, whose matrices lie where A_array, B_array and C_array say
@@ -169,7 +169,7 @@ __device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
     return value;
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_a()
 {
     const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
@@ -184,13 +184,13 @@ __device__ __forceinline__ Coord access_offset_a(int i)
     return {strided, contiguous};
 }
 
-// Floats from the origin of A's tile to `at`, in global memory.
+// Elements from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// How many floats from there on lie inside A, whose edge is rows from the tile's origin:
+// How many elements from there on lie inside A, whose edges count from the tile's origin:
 // VA or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_a(Coord at, int rows)
 {
@@ -211,7 +211,7 @@ __device__ __forceinline__ void fetch_a(const float* tile, Shape s, int rows, Ve
     }
 }
 
-// Registers -> shared memory, transposed.
+// Registers -> shared memory.
 __device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_ITERATIONS], TileA& shared)
 {
     const Coord first = access_origin_a();
@@ -226,7 +226,7 @@ __device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_ITERATI
     }
 }
 
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_b()
 {
     const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
@@ -241,13 +241,13 @@ __device__ __forceinline__ Coord access_offset_b(int i)
     return {strided, contiguous};
 }
 
-// Floats from the origin of B's tile to `at`, in global memory.
+// Elements from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.mn) * s.ldb + at.k;
 }
 
-// How many floats from there on lie inside B, whose edge is columns from the tile's origin:
+// How many elements from there on lie inside B, whose edges count from the tile's origin:
 // VB or more where the whole access does, 0 or less where nothing of it does.
 __device__ __forceinline__ int valid_b(Coord at, int columns)
 {
@@ -268,7 +268,7 @@ __device__ __forceinline__ void fetch_b(const float* tile, Shape s, int columns,
     }
 }
 
-// Registers -> shared memory, transposed.
+// Registers -> shared memory.
 __device__ __forceinline__ void store_shared_b(const Vec<VB> (&staged)[B_ITERATIONS], TileB& shared)
 {
     const Coord first = access_origin_b();
@@ -377,7 +377,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rc_p12_100x64x64_sm90_8d4f1c3f(
+gemm_f32_rc_p12_100x64x64_sm90_462c3808(
     const float* const* __restrict__ A_array, const float* const* __restrict__ B_array,
     float* const* __restrict__ C_array, float alpha, float beta)
 {

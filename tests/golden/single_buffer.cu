@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_sm90_b51885e1
+// gemm_f32_rr_512x512x512_sm90_c11b639b
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -154,7 +154,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {m, n};
 }
 
-// This thread's first access to A's tile: A_LANES neighbouring threads copy along k, which is contiguous.
+// This thread's first access to A's tile: A_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_a()
 {
     const int strided = threadIdx.x / A_LANES, contiguous = threadIdx.x % A_LANES * VA;
@@ -169,13 +169,13 @@ __device__ __forceinline__ Coord access_offset_a(int i)
     return {strided, contiguous};
 }
 
-// Floats from the origin of A's tile to `at`, in global memory.
+// Elements from the origin of A's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_a(Coord at, Shape s)
 {
     return Offset(at.mn) * s.lda + at.k;
 }
 
-// Global memory -> registers: this thread's accesses to A's tile.
+// Global memory -> registers: this thread's accesses to A's tile. Zeros stand for what lies outside A.
 __device__ __forceinline__ void fetch_a(const float* tile, Shape s, Vec<VA> (&staged)[A_ITERATIONS])
 {
     const Coord first = access_origin_a();
@@ -188,7 +188,7 @@ __device__ __forceinline__ void fetch_a(const float* tile, Shape s, Vec<VA> (&st
     }
 }
 
-// Registers -> shared memory, transposed.
+// Registers -> shared memory.
 __device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_ITERATIONS], TileA& shared)
 {
     const Coord first = access_origin_a();
@@ -203,7 +203,7 @@ __device__ __forceinline__ void store_shared_a(const Vec<VA> (&staged)[A_ITERATI
     }
 }
 
-// This thread's first access to B's tile: B_LANES neighbouring threads copy along n, which is contiguous.
+// This thread's first access to B's tile: B_LANES neighbouring threads copy along its contiguous dimension.
 __device__ __forceinline__ Coord access_origin_b()
 {
     const int strided = threadIdx.x / B_LANES, contiguous = threadIdx.x % B_LANES * VB;
@@ -218,13 +218,13 @@ __device__ __forceinline__ Coord access_offset_b(int i)
     return {contiguous, strided};
 }
 
-// Floats from the origin of B's tile to `at`, in global memory.
+// Elements from the origin of B's tile to `at`, in global memory.
 __device__ __forceinline__ Offset offset_b(Coord at, Shape s)
 {
     return Offset(at.k) * s.ldb + at.mn;
 }
 
-// Global memory -> registers: this thread's accesses to B's tile.
+// Global memory -> registers: this thread's accesses to B's tile. Zeros stand for what lies outside B.
 __device__ __forceinline__ void fetch_b(const float* tile, Shape s, Vec<VB> (&staged)[B_ITERATIONS])
 {
     const Coord first = access_origin_b();
@@ -335,7 +335,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f32_rr_512x512x512_sm90_b51885e1(
+gemm_f32_rr_512x512x512_sm90_c11b639b(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_512x512x512_sm90_ede4156e
+// gemm_bf16_rc_512x512x512_sm90_42bb0bc0
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //
@@ -127,7 +127,7 @@ __device__ __forceinline__ void wmma_store(float* rows, const Accumulator& d, in
                  : "memory");
 }
 
-// This thread's elements of A's tile from `m` and `k` on, neighbours' side by side.
+// This thread's elements of A's tile from `m` and `k` on, neighbours' side by side; beyond an edge there are zeros.
 __device__ __forceinline__ void copy_a(const BF16* A, Shape s, int tile_m, int tile_k, TileA& shared)
 {
     for (int i = threadIdx.x; i < BM * BK; i += THREADS) {
@@ -137,7 +137,7 @@ __device__ __forceinline__ void copy_a(const BF16* A, Shape s, int tile_m, int t
     }
 }
 
-// This thread's elements of B's tile from `n` and `k` on, neighbours' side by side.
+// This thread's elements of B's tile from `n` and `k` on, neighbours' side by side; beyond an edge there are zeros.
 __device__ __forceinline__ void copy_b(const BF16* B, Shape s, int tile_n, int tile_k, TileB& shared)
 {
     for (int i = threadIdx.x; i < BN * BK; i += THREADS) {
@@ -150,7 +150,7 @@ __device__ __forceinline__ void copy_b(const BF16* B, Shape s, int tile_n, int t
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_512x512x512_sm90_ede4156e(
+gemm_bf16_rc_512x512x512_sm90_42bb0bc0(
     const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(32) TileA As;

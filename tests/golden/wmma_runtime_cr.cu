@@ -1,4 +1,4 @@
-// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_d12e637f
+// gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_981f9f94
 //
 //     C = row_amax(gelu(alpha * acc + beta * C + bias_n))      acc = A * B; A f16, B f16, C f32;
 //                                                              sums in f32 on tensor cores;
@@ -130,8 +130,7 @@ __device__ __forceinline__ void wmma_store(float* rows, const Accumulator& d, in
                  : "memory");
 }
 
-// This thread's elements of A's tile from `m` and `k` on, neighbours' side by side; beyond an edge of A there are
-// zeros.
+// This thread's elements of A's tile from `m` and `k` on, neighbours' side by side; beyond an edge there are zeros.
 __device__ __forceinline__ void copy_a(const F16* A, Shape s, int tile_m, int tile_k, TileA& shared)
 {
     for (int i = threadIdx.x; i < BK * BM; i += THREADS) {
@@ -141,8 +140,7 @@ __device__ __forceinline__ void copy_a(const F16* A, Shape s, int tile_m, int ti
     }
 }
 
-// This thread's elements of B's tile from `n` and `k` on, neighbours' side by side; beyond an edge of B there are
-// zeros.
+// This thread's elements of B's tile from `n` and `k` on, neighbours' side by side; beyond an edge there are zeros.
 __device__ __forceinline__ void copy_b(const F16* B, Shape s, int tile_n, int tile_k, TileB& shared)
 {
     for (int i = threadIdx.x; i < BK * BN; i += THREADS) {
@@ -221,7 +219,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_d12e637f(
+gemm_f16f16f32_cr_bB_Mx320x200_bias_gelu_row_amax_sm90_981f9f94(
     const F16* __restrict__ A, const F16* __restrict__ B, float* __restrict__ C, const float* __restrict__ bias_n,
     float* __restrict__ row_amax, int M, int lda, int batch, long long stride_a, long long stride_c, float alpha,
     float beta)

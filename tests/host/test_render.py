@@ -231,3 +231,19 @@ def test_templates_are_compiled_once_for_all_types(monkeypatch):
         render(problem := Problem(8, 8, 8, types=Types.parse(types)), NAIVE, NAIVE.default(problem))
     assert len(compiled) == len(set(compiled)) > 1
     environment.cache_clear()
+
+
+CONDITIONAL = re.compile(r"\$\{[^}]*\bif\b[^}]*\}|/\*% *(?:el)?if")
+
+
+def test_no_conditional_stands_in_a_comment_of_a_kernel() -> None:
+    """A comment holds for every kernel of its file, or is chosen as a whole."""
+    lines = [
+        f"{path.relative_to(TEMPLATES)}: {line}"
+        for path in TEMPLATES.rglob("*.cu")
+        if "export" not in path.parts
+        for line in path.read_text().splitlines()
+        for match in CONDITIONAL.finditer(line)
+        if re.search(r"(?<!:)//(?!%)", line[: match.start()])
+    ]
+    assert lines == []
