@@ -26,6 +26,7 @@ from gemmgen.problem.sizes import Size
 from gemmgen.problem.types import Types
 from gemmgen.render import compiled_templates
 from gemmgen.render.kernel_text import environment, render
+from gemmgen.support.files import TEMPLATES
 
 LIMITS = ARCHS["sm_90"].limits
 SQUARE = Problem(512, 512, 512)
