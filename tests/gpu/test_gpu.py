@@ -345,7 +345,7 @@ def test_kernel_that_cannot_launch(gpu: GpuExecutor) -> None:
 
 def test_a_launch_without_the_memory_that_its_kernel_takes(gpu: GpuExecutor) -> None:
     problem = Problem(None, None, None)
-    streams = render(problem, SIMT, SIMT.default(problem).with_values(BM=32, BN=64, TM=4, TN=4, STREAM=3))
+    streams = render(problem, SIMT, SIMT.default(problem).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32, STREAM=3))
     failure = failure_of(gpu, replace(streams, launch=replace(streams.launch, stream=None)))
     assert (failure.kind, failure.reason.split(";")[0]) == ("launch", "the kernel takes partials, semaphores")
     assert_works(gpu)
