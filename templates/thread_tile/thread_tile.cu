@@ -34,28 +34,29 @@ ${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % 
     const int first_n = tile_n * BN + threadIdx.x % STEP_N;  // neighbouring threads read neighbouring columns of B
 
     ${ T } acc[TM][TN] = {};
+    #pragma unroll UNROLL
     for (int k = 0; k < s.K; ++k) {
         ${ T } a[TM], b[TN];
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < TM; ++i) {
             const int m = min(first_m + i * STEP_M, s.M - 1);  // beyond the edge the last row again, which is not stored
             a[i] = A[${ "Offset(m) * s.lda + k" if layout.a == "r" else "Offset(k) * s.lda + m" }];
         }
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const int n = min(first_n + j * STEP_N, s.N - 1);
             b[j] = B[${ "Offset(k) * s.ldb + n" if layout.b == "r" else "Offset(n) * s.ldb + k" }];
         }
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < TM; ++i)
-#pragma unroll
+            #pragma unroll
             for (int j = 0; j < TN; ++j) acc[i][j] = ${ fma }(a[i], b[j], acc[i][j]);
     }
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < TM; ++i) {
         const int m = first_m + i * STEP_M;
         if (m >= s.M) return;
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const int n = first_n + j * STEP_N;
             if (n >= s.N) break;

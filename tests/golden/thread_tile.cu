@@ -1,4 +1,4 @@
-// gemm_f32_rr_512x512x512_sm90_82ccb99f
+// gemm_f32_rr_512x512x512_sm90_ea7b0a69
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //
@@ -29,24 +29,25 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 64;  // rows of C that a block computes
-constexpr int BN = 64;  // columns of C that a block computes
-constexpr int TM = 4;   // rows of C that a thread computes
-constexpr int TN = 4;   // columns of C that a thread computes
+constexpr int BM = 64;     // rows of C that a block computes
+constexpr int BN = 64;     // columns of C that a block computes
+constexpr int TM = 4;      // rows of C that a thread computes
+constexpr int TN = 4;      // columns of C that a thread computes
+constexpr int UNROLL = 1;  // k of an iteration, whose reads wait for none of its FMAs
 
 // Work split
 constexpr int STEP_M = BM / TM;           // rows between two of a thread
 constexpr int STEP_N = BN / TN;           // columns between two of a thread
 constexpr int THREADS = STEP_M * STEP_N;  // threads per block
 
-static_assert(BM >= 1 and BN >= 1 and TM >= 1 and TN >= 1, "a tile holds at least one element");
+static_assert(BM >= 1 and BN >= 1 and TM >= 1 and TN >= 1 and UNROLL >= 1, "a tile holds at least one element");
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_rr_512x512x512_sm90_82ccb99f(
+gemm_f32_rr_512x512x512_sm90_ea7b0a69(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     const Shape s{};
@@ -56,29 +57,30 @@ gemm_f32_rr_512x512x512_sm90_82ccb99f(
     const int first_n = tile_n * BN + threadIdx.x % STEP_N;  // neighbouring threads read neighbouring columns of B
 
     float acc[TM][TN] = {};
+    #pragma unroll UNROLL
     for (int k = 0; k < s.K; ++k) {
         float a[TM], b[TN];
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < TM; ++i) {
             // beyond the edge the last row again, which is not stored
             const int m = min(first_m + i * STEP_M, s.M - 1);
             a[i] = A[Offset(m) * s.lda + k];
         }
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const int n = min(first_n + j * STEP_N, s.N - 1);
             b[j] = B[Offset(k) * s.ldb + n];
         }
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < TM; ++i)
-#pragma unroll
+            #pragma unroll
             for (int j = 0; j < TN; ++j) acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
     }
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < TM; ++i) {
         const int m = first_m + i * STEP_M;
         if (m >= s.M) return;
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const int n = first_n + j * STEP_N;
             if (n >= s.N) break;

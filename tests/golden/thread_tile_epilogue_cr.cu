@@ -1,4 +1,4 @@
-// gemm_bf16_cr_Mx300xK_ep8e2768da_sm90_0f6b294a
+// gemm_bf16_cr_Mx300xK_ep8e2768da_sm90_010a1a3c
 //
 //     C = gelu(alpha * acc + bias_n) + residual      acc = A * B; bf16; sums in f32 on CUDA cores;
 //                                                    A and B are read even if alpha = 0
@@ -49,17 +49,18 @@ struct Shape {
 using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
-constexpr int BM = 64;  // rows of C that a block computes
-constexpr int BN = 64;  // columns of C that a block computes
-constexpr int TM = 8;   // rows of C that a thread computes
-constexpr int TN = 4;   // columns of C that a thread computes
+constexpr int BM = 64;     // rows of C that a block computes
+constexpr int BN = 64;     // columns of C that a block computes
+constexpr int TM = 8;      // rows of C that a thread computes
+constexpr int TN = 4;      // columns of C that a thread computes
+constexpr int UNROLL = 1;  // k of an iteration, whose reads wait for none of its FMAs
 
 // Work split
 constexpr int STEP_M = BM / TM;           // rows between two of a thread
 constexpr int STEP_N = BN / TN;           // columns between two of a thread
 constexpr int THREADS = STEP_M * STEP_N;  // threads per block
 
-static_assert(BM >= 1 and BN >= 1 and TM >= 1 and TN >= 1, "a tile holds at least one element");
+static_assert(BM >= 1 and BN >= 1 and TM >= 1 and TN >= 1 and UNROLL >= 1, "a tile holds at least one element");
 static_assert(BM % TM == 0, "threads split a block's rows evenly");
 static_assert(BN % TN == 0, "threads split a block's columns evenly");
 
@@ -112,7 +113,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_cr_Mx300xK_ep8e2768da_sm90_0f6b294a(
+gemm_bf16_cr_Mx300xK_ep8e2768da_sm90_010a1a3c(
     const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, const float* __restrict__ bias_n,
     const float* __restrict__ residual, int M, int K, int lda, float alpha)
 {
@@ -124,29 +125,30 @@ gemm_bf16_cr_Mx300xK_ep8e2768da_sm90_0f6b294a(
     const int first_n = tile_n * BN + threadIdx.x % STEP_N;  // neighbouring threads read neighbouring columns of B
 
     float acc[TM][TN] = {};
+    #pragma unroll UNROLL
     for (int k = 0; k < s.K; ++k) {
         float a[TM], b[TN];
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < TM; ++i) {
             // beyond the edge the last row again, which is not stored
             const int m = min(first_m + i * STEP_M, s.M - 1);
             a[i] = A[Offset(k) * s.lda + m];
         }
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const int n = min(first_n + j * STEP_N, s.N - 1);
             b[j] = B[Offset(k) * s.ldb + n];
         }
-#pragma unroll
+        #pragma unroll
         for (int i = 0; i < TM; ++i)
-#pragma unroll
+            #pragma unroll
             for (int j = 0; j < TN; ++j) acc[i][j] = fmaf(a[i], b[j], acc[i][j]);
     }
-#pragma unroll
+    #pragma unroll
     for (int i = 0; i < TM; ++i) {
         const int m = first_m + i * STEP_M;
         if (m >= s.M) return;
-#pragma unroll
+        #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const int n = first_n + j * STEP_N;
             if (n >= s.N) break;

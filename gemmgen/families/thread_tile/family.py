@@ -23,12 +23,13 @@ from gemmgen.problem.gemm import Problem
 class ThreadTileConfig(Config):
     """The axes of `threadtile`."""
 
-    PATTERN = "{BM}x{BN}_{TM}x{TN}"
+    PATTERN = "{BM}x{BN}_{TM}x{TN}[_u{UNROLL}]"
 
     BM: int = axis(64, (16, 32, 64, 128), "rows of C that a block computes")
     BN: int = axis(64, (16, 32, 64, 128), "columns of C that a block computes")
     TM: int = axis(4, (1, 2, 4, 8), "rows of C that a thread computes")
     TN: int = axis(4, (1, 2, 4, 8), "columns of C that a thread computes")
+    UNROLL: int = axis(1, (1, 2, 4), "k of an iteration, whose reads wait for none of its FMAs")
 
 
 class ThreadTile(Family):
@@ -37,7 +38,7 @@ class ThreadTile(Family):
     name = "threadtile"
     config_type = ThreadTileConfig
     constraints = (
-        Constraint("BM >= 1 and BN >= 1 and TM >= 1 and TN >= 1", "a tile holds at least one element"),
+        Constraint("BM >= 1 and BN >= 1 and TM >= 1 and TN >= 1 and UNROLL >= 1", "a tile holds at least one element"),
         Constraint("BM % TM == 0", "threads split a block's rows evenly"),
         Constraint("BN % TN == 0", "threads split a block's columns evenly"),
         Constraint("SUMMED == 0", "it sums neither rows of A nor columns of B", False),

@@ -11,9 +11,9 @@ THREAD_TILE_EDITS = (
         ("a[i] = A[", "a[i] = m >= s.M ? 0.0f : A["))),
     Edit("columns of a thread's tile outermost", THREAD_TILE_CC, (("""\
         for (int i = 0; i < TM; ++i)
-#pragma unroll
+            #pragma unroll
             for (int j = 0; j < TN; ++j) acc""", """\
         for (int j = 0; j < TN; ++j)
-#pragma unroll
+            #pragma unroll
             for (int i = 0; i < TM; ++i) acc"""),)),
 )  # fmt: skip
