@@ -1,0 +1,442 @@
+// gemm_bf16_rr_p512_64x64x64_sm90_14c06bdb
+//
+//     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
+//     for each of 512 products, whose matrices lie where A_array, B_array and C_array say
+//
+//     A  64 x 64, row-major, lda = 64
+//     B  64 x 64, row-major, ldb = 64
+//     C  64 x 64, row-major, ldc = 64
+//
+// Block   64 x 32 of C by 128 threads, in k tiles of 64, 24576 bytes of shared memory
+// Warp    16 x 32 of C: for each 16 k, 4 mmas of 16 x 8 x 16, whose fragments 3 ldmatrix bring
+// Stages  cp.async fills shared memory 1 stage ahead of its use
+// Stores  lanes exchange sums: each stores 8 neighbours of a row of C at once
+//
+// Launch  ceil(M / 64) * ceil(N / 32) * batch blocks of 128 threads
+// Expects A_array, B_array and C_array of 512 device pointers each,
+//         each of them divisible by 16; those to A and B may repeat and overlap,
+//         no matrix of C overlapping another matrix of A, B or C
+// Config  gemm_bf16_rr_p512_64x64x64_mma_64x32x64_w16x32_s2_async1_exchange1_g8_split1
+// Made by gemmgen generate 64x64x64 --dtype bf16 --layout rr --batch 512 --pointers --arch sm_90 --family mma --set BM=64 --set BN=32 --set BK=64 --set WM=16 --set WN=32 --set STAGES=2 --set EXCHANGE=1
+
+namespace {
+
+// The nearest bfloat16, ties to even.
+__device__ __forceinline__ unsigned short bf16_from_float(float value)
+{
+    unsigned short bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+// A bfloat16: the upper half of a float.
+struct BF16 {
+    unsigned short bits;
+    BF16() = default;
+    __device__ __forceinline__ explicit BF16(float value) : bits(bf16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return __uint_as_float(static_cast<unsigned>(bits) << 16); }
+};
+
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
+struct Shape {
+    static constexpr int M = 64;
+    static constexpr int N = 64;
+    static constexpr int K = 64;
+    static constexpr int lda = 64;
+    static constexpr int ldb = 64;
+    static constexpr int ldc = 64;
+    static constexpr int batch = 512;
+};
+using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+
+// Parameters
+constexpr int BM = 64;     // rows of C that a block computes
+constexpr int BN = 32;     // columns of C that a block computes
+constexpr int BK = 64;     // depth of a k tile
+constexpr int WM = 16;     // rows of C that a warp computes
+constexpr int WN = 32;     // columns of C that a warp computes
+constexpr int STAGES = 2;  // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+
+// Work split
+constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
+constexpr int K_STEP = 16;                           // k of a step: those of one set of fragments
+constexpr int MMAS_M = WM / 16;                      // products of 16 x 8 down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // products of 16 x 8 across a warp's tile
+constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
+
+// How A gets to shared memory
+constexpr int VA = 8;             // elements of an access to A
+constexpr int A_LANES = BK / VA;  // threads along a line of A's tile
+constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_A = 8;        // elements of a chunk of 16 bytes, the unit of the swizzle
+constexpr int A_PHASE = 1;        // consecutive lines that swizzle alike: they fill the banks together
+constexpr int A_SWIZZLED = 8;     // chunks of a line that the swizzle permutes
+
+// How B gets to shared memory
+constexpr int VB = 8;             // elements of an access to B
+constexpr int B_LANES = BN / VB;  // threads along a line of B's tile
+constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, the unit of the swizzle
+constexpr int B_PHASE = 2;        // consecutive lines that swizzle alike: they fill the banks together
+constexpr int B_SWIZZLED = 4;     // chunks of a line that the swizzle permutes
+
+// How C leaves registers
+constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
+constexpr int TN = 2 * MMAS_N;  // columns of C that a thread has sums of
+constexpr int FM = 1;           // adjacent rows in a run
+constexpr int FN = 8;           // adjacent columns in a run
+constexpr int STEP_M = 8;       // rows from a run to the next
+constexpr int STEP_N = 32;      // columns from a run to the next
+constexpr int VC = 8;           // elements of an access to C
+
+static_assert(BM % WM == 0, "warps split a block's rows evenly");
+static_assert(BN % WN == 0, "warps split a block's columns evenly");
+static_assert(WM % 16 == 0, "fragments of A have 16 rows");
+static_assert(WN % 16 == 0, "fragments of B, of 8 columns, are loaded two at a time");
+static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
+static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
+static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
+static_assert(WN % STEP_N == 0, "four lanes have whole accesses of a row together");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
+static_assert(Shape::K % BK == 0, "tiles end where K does: no access is checked for that");
+
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
+
+using TileA = BF16[BM][BK];  // A's tile in shared memory, its lines as in global memory
+using TileB = BF16[BK][BN];  // B's, likewise
+using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
+
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
+
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+{
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = number / (GROUP * columns);
+    const int first = group * GROUP;
+    const int height = min(GROUP, rows - first);  // the last group may be lower
+    const int within = number % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
+}
+
+// The first element of this warp's tile within the block tile.
+struct WarpOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ WarpOrigin warp_origin()
+{
+    const int warp = threadIdx.x / 32;
+    return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
+}
+
+// The first of this thread's sums within the block tile, once lanes have exchanged them if they do. It has the sums of
+// 8 neighbouring columns in that row, and in the next one or the row 8 below.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const WarpOrigin warp = warp_origin();
+    const int lane = threadIdx.x % 32;
+    return {warp.m + lane / 4, warp.n + lane % 4 * 8};
+}
+
+// Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
+    }
+}
+
+// Close the group of copies started since the last commit.
+__device__ __forceinline__ void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Wait until at most the N newest groups of this thread are under way.
+template <int N>
+__device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+// Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
+{
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+// Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row)
+{
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
+__device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Two lanes DISTANCE apart exchange sums of a row. Before, each holds runs of WIDTH neighbours, and a run of the upper
+// lane follows the lower lane's in C. Of each two such pairs of runs the lower lane then holds the first pair, the
+// upper lane the second.
+template <int DISTANCE>
+__device__ __forceinline__ void exchange_with(float (&row)[TN])
+{
+    constexpr int WIDTH = 2 * DISTANCE;
+    const bool upper = threadIdx.x & DISTANCE;
+    #pragma unroll
+    for (int j = 0; j < TN; ++j) {
+        if (j / WIDTH % 2) continue;
+        float& first = row[j];
+        float& second = row[j + WIDTH];
+        const float got = __shfl_xor_sync(0xffffffffu, upper ? first : second, DISTANCE);
+        (upper ? first : second) = got;
+    }
+}
+
+// Tensor cores leave a thread runs of two or four neighbours in a row of C. Lanes exchange them until each thread has
+// runs of FN neighbours.
+__device__ __forceinline__ void exchange(float (&row)[TN])
+{
+    exchange_with<1>(row);
+    exchange_with<2>(row);
+}
+
+// Where element `at` of a line of A's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
+__device__ __forceinline__ int swizzled_a(int line, int at)
+{
+    return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
+}
+
+// The same in B's.
+__device__ __forceinline__ int swizzled_b(int line, int at)
+{
+    return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
+}
+
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside A.
+__device__ __forceinline__ void copy_a(const BF16* tile, Shape s, TileA& shared)
+{
+    const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
+    const BF16* const from = tile + Offset(first) * s.lda + k;
+    #pragma unroll
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const int step = i * (THREADS / A_LANES), m = first + step;
+        cp_async<2 * VA>(&shared[m][swizzled_a(m, k)], from + Offset(step) * s.lda, 2 * VA);
+    }
+}
+
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside B.
+__device__ __forceinline__ void copy_b(const BF16* tile, Shape s, TileB& shared)
+{
+    const int first = threadIdx.x / B_LANES, n = threadIdx.x % B_LANES * VB;
+    const BF16* const from = tile + Offset(first) * s.ldb + n;
+    #pragma unroll
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const int step = i * (THREADS / B_LANES), k = first + step;
+        cp_async<2 * VB>(&shared[k][swizzled_b(k, n)], from + Offset(step) * s.ldb, 2 * VB);
+    }
+}
+
+// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows each, from `warp_m` on.
+__device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m, int k_step, unsigned (&a)[MMAS_M][4])
+{
+    const int lane = threadIdx.x % 32;
+    const int k = k_step + lane / 16 * CHUNK_A;
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        const int m = warp_m + 16 * i + lane % 16;
+        ldmatrix_x4(a[i], &shared[m][swizzled_a(m, k)]);
+    }
+}
+
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. One
+// ldmatrix brings two.
+__device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
+{
+    const int lane = threadIdx.x % 32;
+    const int k = k_step + lane % 16;
+    #pragma unroll
+    for (int j = 0; j < MMAS_N; j += 2) {
+        const int n = warp_n + 8 * j + lane / 16 * CHUNK_B;
+        unsigned pair[4];
+        ldmatrix_x4_trans(pair, &shared[k][swizzled_b(k, n)]);
+        #pragma unroll
+        for (int r = 0; r < 4; ++r) b[j + r / 2][r % 2] = pair[r];
+    }
+}
+
+// acc += a * b: the products of one k step. In a serpentine: each instruction has a fragment of the one before it.
+__device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsigned (&b)[MMAS_N][2], Accumulators& acc)
+{
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int step = 0; step < MMAS_N; ++step) {
+            const int j = i % 2 ? MMAS_N - 1 - step : step;
+            mma_m16n8k16_bf16(acc[i][j], a[i], b[j]);
+        }
+    }
+}
+
+// The sums by the rows that this thread has of C, and by columns in each.
+__device__ __forceinline__ void rows_of(const Accumulators& acc, float (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j) sums[i][j] = acc[i / 2][j / 2][i % 2 * 2 + j % 2];
+    }
+}
+
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
+template <int N>
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
+{
+    if (beta != 0.0f) {
+        const Vec<BF16, N> old = load<N>(to);
+        #pragma unroll
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+    }
+    Vec<BF16, N> stored;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+    store<N>(to, stored);
+}
+
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], float alpha, float beta)
+{
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        Vec<float, VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_results<VC>(tile + Offset(m) * s.ldc + n, value, beta);
+    }
+}
+
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm_bf16_rr_p512_64x64x64_sm90_14c06bdb(
+    const BF16* const* __restrict__ A_array, const BF16* const* __restrict__ B_array, BF16* const* __restrict__ C_array,
+    float alpha, float beta)
+{
+    __shared__ __align__(16) TileA As[STAGES];
+    __shared__ __align__(16) TileB Bs[STAGES];
+    const Shape s{};
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix of the batch
+    const int matrix = blockIdx.x / tiles;                            // the block's
+    const BF16* __restrict__ const A = A_array[matrix];
+    const BF16* __restrict__ const B = B_array[matrix];
+    BF16* __restrict__ const C = C_array[matrix];
+    const TileOrigin tile = tile_of_block(s, blockIdx.x % tiles);
+    const ThreadOrigin thread = thread_origin();
+    const BF16* a_tile = A + Offset(tile.m) * s.lda;
+    const BF16* b_tile = B + tile.n;
+    const Offset a_step = BK;  // to the next tile along K
+    const Offset b_step = Offset(BK) * s.ldb;
+    const WarpOrigin warp = warp_origin();
+    Accumulators acc = {};
+
+    #pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        const int depth = s.K - stage * BK;
+        if (depth > 0) {
+            copy_a(a_tile, s, As[stage]);
+            copy_b(b_tile, s, Bs[stage]);
+        }
+        cp_async_commit();
+        a_tile += a_step;
+        b_tile += b_step;
+    }
+
+    cp_async_wait<STAGES - 2>();  // this thread's copies of the first k tile have landed
+    __syncthreads();              // and all threads'
+    unsigned a[2][MMAS_M][4], b[2][MMAS_N][2];  // fragments of a k step, and of the next one
+    load_fragments_a(As[0], warp.m, 0, a[0]);
+    load_fragments_b(Bs[0], warp.n, 0, b[0]);
+
+    for (int k = 0; k < s.K; k += BK) {
+        #pragma unroll
+        for (int step = 0; step < K_STEPS; ++step) {
+            // Load the next step's fragments, then multiply this one's: with no branch between, ptxas interleaves both.
+            const int next = (step + 1) % 2;
+            if (step + 1 < K_STEPS) {
+                load_fragments_a(As[0], warp.m, (step + 1) * K_STEP, a[next]);
+                load_fragments_b(Bs[0], warp.n, (step + 1) * K_STEP, b[next]);
+            }
+            mma(a[step % 2], b[step % 2], acc);
+        }
+    }
+
+    float sums[TM][TN];
+    rows_of(acc, sums);
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) exchange(sums[i]);
+
+    BF16* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    store_c(c_tile, s, thread, sums, alpha, beta);
+}

@@ -1,0 +1,302 @@
+// gemm_f16_rr_1x8192x8192_sm90_d3f6397c
+//
+//     C = alpha * A * B + beta * C      f16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
+//
+//     A  1 x 8192, row-major, lda = 8192
+//     B  8192 x 8192, row-major, ldb = 8192
+//     C  1 x 8192, row-major, ldc = 8192
+//
+// Block   1 x 64 of C by 256 threads, 2176 bytes of shared memory
+// Thread  8 elements of C, over 1/32 of K: the sums of 32 threads are added up at the end
+// Weights the elements of B, each multiplied by those of A, the small operand, at the same k
+// Reads   each weight once, to a register, with 66560 bytes of a block in flight; 0.985 FLOP for a byte of global
+//         memory
+// Bound   global memory: too few FLOP for each byte, on every known card
+//
+// Launch  M * ceil(N / 64) blocks of 256 threads
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
+// Config  gemm_f16_rr_1x8192x8192_skinny_s1_t8_l8_w8_k0_u2_d8_v4_split1_pdl1
+// Made by gemmgen generate 1x8192x8192 --dtype f16 --layout rr --arch sm_90 --family skinny --set LANES=8 --set DEPTH=8 --set SPLIT=1 --set PDL=1
+
+namespace {
+
+__device__ __forceinline__ float float_from_f16(unsigned short bits)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+// The nearest half, ties to even.
+__device__ __forceinline__ unsigned short f16_from_float(float value)
+{
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+// A half, IEEE 754's binary16.
+struct F16 {
+    unsigned short bits;
+    F16() = default;
+    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
+};
+
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
+struct Shape {
+    static constexpr int M = 1;
+    static constexpr int N = 8192;
+    static constexpr int K = 8192;
+    static constexpr int lda = 8192;
+    static constexpr int ldb = 8192;
+    static constexpr int ldc = 8192;
+};
+using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+
+// Parameters
+constexpr int S = 1;       // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int T = 8;       // elements along C's long side that a thread sums
+constexpr int LANES = 8;   // lanes of a warp along C's long side; its other lanes take other k
+constexpr int WARPS = 8;   // warps of a block
+constexpr int UNROLL = 2;  // steps along K whose weights are under way at once
+constexpr int DEPTH = 8;   // neighbouring k of a lane at a step, where weights run across C
+
+// Work split
+constexpr int THREADS = 32 * WARPS;  // threads a block
+constexpr int MINB = 1;              // blocks that must fit an SM at once: more would cost loads under way
+constexpr int BM = S;                // rows of C that a block computes
+constexpr int BN = LANES * T;        // columns of C that a block computes
+constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
+
+// Weights
+constexpr int VW = 8;                         // elements of an access to the weights
+constexpr int LOADS = DEPTH * T / VW;         // accesses of a thread a step
+constexpr int GROUPS = 32 / LANES;            // groups of a warp's lanes, each at a k of its own
+constexpr int STEP = DEPTH * WARPS * GROUPS;  // k that a block takes in a step
+constexpr int LANE_K = DEPTH;                 // k that a lane takes in a step
+constexpr int XW = 8;                         // elements of an access to the small operand
+
+// Shared memory
+constexpr int SUMS_PITCH = BN + 4;                     // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;                        // sums of each element of C that meet in shared memory
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at the end
+
+// Shared memory, in all
+constexpr int SHARED_WORDS = SUMS_WORDS;  // floats of shared memory
+
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
+static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
+static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
+static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
+
+// Element i of those that share 32 bits, from the lowest on.
+template <typename E>
+__device__ __forceinline__ float unpack(unsigned word, int i);
+template <>
+__device__ __forceinline__ float unpack<F16>(unsigned word, int i)
+{
+    return float_from_f16(static_cast<unsigned short>(word >> 16 * i));
+}
+
+// N elements that move as one access. They stay packed until each is used: to take one out is to wait for the load.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Packed {
+    static constexpr int EACH = 4 / sizeof(E);
+    unsigned words[N / EACH];
+
+    __device__ __forceinline__ float operator[](int i) const { return unpack<E>(words[i / EACH], i % EACH); }
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Packed<E, N> load_packed(const E* from)
+{
+    return *reinterpret_cast<const Packed<E, N>*>(from);
+}
+
+// The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
+template <int N, typename E>
+__device__ __forceinline__ Packed<E, N> load_edge(const E* from, int valid)
+{
+    if (valid >= N) return load_packed<N>(from);
+    alignas(Packed<E, N>) E some[N] = {};
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) some[i] = from[i];
+    }
+    return load_packed<N>(some);
+}
+
+// Where a thread starts: k and column n of C.
+struct ThreadOrigin {
+    int k, n;
+};
+
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
+
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+using Chunk = Packed<F16, XW>[S][DEPTH / XW];  // of A in registers, an access along its lines
+
+// This thread's first weights, from the block's: DEPTH k for each LANES lanes, which take neighbouring vectors of it.
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    return {group * DEPTH, lane * VW};
+}
+
+// The n of the thread's output t, from the first one: vectors lie LANES of them apart.
+__device__ __forceinline__ int output(int t)
+{
+    return t / VW * (LANES * VW) + t % VW;
+}
+
+// Start the loads of one step: this thread's columns of B at DEPTH k, zeros from k = `end` on.
+__device__ __forceinline__ void fetch(const F16* B, Shape s, int k, int end, int n, Packed<F16, VW> (&weights)[LOADS])
+{
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const int depth = k + i / (T / VW), first = n + output(i % (T / VW) * VW);
+        const bool exists = k < end;
+        const int valid = exists ? VW : 0;
+        weights[i] = load_edge<VW>(B + Offset(depth) * s.ldb + first, valid);
+    }
+}
+
+// acc += the outer products of A's S values and this thread's T weights at DEPTH k: every weight serves S times.
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Packed<F16, VW> (&weights)[LOADS],
+                                    float (&acc)[S][T])
+{
+    #pragma unroll
+    for (int depth = 0; depth < DEPTH; ++depth) {
+        #pragma unroll
+        for (int i = 0; i < S; ++i) {
+            const float x = chunk[i][depth / XW][depth % XW];
+            #pragma unroll
+            for (int t = 0; t < T; ++t) acc[i][t] = fmaf(x, weights[(depth * T + t) / VW][t % VW], acc[i][t]);
+        }
+    }
+}
+
+// Sums COUNT values over the GROUPS groups of a warp, over lanes of the same rank. Each step pairs groups 16 lanes
+// apart, then 8 and so on: one of a pair keeps the first half of the values and the other the second, until one is
+// left, which both keep.
+// Group g ends with the sums of values g * COUNT / GROUPS and, where COUNT > GROUPS, of the next COUNT / GROUPS - 1.
+// Steps are template arguments so that every index is a constant early: in a loop over them values went to local
+// memory.
+template <int DISTANCE, int COUNT>
+__device__ __forceinline__ void warp_sum(float (&values)[COUNT])
+{
+    constexpr bool HALVED = COUNT * DISTANCE >= 32;
+    constexpr int KEPT = HALVED ? COUNT * DISTANCE / 32 : 1;  // values after this step
+    #pragma unroll
+    for (int i = 0; i < KEPT; ++i) {
+        const bool second = threadIdx.x & DISTANCE;
+        const float first = values[i], last = values[HALVED ? KEPT + i : i];
+        const float kept = second ? last : first, sent = second ? first : last;
+        values[i] = kept + __shfl_xor_sync(0xffffffffu, sent, DISTANCE);
+    }
+    if constexpr (DISTANCE > LANES) warp_sum<DISTANCE / 2>(values);
+}
+
+// Reduce the sums of a warp's groups, each over its own k, and store them to shared memory.
+__device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thread, Sums* sums)
+{
+    float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
+    warp_sum<16>(values);
+    const int warp = threadIdx.x / 32;
+    const int first = threadIdx.x % 32 / LANES * (S * T);  // GROUPS times the number of this group's first sum
+    if (first % GROUPS != 0) return;                       // a group before it has the same sum
+    #pragma unroll
+    for (int i = 0; i < (S * T + GROUPS - 1) / GROUPS; ++i) {
+        const int value = first / GROUPS + i;
+        sums[warp][value / T][thread.n + output(value % T)] = values[i];
+    }
+}
+
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on, or
+// zeros beyond its edges.
+__device__ __forceinline__ void fetch_small(const F16* A, Shape s, int m, int k, int end, Chunk& chunk)
+{
+    #pragma unroll
+    for (int line = 0; line < S; ++line) {
+        #pragma unroll
+        for (int depth = 0; depth < LANE_K; depth += XW) {
+            const bool exists = k + depth < end;
+            const int valid = exists ? XW : 0;
+            chunk[line][depth / XW] = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
+        }
+    }
+}
+
+// C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
+__device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        const int m = tile_m + element / BN, n = tile_n + element % BN;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        F16* const to = C + Offset(m) * s.ldc + n;
+        *to = F16(beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]));  // beta = 0 leaves C unread
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f16_rr_1x8192x8192_sm90_d3f6397c(
+    const F16* __restrict__ A, const F16* __restrict__ B, F16* __restrict__ C, float alpha, float beta)
+{
+    grid_dependency_wait();  // this kernel's blocks are resident by the time the one before ends
+    launch_dependents();
+    __shared__ __align__(16) float shared[SHARED_WORDS];
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
+
+    const Shape s{};
+    const int tile = blockIdx.x;
+    const int begin = 0, end = s.K;
+    const int tiles_along = (s.M + BM - 1) / BM;  // along M: they read the same weights, so they run together
+    const int tile_m = tile % tiles_along * BM, tile_n = tile / tiles_along * BN;
+    const ThreadOrigin thread = thread_origin();
+    const int n = tile_n + thread.n;
+
+    // A ring of registers: a step's weights, and A's values for them, are loaded UNROLL steps before their use.
+    Packed<F16, VW> weights[UNROLL][LOADS];
+    Chunk chunks[UNROLL];
+    #pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+        fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
+        fetch_small(A, s, tile_m, begin + thread.k + u * STEP, end, chunks[u]);
+    }
+
+    float acc[S][T] = {};
+    for (int k = begin; k < end; k += UNROLL * STEP) {
+        #pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const int next = thread.k + k + (u + UNROLL) * STEP;
+            mma(chunks[u], 0, weights[u], acc);
+            fetch(B, s, next, end, n, weights[u]);
+            fetch_small(A, s, tile_m, next, end, chunks[u]);
+        }
+    }
+
+    // Reduce the sums of threads at different k, in the order of these.
+    store_sums(acc, thread, block_sums);
+    __syncthreads();
+    float sums[OUTPUTS] = {};
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        #pragma unroll
+        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element / BN][element % BN];
+    }
+    store_c(C, s, tile_m, tile_n, sums, alpha, beta);
+}

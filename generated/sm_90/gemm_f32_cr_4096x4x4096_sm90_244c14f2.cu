@@ -1,0 +1,267 @@
+// gemm_f32_cr_4096x4x4096_sm90_244c14f2
+//
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
+//
+//     A  4096 x 4096, column-major, lda = 4096
+//     B  4096 x 4, row-major, ldb = 4
+//     C  4096 x 4, row-major, ldc = 4
+//
+// Block   32 x 4 of C by 512 threads, 9216 bytes of shared memory
+// Thread  32 elements of C, over 1/128 of K: the sums of 128 threads are added up at the end
+// Weights the elements of A, each multiplied by those of B, the small operand, at the same k
+// Reads   each weight once, to a register, with 73728 bytes of a block in flight; 1.78 FLOP for a byte of global memory
+// Bound   global memory: too few FLOP for each byte, on every known card
+//
+// Launch  ceil(M / 32) * ceil(N / 4) blocks of 512 threads
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
+// Config  gemm_f32_cr_4096x4x4096_skinny_s4_t8_l4_w16_k0_u4_v4_split1_pdl1
+// Made by gemmgen generate 4096x4x4096 --dtype f32 --layout cr --arch sm_90 --family skinny --set S=4 --set T=8 --set LANES=4 --set WARPS=16 --set BK=0 --set UNROLL=4 --set PDL=1
+
+namespace {
+
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
+struct Shape {
+    static constexpr int M = 4096;
+    static constexpr int N = 4;
+    static constexpr int K = 4096;
+    static constexpr int lda = 4096;
+    static constexpr int ldb = 4;
+    static constexpr int ldc = 4;
+};
+using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+
+// Parameters
+constexpr int S = 4;       // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int T = 8;       // elements along C's long side that a thread sums
+constexpr int LANES = 4;   // lanes of a warp along C's long side; its other lanes take other k
+constexpr int WARPS = 16;  // warps of a block
+constexpr int UNROLL = 4;  // steps along K whose weights are under way at once
+
+// Work split
+constexpr int THREADS = 32 * WARPS;  // threads a block
+constexpr int MINB = 1;              // blocks that must fit an SM at once: more would cost loads under way
+constexpr int BM = LANES * T;        // rows of C that a block computes
+constexpr int BN = S;                // columns of C that a block computes
+constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
+
+// Weights
+constexpr int VW = 4;                 // floats of an access to the weights
+constexpr int LOADS = T / VW;         // accesses of a thread a step
+constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each at a k of its own
+constexpr int STEP = WARPS * GROUPS;  // k that a block takes in a step
+constexpr int LANE_K = 1;             // k that a lane takes in a step
+constexpr int XW = 4;                 // floats of an access to the small operand
+
+// Shared memory
+constexpr int FX = 4;                                  // floats of a read of the small operand
+constexpr int SUMS_PITCH = BM + 4;                     // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;                        // sums of each element of C that meet in shared memory
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at the end
+
+// Shared memory, in all
+constexpr int SHARED_WORDS = SUMS_WORDS;  // floats of shared memory
+
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
+static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
+static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
+static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
+
+// N floats that move as one access of 4 * N bytes.
+template <int N>
+struct alignas(4 * N) Vec {
+    float at[N];
+};
+
+template <int N>
+__device__ __forceinline__ Vec<N> load(const float* from)
+{
+    return *reinterpret_cast<const Vec<N>*>(from);
+}
+
+// The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
+template <int N>
+__device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
+{
+    if (valid >= N) return load<N>(from);
+    Vec<N> value = {};
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) value.at[i] = from[i];
+    }
+    return value;
+}
+
+// Where a thread starts: k and row m of C.
+struct ThreadOrigin {
+    int k, m;
+};
+
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [n][m]
+
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+using Chunk = float[1][S];  // of B in registers: [k][n], so that a k's values are neighbours
+
+// This thread's first weights, from the block's: one k for each LANES lanes, which take neighbouring vectors of it.
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    return {group, lane * VW};
+}
+
+// The m of the thread's output t, from the first one: vectors lie LANES of them apart.
+__device__ __forceinline__ int output(int t)
+{
+    return t / VW * (LANES * VW) + t % VW;
+}
+
+// Start the loads of one step: this thread's rows of A at k, zeros from k = `end` on.
+__device__ __forceinline__ void fetch(const float* A, Shape s, int k, int end, int m, Vec<VW> (&weights)[LOADS])
+{
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const int first = m + output(i * VW);
+        const bool exists = k < end;
+        const int valid = exists ? VW : 0;
+        weights[i] = load_edge<VW>(A + Offset(k) * s.lda + first, valid);
+    }
+}
+
+// acc += the outer product of B's S values at k and this thread's T weights: every weight serves S times.
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
+{
+    #pragma unroll
+    for (int i = 0; i < S; i += FX) {
+        const Vec<FX> x = load<FX>(&chunk[k][i]);  // one address for LANES lanes
+        #pragma unroll
+        for (int j = 0; j < FX; ++j) {
+            #pragma unroll
+            for (int t = 0; t < T; ++t) acc[i + j][t] = fmaf(x.at[j], weights[t / VW].at[t % VW], acc[i + j][t]);
+        }
+    }
+}
+
+// Sums COUNT values over the GROUPS groups of a warp, over lanes of the same rank. Each step pairs groups 16 lanes
+// apart, then 8 and so on: one of a pair keeps the first half of the values and the other the second, until one is
+// left, which both keep.
+// Group g ends with the sums of values g * COUNT / GROUPS and, where COUNT > GROUPS, of the next COUNT / GROUPS - 1.
+// Steps are template arguments so that every index is a constant early: in a loop over them values went to local
+// memory.
+template <int DISTANCE, int COUNT>
+__device__ __forceinline__ void warp_sum(float (&values)[COUNT])
+{
+    constexpr bool HALVED = COUNT * DISTANCE >= 32;
+    constexpr int KEPT = HALVED ? COUNT * DISTANCE / 32 : 1;  // values after this step
+    #pragma unroll
+    for (int i = 0; i < KEPT; ++i) {
+        const bool second = threadIdx.x & DISTANCE;
+        const float first = values[i], last = values[HALVED ? KEPT + i : i];
+        const float kept = second ? last : first, sent = second ? first : last;
+        values[i] = kept + __shfl_xor_sync(0xffffffffu, sent, DISTANCE);
+    }
+    if constexpr (DISTANCE > LANES) warp_sum<DISTANCE / 2>(values);
+}
+
+// Reduce the sums of a warp's groups, each over its own k, and store them to shared memory.
+__device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thread, Sums* sums)
+{
+    float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
+    warp_sum<16>(values);
+    const int warp = threadIdx.x / 32;
+    const int first = threadIdx.x % 32 / LANES * (S * T);  // GROUPS times the number of this group's first sum
+    if (first % GROUPS != 0) return;                       // a group before it has the same sum
+    #pragma unroll
+    for (int i = 0; i < (S * T + GROUPS - 1) / GROUPS; ++i) {
+        const int value = first / GROUPS + i;
+        sums[warp][value / T][thread.m + output(value % T)] = values[i];
+    }
+}
+
+// Start the loads of what one step's weights are multiplied by: B's S values at each of this thread's k from `k` on, or
+// zeros beyond its edges.
+__device__ __forceinline__ void fetch_small(const float* B, Shape s, int n, int k, int end, Chunk& chunk)
+{
+    #pragma unroll
+    for (int line = 0; line < S; line += XW) {
+        #pragma unroll
+        for (int depth = 0; depth < LANE_K; ++depth) {
+            const bool exists = k + depth < end;
+            const int valid = exists ? XW : 0;
+            const Vec<XW> x = load_edge<XW>(B + Offset(k + depth) * s.ldb + n + line, valid);
+            #pragma unroll
+            for (int i = 0; i < XW; ++i) chunk[depth][line + i] = x.at[i];
+        }
+    }
+}
+
+// C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        const int m = tile_m + element / BN, n = tile_n + element % BN;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        float* const to = C + Offset(m) * s.ldc + n;
+        *to = beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]);  // beta = 0 leaves C unread
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f32_cr_4096x4x4096_sm90_244c14f2(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
+{
+    grid_dependency_wait();  // this kernel's blocks are resident by the time the one before ends
+    launch_dependents();
+    __shared__ __align__(16) float shared[SHARED_WORDS];
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
+
+    const Shape s{};
+    const int tile = blockIdx.x;
+    const int begin = 0, end = s.K;
+    const int tiles_along = (s.N + BN - 1) / BN;  // along N: they read the same weights, so they run together
+    const int tile_n = tile % tiles_along * BN, tile_m = tile / tiles_along * BM;
+    const ThreadOrigin thread = thread_origin();
+    const int m = tile_m + thread.m;
+
+    // A ring of registers: a step's weights, and B's values for them, are loaded UNROLL steps before their use.
+    Vec<VW> weights[UNROLL][LOADS];
+    __align__(16) Chunk chunks[UNROLL];
+    #pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+        fetch(A, s, begin + thread.k + u * STEP, end, m, weights[u]);
+        fetch_small(B, s, tile_n, begin + thread.k + u * STEP, end, chunks[u]);
+    }
+
+    float acc[S][T] = {};
+    for (int k = begin; k < end; k += UNROLL * STEP) {
+        #pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const int next = thread.k + k + (u + UNROLL) * STEP;
+            mma(chunks[u], 0, weights[u], acc);
+            fetch(A, s, next, end, m, weights[u]);
+            fetch_small(B, s, tile_n, next, end, chunks[u]);
+        }
+    }
+
+    // Reduce the sums of threads at different k, in the order of these.
+    store_sums(acc, thread, block_sums);
+    __syncthreads();
+    float sums[OUTPUTS] = {};
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        #pragma unroll
+        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element % BN][element / BN];
+    }
+    store_c(C, s, tile_m, tile_n, sums, alpha, beta);
+}

@@ -1,0 +1,331 @@
+// gemm_f32_rr_1x1024x16384_sm90_629a99f9
+//
+//     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
+//
+//     A  1 x 16384, row-major, lda = 16384
+//     B  16384 x 1024, row-major, ldb = 1024
+//     C  1 x 1024, row-major, ldc = 1024
+//
+// Block   1 x 64 of C by 512 threads, 4368 bytes of shared memory
+// Thread  2 elements of C, over 1/16 of the block's part of K: the sums of 16 threads are added up at the end
+// Weights the elements of B, each multiplied by those of A, the small operand, at the same k
+// Reads   each weight once, to a register, with 66560 bytes of a block in flight; 0.492 FLOP for a byte of global
+//         memory
+// Bound   global memory: too few FLOP for each byte, on every known card
+// Split-K 8 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
+//
+// Launch  M * ceil(N / 64) * 8 blocks of 512 threads
+// Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B,
+//         partials: M * ceil(N / 64) * 8 * 64 floats, uninitialised,
+//         semaphores: M * ceil(N / 64) counters, zero before the first launch, which every launch leaves zero,
+//         no other launch using the same workspace at the same time
+// Config  gemm_f32_rr_1x1024x16384_skinny_s1_t2_w16_k0_u16_v4_split8
+// Made by gemmgen generate 1x1024x16384 --dtype f32 --layout rr --arch sm_90 --family skinny --set S=1 --set T=2 --set WARPS=16 --set BK=0 --set UNROLL=16 --set SPLIT=8
+
+namespace {
+
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
+struct Shape {
+    static constexpr int M = 1;
+    static constexpr int N = 1024;
+    static constexpr int K = 16384;
+    static constexpr int lda = 16384;
+    static constexpr int ldb = 1024;
+    static constexpr int ldc = 1024;
+};
+using Offset = int;  // elements from a matrix's start: stays below 2^31 here
+
+// Parameters
+constexpr int S = 1;        // lines (rows or columns) of the small operand in a block: uses of a weight
+constexpr int T = 2;        // elements along C's long side that a thread sums
+constexpr int LANES = 32;   // lanes of a warp along C's long side; its other lanes take other k
+constexpr int WARPS = 16;   // warps of a block
+constexpr int UNROLL = 16;  // steps along K whose weights are under way at once
+constexpr int SPLIT = 8;    // split-K: blocks that compute the same tile of C, each over a part of K
+
+// Work split
+constexpr int THREADS = 32 * WARPS;  // threads a block
+constexpr int MINB = 1;              // blocks that must fit an SM at once: more would cost loads under way
+constexpr int BM = S;                // rows of C that a block computes
+constexpr int BN = LANES * T;        // columns of C that a block computes
+constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
+
+// Weights
+constexpr int VW = 2;                 // floats of an access to the weights
+constexpr int LOADS = T / VW;         // accesses of a thread a step
+constexpr int GROUPS = 32 / LANES;    // groups of a warp's lanes, each at a k of its own
+constexpr int STEP = WARPS * GROUPS;  // k that a block takes in a step
+constexpr int LANE_K = 1;             // k that a lane takes in a step
+constexpr int XW = 1;                 // floats of an access to the small operand
+
+// Shared memory
+constexpr int FX = 1;                                  // floats of a read of the small operand
+constexpr int SUMS_PITCH = BN + 4;                     // floats from one line of sums to the next
+constexpr int PARTIALS = WARPS;                        // sums of each element of C that meet in shared memory
+constexpr int SUMS_WORDS = PARTIALS * S * SUMS_PITCH;  // floats of the sums at the end
+
+// Shared memory, in all
+constexpr int SHARED_WORDS = SUMS_WORDS;  // floats of shared memory
+
+static_assert(S * T <= 256, "larger tiles of sums exceed the registers");
+static_assert(2 * UNROLL * STEP <= 2048, "loads that run ahead stay near the edge of K");
+static_assert(32 % LANES == 0, "a warp is a whole number of groups of lanes");
+static_assert(GROUPS % (S * T) == 0 or S * T % GROUPS == 0, "groups halve the sums until each has its own");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
+
+// N floats that move as one access of 4 * N bytes.
+template <int N>
+struct alignas(4 * N) Vec {
+    float at[N];
+};
+
+template <int N>
+__device__ __forceinline__ Vec<N> load(const float* from)
+{
+    return *reinterpret_cast<const Vec<N>*>(from);
+}
+
+template <int N>
+__device__ __forceinline__ void store(float* to, const Vec<N>& value)
+{
+    *reinterpret_cast<Vec<N>*>(to) = value;
+}
+
+// The first `valid` of N floats, the rest zero: one access where all exist, else one by one.
+template <int N>
+__device__ __forceinline__ Vec<N> load_edge(const float* from, int valid)
+{
+    if (valid >= N) return load<N>(from);
+    Vec<N> value = {};
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) value.at[i] = from[i];
+    }
+    return value;
+}
+
+// Where a thread starts: k and column n of C.
+struct ThreadOrigin {
+    int k, n;
+};
+
+using Sums = float[S][SUMS_PITCH];  // one of each element of a block's tile: [m][n]
+
+using Chunk = float[1][S];  // of A in registers: [k][m], so that a k's values are neighbours
+
+// This thread's first weights, from the block's: one k for each LANES lanes, which take neighbouring vectors of it.
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const int group = threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    return {group, lane * VW};
+}
+
+// The n of the thread's output t, from the first one: vectors lie LANES of them apart.
+__device__ __forceinline__ int output(int t)
+{
+    return t / VW * (LANES * VW) + t % VW;
+}
+
+// Start the loads of one step: this thread's columns of B at k, zeros from k = `end` on.
+__device__ __forceinline__ void fetch(const float* B, Shape s, int k, int end, int n, Vec<VW> (&weights)[LOADS])
+{
+    #pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const int first = n + output(i * VW);
+        const bool exists = k < end;
+        const int valid = exists ? VW : 0;
+        weights[i] = load_edge<VW>(B + Offset(k) * s.ldb + first, valid);
+    }
+}
+
+// acc += the outer product of A's S values at k and this thread's T weights: every weight serves S times.
+__device__ __forceinline__ void mma(const Chunk& chunk, int k, const Vec<VW> (&weights)[LOADS], float (&acc)[S][T])
+{
+    #pragma unroll
+    for (int i = 0; i < S; i += FX) {
+        const Vec<FX> x = load<FX>(&chunk[k][i]);  // one address for LANES lanes
+        #pragma unroll
+        for (int j = 0; j < FX; ++j) {
+            #pragma unroll
+            for (int t = 0; t < T; ++t) acc[i + j][t] = fmaf(x.at[j], weights[t / VW].at[t % VW], acc[i + j][t]);
+        }
+    }
+}
+
+// Store this thread's sums, over the k of its warp, to shared memory.
+__device__ __forceinline__ void store_sums(float (&acc)[S][T], ThreadOrigin thread, Sums* sums)
+{
+    const int warp = threadIdx.x / 32;
+    #pragma unroll
+    for (int i = 0; i < S; ++i) {
+        #pragma unroll
+        for (int t = 0; t < T; t += VW) {
+            Vec<VW> values;
+            #pragma unroll
+            for (int v = 0; v < VW; ++v) values.at[v] = acc[i][t + v];
+            store<VW>(&sums[warp][i][thread.n + output(t)], values);
+        }
+    }
+}
+
+// Start the loads of what one step's weights are multiplied by: A's S values at each of this thread's k from `k` on, or
+// zeros beyond its edges.
+__device__ __forceinline__ void fetch_small(const float* A, Shape s, int m, int k, int end, Chunk& chunk)
+{
+    #pragma unroll
+    for (int line = 0; line < S; ++line) {
+        #pragma unroll
+        for (int depth = 0; depth < LANE_K; depth += XW) {
+            const bool exists = k + depth < end;
+            const int valid = exists ? XW : 0;
+            const Vec<XW> x = load_edge<XW>(A + Offset(m + line) * s.lda + k + depth, valid);
+            #pragma unroll
+            for (int i = 0; i < XW; ++i) chunk[depth + i][line] = x.at[i];
+        }
+    }
+}
+
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of STEP, the same for all but the
+// last ranges, which may be shorter or empty.
+struct KRange {
+    int begin, end;
+};
+
+__device__ __forceinline__ KRange split_k_range(int K, int split)
+{
+    const int extent = (K + SPLIT * STEP - 1) / (SPLIT * STEP) * STEP;
+    return {min(K, split * extent), min(K, (split + 1) * extent)};
+}
+
+// The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
+// THREADS * i + threadIdx.x.
+struct Fixup {
+    float* partials;
+    int peers;  // blocks that compute the tile
+    int rank;   // this block's among them
+    unsigned* semaphore;
+};
+
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
+__device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
+{
+    __shared__ int last;
+    __syncthreads();  // the whole block has stored its partial
+    if (threadIdx.x == 0) {
+        __threadfence();                                      // release: the partial is visible before the count,
+        last = atomicInc(semaphore, count - 1) == count - 1;  // which wraps to zero for the next launch;
+        __threadfence();                                      // acquire: the partials counted before are visible now
+    }
+    __syncthreads();
+    return last;
+}
+
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
+template <int COUNT>
+__device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
+{
+    float* const partial = fixup.partials + fixup.rank * (BM * BN);
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        partial[element] = sums[i];
+    }
+    return last_to_arrive(fixup.semaphore, fixup.peers);
+}
+
+// The sums over all blocks of COUNT elements of this thread, from its `first` on.
+template <int COUNT>
+__device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, float (&sums)[COUNT])
+{
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int peer = 0; peer < fixup.peers; ++peer) {  // always in this order: the same bits in every run
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = (first + i) * THREADS + threadIdx.x;
+            if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+            sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);
+        }
+    }
+}
+
+// The partials and the semaphore of this block's tile.
+__device__ __forceinline__ Fixup split_k_fixup(float* partials, unsigned* semaphores)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), semaphores + tile};
+}
+
+// C = alpha * sums + beta * C for this thread's elements that exist: those at THREADS * i + threadIdx.x of the tile.
+__device__ __forceinline__ void store_c(float* C, Shape s, int tile_m, int tile_n, const float (&sums)[OUTPUTS],
+                                        float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        const int m = tile_m + element / BN, n = tile_n + element % BN;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        float* const to = C + Offset(m) * s.ldc + n;
+        *to = beta == 0.0f ? alpha * sums[i] : fmaf(beta, *to, alpha * sums[i]);  // beta = 0 leaves C unread
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f32_rr_1x1024x16384_sm90_629a99f9(
+    const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float* __restrict__ partials,
+    unsigned* __restrict__ semaphores, float alpha, float beta)
+{
+    __shared__ __align__(16) float shared[SHARED_WORDS];
+    Sums* const block_sums = reinterpret_cast<Sums*>(shared);  // PARTIALS of each element, at the end
+
+    const Shape s{};
+    const int tile = blockIdx.x / SPLIT;
+    const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
+    const int tiles_along = (s.M + BM - 1) / BM;  // along M: they read the same weights, so they run together
+    const int tile_m = tile % tiles_along * BM, tile_n = tile / tiles_along * BN;
+    const ThreadOrigin thread = thread_origin();
+    const int n = tile_n + thread.n;
+
+    // A ring of registers: a step's weights, and A's values for them, are loaded UNROLL steps before their use.
+    Vec<VW> weights[UNROLL][LOADS];
+    __align__(16) Chunk chunks[UNROLL];
+    #pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+        fetch(B, s, begin + thread.k + u * STEP, end, n, weights[u]);
+        fetch_small(A, s, tile_m, begin + thread.k + u * STEP, end, chunks[u]);
+    }
+
+    float acc[S][T] = {};
+    for (int k = begin; k < end; k += UNROLL * STEP) {
+        #pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const int next = thread.k + k + (u + UNROLL) * STEP;
+            mma(chunks[u], 0, weights[u], acc);
+            fetch(B, s, next, end, n, weights[u]);
+            fetch_small(A, s, tile_m, next, end, chunks[u]);
+        }
+    }
+
+    // Reduce the sums of threads at different k, in the order of these.
+    store_sums(acc, thread, block_sums);
+    __syncthreads();
+    float sums[OUTPUTS] = {};
+    #pragma unroll
+    for (int i = 0; i < OUTPUTS; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        if (OUTPUTS * THREADS != BM * BN && element >= BM * BN) break;
+        #pragma unroll
+        for (int p = 0; p < PARTIALS; ++p) sums[i] += block_sums[p][element / BN][element % BN];
+    }
+    const Fixup fixup = split_k_fixup(partials, semaphores);
+    if (!store_partial<OUTPUTS>(sums, fixup)) return;
+    reduce_partials(fixup, 0, sums);
+    store_c(C, s, tile_m, tile_n, sums, alpha, beta);
+}
