@@ -13,7 +13,7 @@ from gemmgen.run.sass import disassemble
 from gemmgen.support.files import Store
 
 TEXT = """
-//% from "device/cluster.cu" import cluster, mbarrier_arrive_cluster, tma_multicast
+//% from "device/cluster.cu" import cluster, cluster_at_once, mbarrier_arrive_cluster, tma_multicast
 //% from "device/dynamic_shared.cu" import dynamic_shared
 //% from "device/shared_address.cu" import shared_address
 //% from "device/mbarrier.cu" import mbarrier
@@ -21,7 +21,7 @@ TEXT = """
 ${ tensor_map() }
 ${ shared_address() }
 ${ mbarrier() }
-${ cluster(split) }
+${ cluster() if split else cluster_at_once() }
 ${ mbarrier_arrive_cluster() }
 ${ tma_multicast((2, 3)) }
 ${ dynamic_shared(1024) }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -145,7 +146,7 @@ def test_an_epilogue_apart_takes_sums_of_integers_as_they_were_left(executor, ba
     types = Types.parse("s8,s8,bf16")
     problem = Problem(20, 300, 1200, types=types, layout="rc", batch=batch, epilogue="scale_m+scale_n+bias")
     source = epilogue_apart(problem)
-    text = source.text.replace(f",\n    const int* __restrict__ {LEFT})", ")").replace("A += matrix * s.stride_a;", "")
+    text = re.sub(rf",\s+const int\* __restrict__ {LEFT}\)", ")", source.text).replace("A += matrix * s.stride_a;", "")
     text = text.replace(f"= {LEFT} +", "= reinterpret_cast<const int*>(A) +")
     source = replace(source, text=text, parameters=source.parameters[:-1])
     case = problem.case(alpha=0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -75,7 +76,7 @@ def test_the_kernel_behind_a_product_takes_both_halves_of_what_was_left(executor
     """A, which it does not read, stands for that here: M x K, and K = 2N."""
     problem = Problem(20, 30, 60, "f32", batch=batch, epilogue="swiglu")
     source = epilogue_apart(problem)
-    text = source.text.replace(f",\n    const float* __restrict__ {LEFT})", ")").replace(
+    text = re.sub(rf",\s+const float\* __restrict__ {LEFT}\)", ")", source.text).replace(
         "A += matrix * s.stride_a;", ""
     )
     source = replace(source, text=text.replace(LEFT, "A"), parameters=source.parameters[:-1])
