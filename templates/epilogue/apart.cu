@@ -1,8 +1,8 @@
 /*# An epilogue as a kernel of its own, behind a product that left A * B in C, or where `partials` says: what a fused one saves.
     One thread an element. #*/
 //% from "constants.cu" import shape, tiling
-//% from "signature.cu" import signature, matrices_of
-//% from "device/raster.cu" import tile_rows, tile_columns
+//% from "signature.cu" import signature
+//% from "tile_row_by_row.cu" import row_by_row
 //% from "device/convert.cu" import element_types
 //% from "epilogue/result.cu" import narrowed
 //% from "epilogue/tree.cu" import epilogue, applied, declare_outputs, inputs, raise_amaxes, store_matrices, warp_amax
@@ -18,15 +18,7 @@ ${ warp_amax() }
 
 ${ signature(kernel) }{
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
-    const int columns = ${ tile_columns };  // of tiles
-//% if kernel.problem.batched
-    const int rows = ${ tile_rows };
-    const int matrix = blockIdx.x / (rows * columns);
-${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % rows, tile_n = blockIdx.x % columns;
-//% else
-    const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;
-//% endif
-    const int m = tile_m * BM + threadIdx.x / BN;
+${ row_by_row(kernel) }    const int m = tile_m * BM + threadIdx.x / BN;
     const int n = tile_n * BN + threadIdx.x % BN;
 //% set e = kernel.problem.epilogue
     const bool exists = m < s.M && n < s.N;

@@ -1,10 +1,10 @@
 /*# One thread an element of C, every operand read from global memory. #*/
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
-//% from "signature.cu" import signature, matrices_of
+//% from "signature.cu" import signature
 //% from "device/convert.cu" import add_to, element_types
 //% from "epilogue/result.cu" import result, narrowed
-//% from "device/raster.cu" import tile_rows, tile_columns
+//% from "tile_row_by_row.cu" import row_by_row
 //% from "naive/operands.cu" import codes, find_group, find_row, read_a, read_b, sum_blocks
 //% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
 ${ header(kernel) }
@@ -22,15 +22,7 @@ ${ signature(kernel) }{
 //% if kernel.drops_alpha
     if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
 //% endif
-    const int columns = ${ tile_columns };  // of tiles
-//% if kernel.problem.batched
-    const int rows = ${ tile_rows };
-    const int matrix = blockIdx.x / (rows * columns);
-${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % rows, tile_n = blockIdx.x % columns;
-//% else
-    const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;
-//% endif
-    const int m = tile_m * BM + threadIdx.x / BN;
+${ row_by_row(kernel) }    const int m = tile_m * BM + threadIdx.x / BN;
     const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
     if (m >= s.M || n >= s.N) return;
 ${ find_group(kernel) }${ find_row(kernel) }

@@ -1,10 +1,10 @@
 /*# A thread computes TM x TN elements of C in registers, by outer products of operands read from global memory. #*/
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
-//% from "signature.cu" import signature, matrices_of
+//% from "signature.cu" import signature
 //% from "device/convert.cu" import element_types
 //% from "epilogue/result.cu" import result, narrowed
-//% from "device/raster.cu" import tile_rows, tile_columns
+//% from "tile_row_by_row.cu" import row_by_row
 //% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
 //% set layout = kernel.problem.layout
 ${ header(kernel) }
@@ -22,15 +22,7 @@ ${ signature(kernel) }{
 //% if kernel.drops_alpha
     if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
 //% endif
-    const int columns = ${ tile_columns };  // of tiles
-//% if kernel.problem.batched
-    const int rows = ${ tile_rows };
-    const int matrix = blockIdx.x / (rows * columns);
-${ matrices_of(kernel, "matrix") }    const int tile_m = blockIdx.x / columns % rows, tile_n = blockIdx.x % columns;
-//% else
-    const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;
-//% endif
-    const int first_m = tile_m * BM + threadIdx.x / STEP_N;
+${ row_by_row(kernel) }    const int first_m = tile_m * BM + threadIdx.x / STEP_N;
     const int first_n = tile_n * BN + threadIdx.x % STEP_N;  // neighbouring threads read neighbouring columns of B
 
     ${ T } acc[TM][TN] = {};
