@@ -6,13 +6,14 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.power import ENERGY_SECONDS
-from gemmgen.run.gpu.timing import FINAL, QUICK, RANK, Timing, timing_from
+from gemmgen.run.gpu.timing import FINAL, QUICK, RANK, Timing, steady, timing_from
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress, Trial, by_time
@@ -74,8 +75,12 @@ class Measurements:
         if self.target.gpu is None or not alive:
             return trials
         self.progress.stage("compare", 1)
-        timed = zip(alive, self._run(alive, FINAL), strict=True)
-        finalists = by_time(trial.timed(timing) for trial, timing in timed)
+        timed = [trial.timed(timing) for trial, timing in zip(alive, self._run(alive, FINAL), strict=True)]
+        ran = [trial for trial in timed if trial.failure is None]
+        times = steady([trial.timing for trial in ran if trial.timing is not None])
+        # The order of `pick_measured`: the first of them that is right is the winner, so verification starts with it.
+        finalists = [trial for _, trial in sorted(zip(times, ran, strict=True), key=itemgetter(0))]
+        finalists += [trial for trial in timed if trial.failure is not None]
         self.progress.step("compare", None)
         chosen = {id(trial) for trial in alive}
         return [*finalists, *(trial for trial in trials if id(trial) not in chosen)]

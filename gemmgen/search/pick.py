@@ -23,10 +23,13 @@ class Pick:
     ties: tuple[int, ...]
 
 
-def pick_measured(timings: Sequence[Timing]) -> Pick:
-    """The fastest contestant; all from one interleaved measurement, so that rounds pair up."""
+def pick_measured(timings: Sequence[Timing], among: Sequence[int] = ()) -> Pick:
+    """The fastest contestant; all from one interleaved measurement, so that rounds pair up.
+
+    among  indices of the contestants that may win; empty: all
+    """
     times = steady(timings)
-    winner = min(range(len(timings)), key=times.__getitem__)
+    winner = min(among or range(len(timings)), key=times.__getitem__)
     return _split(winner, [speedup(timings[winner], timing) - 1 for timing in timings], TIE)
 
 

@@ -86,7 +86,8 @@ class TuneResult:
                 finalists.sort(key=lambda trial: trial.energy_j or math.inf)
                 pick = pick_least_energy(sorted(energies))
             else:
-                pick = pick_measured([trial.timing for trial in finalists if trial.timing is not None])
+                verified = [index for index, trial in enumerate(finalists) if trial.verdict is not None]
+                pick = pick_measured([trial.timing for trial in finalists if trial.timing is not None], verified)
         chosen = {id(trial) for trial in finalists}
         others = [trial for trial in alive if id(trial) not in chosen]
         return cls(

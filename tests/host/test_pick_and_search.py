@@ -381,6 +381,26 @@ def test_finalists_meet_in_one_run_before_the_fastest_is_verified(
     assert [trial.source for trial in result.trials[4:]] == [trial.source for trial in trials[4:]]
 
 
+def test_the_winner_is_a_kernel_that_was_verified(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock falls meanwhile: the second has the lower median, and round by round the first is faster."""
+    plans = [SIMT.plan(PROBLEM, config) for config in space.accepted[:2]]
+    trials = [Trial(render_plan(plan, "sm_90"), plan, predict(plan, CARD), timing=timing(10)) for plan in plans]
+    samples = (10, 10, 20, 20, 20), (10.05, 10.05, 10.05, 20.1, 20.1)
+    final = [Timing(one, {"protocol": "final"}) for one in samples]
+    passed = object()
+    monkeypatch.setattr(Verifications, "_verified", lambda self, trial: replace(trial, verdict=passed))
+    monkeypatch.setattr(Measurements, "_run", lambda self, some, _: final)
+    target = SimpleNamespace(gpu=object(), spec=CARD, arch="sm_90", executor=SimpleNamespace(name="gpu"))
+    tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Silent())
+    tuner.trials = tuner.verifications.fastest(tuner.measurements.compare(trials))
+    assert [trial.verdict for trial in tuner.trials] == [passed, None]
+    winner = tuner._result(()).winner
+    assert winner.source is trials[0].source and winner.verdict is passed
+    tuner.trials = [replace(trial, verdict=None) for trial in tuner.trials]
+    tuner.trials[1] = replace(tuner.trials[1], verdict=passed)
+    assert tuner._result(()).winner.source is trials[1].source, "a finalist that nobody verified does not win"
+
+
 def test_a_tuner_renders_a_kernel_once_whatever_its_configs_are_called(space: Space) -> None:
     """Threads meet in no bank as 8 for a line, so a team of 8 is the same kernel; FMA_ORDER 4 is another one."""
     start = next(config for config in space.accepted if config.values["TA"] == 1 and config.values["ASYNC"] == 1)
