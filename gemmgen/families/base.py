@@ -40,6 +40,16 @@ def grid_fits(blocks: str) -> Constraint:
     return Constraint(f"{blocks} <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", in_kernel=False)
 
 
+def rules(checked: Mapping[str, str], asserted: Mapping[str, str], *shared: Constraint) -> tuple[Constraint, ...]:
+    """The constraints of a family: reasons by expression, and those that families share. A kernel's text asserts
+    `asserted`, too, for those who edit it by hand."""
+    return (
+        *(Constraint(expression, because, in_kernel=False) for expression, because in checked.items()),
+        *(Constraint(expression, because) for expression, because in asserted.items()),
+        *shared,
+    )
+
+
 ONE_PRODUCT = Constraint("PRODUCTS == 1", "acc2, the sums of a second product, are for wgmma and naive", False)
 PLAIN_INPUTS = Constraint("PLAIN == 1", "only naive multiplies A and B that --inputs says are no plain matrices", False)
 CUDA_CORES = Constraint("FMA == 1", "only tensor cores compute as --compute asks", False)

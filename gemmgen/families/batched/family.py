@@ -25,11 +25,12 @@ from gemmgen.families.base import (
     elements_of,
     launch_of,
     pdl_axis,
+    rules,
     sides,
     sizes_of,
     zigzag,
 )
-from gemmgen.kernel.config import Config, Constraint, Derived, axis
+from gemmgen.kernel.config import Config, Derived, axis
 from gemmgen.kernel.cost import block_cost, instructions, registers, unit_cycles
 from gemmgen.kernel.notes import main_loop
 from gemmgen.kernel.plan import Cost, Plan, Share, Tile, Work
@@ -57,50 +58,49 @@ class BatchedConfig(Config):
     PDL: int = pdl_axis(0)
 
 
-CONSTRAINTS = (
-    ONE_PRODUCT,
-    CUDA_CORES,
-    Constraint("BATCH != 1", "it serves batches only", False),
-    Constraint("M >= 1 and N >= 1 and K >= 1", "sizes must be fixed, as shared memory holds whole matrices", False),
-    Constraint("MB >= 1 and TM >= 1 and TN >= 1", "a block has at least one element to compute", False),
-    Constraint("STAGES >= 1 and BATCH_TILES >= 1 and MINB >= 1", "counts start at one", False),
-    Constraint("MB * BATCH_TILES <= 65536", "the products of a block are counted in 32 bits", False),
-    Constraint("VEC == 1 or VEC == 2 or VEC == 4", "an access is a power of two wide", False),
-    Constraint("VEC * ELEMENT_BYTES <= 16", "an access is at most 16 bytes wide", False),
-    Constraint("ASYNC <= 1", "a switch is 0 or 1", False),
-    Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
-    Constraint("ASYNC <= UNIFORM", "cp.async converts nothing", False),
-    Constraint("STAGES <= BATCH_TILES", "a stage serves at least one of a block's batch tiles", False),
-    Constraint("ASYNC == 1 or STAGES == 1", "copies through registers wait for their data", False),
-    Constraint("PAD == 0 or A_ALONG_K + B_ALONG_K >= 1", "padding helps only tiles whose lines run along k", False),
-    Constraint("M % TM == 0", "threads split the rows evenly", False),
-    Constraint("N % TN == 0", "threads split the columns evenly", False),
-    Constraint("PITCH_A % VA == 0 and PITCH_A % READ_A == 0", "vector accesses to A's shared lines stay aligned"),
-    Constraint("PITCH_B % VB == 0 and PITCH_B % READ_B == 0", "vector accesses to B's shared lines stay aligned"),
-    Constraint(
-        "(BATCH + MB * BATCH_TILES - 1) / (MB * BATCH_TILES) <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", False
-    ),
-    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
-    Constraint("THREADS * MINB <= MAX_SM_THREADS", "the architecture bounds the threads of an SM"),
-    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
-    *PDL_CONSTRAINTS,
-)
+CHECKED = {
+    "BATCH != 1": "it serves batches only",
+    "M >= 1 and N >= 1 and K >= 1": "sizes must be fixed, as shared memory holds whole matrices",
+    "MB >= 1 and TM >= 1 and TN >= 1": "a block has at least one element to compute",
+    "STAGES >= 1 and BATCH_TILES >= 1 and MINB >= 1": "counts start at one",
+    "MB * BATCH_TILES <= 65536": "the products of a block are counted in 32 bits",
+    "VEC == 1 or VEC == 2 or VEC == 4": "an access is a power of two wide",
+    "VEC * ELEMENT_BYTES <= 16": "an access is at most 16 bytes wide",
+    "ASYNC <= 1": "a switch is 0 or 1",
+    "ASYNC <= UNIFORM": "cp.async converts nothing",
+    "STAGES <= BATCH_TILES": "a stage serves at least one of a block's batch tiles",
+    "ASYNC == 1 or STAGES == 1": "copies through registers wait for their data",
+    "PAD == 0 or A_ALONG_K + B_ALONG_K >= 1": "padding helps only tiles whose lines run along k",
+    "M % TM == 0": "threads split the rows evenly",
+    "N % TN == 0": "threads split the columns evenly",
+    "(BATCH + MB * BATCH_TILES - 1) / (MB * BATCH_TILES) <= MAX_BLOCKS": "CUDA bounds the blocks of a grid",
+}
 
-PRUNING = (
-    Constraint(
-        "VEC * ELEMENT_BYTES == 16",
-        "narrower accesses only add instructions (lines that are not aligned narrow their own)",
+ASSERTED = {
+    "ASYNC <= HAS_CP_ASYNC": "cp.async needs sm_80 or newer",
+    "PITCH_A % VA == 0 and PITCH_A % READ_A == 0": "vector accesses to A's shared lines stay aligned",
+    "PITCH_B % VB == 0 and PITCH_B % READ_B == 0": "vector accesses to B's shared lines stay aligned",
+    "THREADS <= MAX_THREADS": "the architecture bounds the threads of a block",
+    "THREADS * MINB <= MAX_SM_THREADS": "the architecture bounds the threads of an SM",
+    "SHARED_BYTES <= MAX_SHARED_BYTES": "the architecture bounds the shared memory of a block",
+}
+
+SLOW = {
+    "VEC * ELEMENT_BYTES == 16": (
+        "narrower accesses only add instructions (lines that are not aligned narrow their own)"
     ),
-    Constraint("ASYNC == 1 or HAS_CP_ASYNC * UNIFORM == 0", "copies through registers stall the threads"),
-    Constraint("PAD >= A_ALONG_K and PAD >= B_ALONG_K", "without padding, lines along k cause bank conflicts"),
-    Constraint("TM * TN >= 4 or M % 2 == 1 or N % 2 == 1", "a smaller thread tile reads more than it multiplies"),
-    Constraint("TM * TN * ELEMENT_BYTES <= 256", "a larger thread tile leaves an SM short of warps"),
-    Constraint("THREADS >= 64", "smaller blocks leave an SM short of warps"),
-    Constraint("THREADS <= 512", "large blocks start and end together, so that memory idles in between"),
-    Constraint("THREADS % 32 == 0 or LANES > 32", "a warp that is not full wastes issue slots"),
-    Constraint("A_ITERATIONS <= 32 and B_ITERATIONS <= 32", "a thread cannot have so many copies in flight"),
-    PDL_LAST,
-)
+    "ASYNC == 1 or HAS_CP_ASYNC * UNIFORM == 0": "copies through registers stall the threads",
+    "PAD >= A_ALONG_K and PAD >= B_ALONG_K": "without padding, lines along k cause bank conflicts",
+    "TM * TN >= 4 or M % 2 == 1 or N % 2 == 1": "a smaller thread tile reads more than it multiplies",
+    "TM * TN * ELEMENT_BYTES <= 256": "a larger thread tile leaves an SM short of warps",
+    "THREADS >= 64": "smaller blocks leave an SM short of warps",
+    "THREADS <= 512": "large blocks start and end together, so that memory idles in between",
+    "THREADS % 32 == 0 or LANES > 32": "a warp that is not full wastes issue slots",
+    "A_ITERATIONS <= 32 and B_ITERATIONS <= 32": "a thread cannot have so many copies in flight",
+}
+
+CONSTRAINTS = rules(CHECKED, ASSERTED, ONE_PRODUCT, CUDA_CORES, *PDL_CONSTRAINTS)
+PRUNING = rules(SLOW, {}, PDL_LAST)
 
 
 def line_length(problem: Problem, operand: Side) -> int:

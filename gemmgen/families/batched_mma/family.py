@@ -23,10 +23,11 @@ from gemmgen.families.base import (
     constants,
     launch_of,
     pdl_axis,
+    rules,
     sides,
     sizes_of,
 )
-from gemmgen.kernel.config import Config, Constraint, Derived, axis
+from gemmgen.kernel.config import Config, Derived, axis
 from gemmgen.kernel.cost import registers
 from gemmgen.kernel.plan import Plan, Tile, Work
 from gemmgen.problem.device import WARP
@@ -51,29 +52,32 @@ class BatchedMmaConfig(Config):
     PDL: int = pdl_axis(0)
 
 
-CONSTRAINTS = (
-    Constraint("HALVES == 1", "this family multiplies two operands of f16, or of bf16", False),
-    Constraint("MMA_SINCE <= ARCH", "the architecture has no such instruction of these types", False),
-    Constraint("BATCH != 1", "it serves batches only", False),
-    Constraint("SUMMED == 0", "the family sums neither rows of A nor columns of B", False),
-    ONE_PRODUCT,
-    Constraint("WARPS >= 1 and BK >= 1", "counts start at one", False),
-    Constraint("WARPS <= 32", "the architecture bounds the threads of a block", False),
-    Constraint(f"M >= 1 and M % {MMA_M} == 0", f"an instruction multiplies {MMA_M} rows", False),
-    Constraint(f"N >= 1 and N % {2 * MMA_N} == 0", "a lane's columns are an even number", False),
-    Constraint("K >= 1 and K % BK == 0", "k tiles end where K does", False),
-    Constraint(f"BK % {MMA_K} == 0", f"an instruction sums over {MMA_K} k"),
-    Constraint("M * N <= 4096", "a warp keeps all sums in registers, at most 128 per thread", False),
-    Constraint("(M + N) * BK <= 4096", "a warp keeps a k tile of A and B in registers, at most 64 per thread", False),
-    Constraint("VA >= 2 and VB >= 2", "an access has at least two elements: align lda and ldb", False),
-    Constraint("(BATCH + WARPS - 1) / WARPS <= MAX_BLOCKS", "CUDA bounds the blocks of a grid", False),
-    *PDL_CONSTRAINTS,
-)
+CHECKED = {
+    "HALVES == 1": "this family multiplies two operands of f16, or of bf16",
+    "MMA_SINCE <= ARCH": "the architecture has no such instruction of these types",
+    "BATCH != 1": "it serves batches only",
+    "SUMMED == 0": "the family sums neither rows of A nor columns of B",
+    "WARPS >= 1 and BK >= 1": "counts start at one",
+    "WARPS <= 32": "the architecture bounds the threads of a block",
+    f"M >= 1 and M % {MMA_M} == 0": f"an instruction multiplies {MMA_M} rows",
+    f"N >= 1 and N % {2 * MMA_N} == 0": "a lane's columns are an even number",
+    "K >= 1 and K % BK == 0": "k tiles end where K does",
+    "M * N <= 4096": "a warp keeps all sums in registers, at most 128 per thread",
+    "(M + N) * BK <= 4096": "a warp keeps a k tile of A and B in registers, at most 64 per thread",
+    "VA >= 2 and VB >= 2": "an access has at least two elements: align lda and ldb",
+    "(BATCH + WARPS - 1) / WARPS <= MAX_BLOCKS": "CUDA bounds the blocks of a grid",
+}
 
-PRUNING = (
-    Constraint("WARPS >= 2", "an SM holds few blocks of one warp"),
-    PDL_LAST,
-)
+ASSERTED = {
+    f"BK % {MMA_K} == 0": f"an instruction sums over {MMA_K} k",
+}
+
+SLOW = {
+    "WARPS >= 2": "an SM holds few blocks of one warp",
+}
+
+CONSTRAINTS = rules(CHECKED, ASSERTED, ONE_PRODUCT, *PDL_CONSTRAINTS)
+PRUNING = rules(SLOW, {}, PDL_LAST)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmgen.families.base import PDL_CONSTRAINTS, PDL_LAST, SPLIT_CONSTRAINTS, pdl_axis, split_axis
-from gemmgen.kernel.config import Config, Constraint, axis
+from gemmgen.families.base import PDL_CONSTRAINTS, PDL_LAST, SPLIT_CONSTRAINTS, pdl_axis, rules, split_axis
+from gemmgen.kernel.config import Config, axis
 from gemmgen.problem.types import PROMOTION
 
 
@@ -40,100 +40,76 @@ class MmaConfig(Config):
 MMA_M = 16  # rows of C that one instruction multiplies
 PAIR_N = 16  # columns whose fragments of B one ldmatrix brings: those of two instructions
 
-CONSTRAINTS = (
-    Constraint("HAS_MMA == 1", "no tensor core multiplies these types", False),
-    Constraint("MMA_SINCE < NEVER", "no instruction has this MMA_K for these types", False),
-    Constraint("MMA_K <= K_STEP", "a fragment of A has four registers at most", False),
-    Constraint(
-        "MMA_SINCE <= ARCH", "the architecture has no such instruction, or none as exact as --compute asks", False
-    ),
-    Constraint(
-        "ARCH < MMA_UNTIL or MMA_AGAIN <= ARCH",
-        "the architecture makes several others of it: see problem/mma.py",
-        False,
-    ),
-    Constraint("SUMMED == 0 or A_BYTES == 1", "zero points are of s8 and u8", False),
-    Constraint("BM >= 1 and BN >= 1 and BK >= 1 and WM >= 1 and WN >= 1", "a tile holds at least one element", False),
-    Constraint("GROUP >= 1", "counts start at one", False),
-    Constraint("GROUP <= BN", "the blocks of a group of tile rows are counted in 32 bits", False),
-    Constraint("ASYNC <= 1 and SWIZZLE <= 1 and EXCHANGE <= 1", "a switch is 0 or 1", False),
-    # Tiles: of a block, a warp, an instruction
-    Constraint("BM % WM == 0", "warps split a block's rows evenly"),
-    Constraint("BN % WN == 0", "warps split a block's columns evenly"),
-    Constraint(f"WM % {MMA_M} == 0", f"fragments of A have {MMA_M} rows"),
-    Constraint(f"WN % {PAIR_N} == 0", "fragments of B, of 8 columns, are loaded two at a time"),
-    Constraint("BK % (2 * K_STEP) == 0", "fragments of a k tile take turns in two sets of registers"),
-    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
-    # Stages and copies
-    Constraint("A_LANES > 0 and THREADS % A_LANES == 0", "threads copy whole lines of A's tile together"),
-    Constraint("B_LANES > 0 and THREADS % B_LANES == 0", "threads copy whole lines of B's tile together"),
+CHECKED = {
+    "HAS_MMA == 1": "no tensor core multiplies these types",
+    "MMA_SINCE < NEVER": "no instruction has this MMA_K for these types",
+    "MMA_K <= K_STEP": "a fragment of A has four registers at most",
+    "MMA_SINCE <= ARCH": "the architecture has no such instruction, or none as exact as --compute asks",
+    "ARCH < MMA_UNTIL or MMA_AGAIN <= ARCH": "the architecture makes several others of it: see problem/mma.py",
+    "SUMMED == 0 or A_BYTES == 1": "zero points are of s8 and u8",
+    "BM >= 1 and BN >= 1 and BK >= 1 and WM >= 1 and WN >= 1": "a tile holds at least one element",
+    "GROUP >= 1": "counts start at one",
+    "GROUP <= BN": "the blocks of a group of tile rows are counted in 32 bits",
+    "ASYNC <= 1 and SWIZZLE <= 1 and EXCHANGE <= 1": "a switch is 0 or 1",
     # How C leaves
-    Constraint(
-        "EXCHANGE == 0 or C_ACCESS > C_RUN",
-        "accesses wider than a lane's own run need C and ldc aligned to them",
-        False,
-    ),
-    Constraint("EXCHANGE == 0 or WN % STEP_N == 0", "four lanes have whole accesses of a row together"),
-    Constraint("STAGES >= 2", "one stage is filled while another is read", False),
-    Constraint("ASYNC == 1 or STAGES == 2", "copies through registers keep one tile in flight", False),
-    Constraint("ASYNC <= HAS_CP_ASYNC", "cp.async needs sm_80 or newer"),
-    Constraint(
-        "ASYNC == 0 or A_ACCESS >= 4 and B_ACCESS >= 4", "cp.async copies 4, 8 or 16 bytes: align lda and ldb", False
-    ),
-    Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
-    *SPLIT_CONSTRAINTS,
-    *PDL_CONSTRAINTS,
-    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
-)
+    "EXCHANGE == 0 or C_ACCESS > C_RUN": "accesses wider than a lane's own run need C and ldc aligned to them",
+    "STAGES >= 2": "one stage is filled while another is read",
+    "ASYNC == 1 or STAGES == 2": "copies through registers keep one tile in flight",
+    "ASYNC == 0 or A_ACCESS >= 4 and B_ACCESS >= 4": "cp.async copies 4, 8 or 16 bytes: align lda and ldb",
+    f"PROMOTED == 0 or BK <= {PROMOTION}": "sums are added up in f32 after each k tile",
+}
 
-PRUNING = (
-    Constraint("SWIZZLE == 1", "without a swizzle the eight lines that an ldmatrix reads lie in the same banks"),
-    Constraint(
-        "ASYNC == 1 or HAS_CP_ASYNC == 0 or A_ACCESS < 4 or B_ACCESS < 4",
-        "cp.async needs no registers for data in flight",
+ASSERTED = {
+    # Tiles: of a block, a warp, an instruction
+    "BM % WM == 0": "warps split a block's rows evenly",
+    "BN % WN == 0": "warps split a block's columns evenly",
+    f"WM % {MMA_M} == 0": f"fragments of A have {MMA_M} rows",
+    f"WN % {PAIR_N} == 0": "fragments of B, of 8 columns, are loaded two at a time",
+    "BK % (2 * K_STEP) == 0": "fragments of a k tile take turns in two sets of registers",
+    "THREADS <= MAX_THREADS": "the architecture bounds the threads of a block",
+    # Stages and copies
+    "A_LANES > 0 and THREADS % A_LANES == 0": "threads copy whole lines of A's tile together",
+    "B_LANES > 0 and THREADS % B_LANES == 0": "threads copy whole lines of B's tile together",
+    # How C leaves
+    "EXCHANGE == 0 or WN % STEP_N == 0": "four lanes have whole accesses of a row together",
+    "ASYNC <= HAS_CP_ASYNC": "cp.async needs sm_80 or newer",
+    "SHARED_BYTES <= MAX_SHARED_BYTES": "the architecture bounds the shared memory of a block",
+}
+
+SLOW = {
+    "SWIZZLE == 1": "without a swizzle the eight lines that an ldmatrix reads lie in the same banks",
+    "ASYNC == 1 or HAS_CP_ASYNC == 0 or A_ACCESS < 4 or B_ACCESS < 4": "cp.async needs no registers for data in flight",
+    "A_BYTES == 8 or (MMA_K * A_BYTES == 32) == (ARCH >= 80)": "the instruction with the most products is the fastest",
+    "A_BYTES < 8 or ARCH == 80 and MMA_K == 4 or ARCH == 90 and MMA_K == 8": (
+        "other architectures have few units for f64"
     ),
-    Constraint(
-        "A_BYTES == 8 or (MMA_K * A_BYTES == 32) == (ARCH >= 80)",
-        "the instruction with the most products is the fastest",
+    "WM * WN * ELEMENT_BYTES * (1 + PROMOTED) <= 16384 and WM * WN >= 512": (
+        "accumulators must fit the registers, and be enough to reuse fragments"
     ),
-    Constraint(
-        "A_BYTES < 8 or ARCH == 80 and MMA_K == 4 or ARCH == 90 and MMA_K == 8",
-        "other architectures have few units for f64",
+    "A_BYTES < 8 or WM * WN <= 1024 or WM == 64 and WN == 32 and BM == 128 and BN == 128": (
+        "more sums of f64 spill, except for 64 x 32 in blocks of 128 x 128"
     ),
-    Constraint(
-        "WM * WN * ELEMENT_BYTES * (1 + PROMOTED) <= 16384 and WM * WN >= 512",
-        "accumulators must fit the registers, and be enough to reuse fragments",
+    "WM <= 2 * WN or BN <= WN": "a square warp tile reads less",
+    "WN <= 2 * WM or BM <= WM": "a square warp tile reads less",
+    "BM / WM * (BN / WN) >= 2 and BM / WM * (BN / WN) <= 8": "an SM's four schedulers share few large warp tiles",
+    "M == 0 or BM < 2 * M or BM == 16": "most of the tile would lie outside of C",
+    "N == 0 or BN < 2 * N or BN == 32": "most of the tile would lie outside of C",
+    "K == 0 or SPLIT == 1 or K / SPLIT >= 2 * BK * STAGES": "the parts of K are too short to fill the stages",
+    "SPLIT == 1 or M * N / (BM * BN) <= 2 * SMS": "the grid fills the card without a split",
+    "K == 0 or STAGES == 2 or K / SPLIT > BK * (STAGES - 2)": "there are fewer k tiles than stages",
+    "STAGES * BK * A_BYTES <= 512": "fewer stages already cover the latency of global memory",
+    "BK * A_BYTES >= 64 and BK * A_BYTES <= 128": "lines of a tile are best 64 to 128 bytes long",
+    "A_ITERATIONS <= 32 and B_ITERATIONS <= 32": (
+        "so many unrolled copies per thread spill, and take seconds to compile"
     ),
-    Constraint(
-        "A_BYTES < 8 or WM * WN <= 1024 or WM == 64 and WN == 32 and BM == 128 and BN == 128",
-        "more sums of f64 spill, except for 64 x 32 in blocks of 128 x 128",
+    "GROUP == 8": "this axis is tried last, for the fastest kernels only",
+    "EXCHANGE == 1 or 4 * C_RUN * C_BYTES >= 32 or C_ACCESS <= C_RUN or WN % (4 * C_ACCESS) > 0": (
+        "the runs of four lanes fill no sector: tried last, for the fastest kernels only"
     ),
-    Constraint("WM <= 2 * WN or BN <= WN", "a square warp tile reads less"),
-    Constraint("WN <= 2 * WM or BM <= WM", "a square warp tile reads less"),
-    Constraint(
-        "BM / WM * (BN / WN) >= 2 and BM / WM * (BN / WN) <= 8", "an SM's four schedulers share few large warp tiles"
+    "EXCHANGE == 0 or 4 * C_RUN * C_BYTES < 32": (
+        "the runs of four lanes fill a sector: tried last, for the fastest kernels only"
     ),
-    Constraint("M == 0 or BM < 2 * M or BM == 16", "most of the tile would lie outside of C"),
-    Constraint("N == 0 or BN < 2 * N or BN == 32", "most of the tile would lie outside of C"),
-    Constraint(
-        "K == 0 or SPLIT == 1 or K / SPLIT >= 2 * BK * STAGES", "the parts of K are too short to fill the stages"
-    ),
-    Constraint("SPLIT == 1 or M * N / (BM * BN) <= 2 * SMS", "the grid fills the card without a split"),
-    Constraint("K == 0 or STAGES == 2 or K / SPLIT > BK * (STAGES - 2)", "there are fewer k tiles than stages"),
-    Constraint("STAGES * BK * A_BYTES <= 512", "fewer stages already cover the latency of global memory"),
-    Constraint("BK * A_BYTES >= 64 and BK * A_BYTES <= 128", "lines of a tile are best 64 to 128 bytes long"),
-    Constraint(
-        "A_ITERATIONS <= 32 and B_ITERATIONS <= 32",
-        "so many unrolled copies per thread spill, and take seconds to compile",
-    ),
-    PDL_LAST,
-    Constraint("GROUP == 8", "this axis is tried last, for the fastest kernels only"),
-    Constraint(
-        "EXCHANGE == 1 or 4 * C_RUN * C_BYTES >= 32 or C_ACCESS <= C_RUN or WN % (4 * C_ACCESS) > 0",
-        "the runs of four lanes fill no sector: tried last, for the fastest kernels only",
-    ),
-    Constraint(
-        "EXCHANGE == 0 or 4 * C_RUN * C_BYTES < 32",
-        "the runs of four lanes fill a sector: tried last, for the fastest kernels only",
-    ),
-)
+}
+
+CONSTRAINTS = rules(CHECKED, ASSERTED, *SPLIT_CONSTRAINTS, *PDL_CONSTRAINTS)
+PRUNING = rules(SLOW, {}, PDL_LAST)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmgen.families.base import PDL_CONSTRAINTS, SPLIT_FITS, pdl_axis
-from gemmgen.kernel.config import Config, Constraint, axis
+from gemmgen.families.base import PDL_CONSTRAINTS, SPLIT_FITS, pdl_axis, rules
+from gemmgen.kernel.config import Config, axis
 from gemmgen.kernel.prepare import COPY_ALIGNS
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.device import L2_LINE
@@ -106,18 +106,14 @@ def _least(extent: str, tile: str, step: str, across: str) -> str:
 BESIDE = "(1 + ACROSS * (CLUSTER - 1))"
 CUT = f"M * N == 0 or M % (BM * (CLUSTER / {BESIDE})) > 0 or N % (BN * {BESIDE}) > 0"
 
-CONSTRAINTS = (
-    Constraint("HAS_WGMMA == 1", "no wgmma multiplies these types as exactly as --compute says", False),
-    Constraint("ARCH == 90", "wgmma exists only on sm_90a", False),
-    Constraint(
-        f"POINTERS == 0 or POINTER_ALIGN % {UNIT} == 0", f"TMA takes matrices that begin at multiples of {UNIT}", False
-    ),
-    Constraint("POINTERS == 0 or AS_IT_LIES == 1", "matrices behind pointers are not copied for TMA or wgmma", False),
-    Constraint(
-        "POINTERS == 0 or SUMMED == 0", "the lines of matrices behind pointers are not summed before the launch", False
-    ),
-    *(
-        Constraint(f"POINTERS == 0 or {where} or {meets}", OUTSIDE, False)
+CHECKED = {
+    "HAS_WGMMA == 1": "no wgmma multiplies these types as exactly as --compute says",
+    "ARCH == 90": "wgmma exists only on sm_90a",
+    f"POINTERS == 0 or POINTER_ALIGN % {UNIT} == 0": f"TMA takes matrices that begin at multiples of {UNIT}",
+    "POINTERS == 0 or AS_IT_LIES == 1": "matrices behind pointers are not copied for TMA or wgmma",
+    "POINTERS == 0 or SUMMED == 0": "the lines of matrices behind pointers are not summed before the launch",
+    **{
+        f"POINTERS == 0 or {where} or {meets}": OUTSIDE
         for where, meets in (
             ("A_ALONG_K == 0", _meets("K", "BK", "LINE_A")),
             ("A_ALONG_K == 1", _meets("M", "BM", "LINE_A")),
@@ -129,119 +125,98 @@ CONSTRAINTS = (
             ("CLUSTER == 1", "M > 0 and N > 0 and M % BM == 0 and N % BN == 0"),
             ("CLUSTER == 1", "ACROSS == 0 and M % (CLUSTER * BM) == 0 or ACROSS == 1 and N % (CLUSTER * BN) == 0"),
         )
-    ),
-    Constraint("SUMMED == 0 or INTEGER == 1", "zero points are of s8 and u8", False),
-    Constraint("SUMMED == 0 or PRODUCTS == 1", "zero points need a single matrix B", False),
-    Constraint("BM >= 1 and BN >= 1 and BK >= 1", "a tile holds at least one element", False),
-    Constraint(
-        "CONSUMERS >= 1 and CLUSTER >= 1 and SPLIT >= 1 and GROUP >= 1 and C_BOXES >= 1", "counts start at one", False
-    ),
-    *(
-        Constraint(f"{switch} <= 1", "a switch is 0 or 1", False)
+    },
+    "SUMMED == 0 or INTEGER == 1": "zero points are of s8 and u8",
+    "SUMMED == 0 or PRODUCTS == 1": "zero points need a single matrix B",
+    "BM >= 1 and BN >= 1 and BK >= 1": "a tile holds at least one element",
+    "CONSUMERS >= 1 and CLUSTER >= 1 and SPLIT >= 1 and GROUP >= 1 and C_BOXES >= 1": "counts start at one",
+    **{
+        f"{switch} <= 1": "a switch is 0 or 1"
         for switch in ("PERSISTENT", "ACROSS", "PINGPONG", "SWAP", "WHOLE", "ROWS_UNROLL", "BROADCAST")
+    },
+    "GROUP <= 32": "the blocks of a group of tile rows are counted in 32 bits",
+    f"COPY_ALIGN == {UNIT} or COPY_ALIGN == {L2_LINE}": (
+        "lines of a copy begin where TMA can take them, or with lines of L2"
     ),
-    *PDL_CONSTRAINTS,
-    Constraint("GROUP <= 32", "the blocks of a group of tile rows are counted in 32 bits", False),
-    Constraint(
-        f"COPY_ALIGN == {UNIT} or COPY_ALIGN == {L2_LINE}",
-        "lines of a copy begin where TMA can take them, or with lines of L2",
-        False,
-    ),
-    Constraint(f"COPY_ALIGN == {UNIT} or CUT_LINES == 1", "no copy has lines that begin inside of L2's", False),
-    Constraint(f"WHOLE == 0 or {CUT}", "no tile ends beyond C", False),
-    Constraint("WHOLE == 0 or C_BY_TMA == 1", "only TMA drops what lies beyond C's edges", False),
-    Constraint("ROWS_UNROLL == 1 or C_BY_TMA == 0", "no warp stores C by rows", False),
-    Constraint("C_BOXES == 1 or C_BY_TMA == 1", "TMA stores no box of C", False),
-    Constraint(f"C_BOXES == 1 or {KEPT}", "pieces of C's transpose have one box per 64 columns", False),
-    Constraint("C_BOXES == 1 or SPLIT == 1", "a block of a split tile stores too few columns for several boxes", False),
-    Constraint("C_BOXES == 1 or BN % (CN * C_BOXES) == 0", "all pieces of C have the same number of boxes", False),
-    Constraint("WHOLE == 0 or OUTPUTS == 0", "threads store what an epilogue writes beside C, within its edges", False),
+    f"COPY_ALIGN == {UNIT} or CUT_LINES == 1": "no copy has lines that begin inside of L2's",
+    f"WHOLE == 0 or {CUT}": "no tile ends beyond C",
+    "WHOLE == 0 or C_BY_TMA == 1": "only TMA drops what lies beyond C's edges",
+    "ROWS_UNROLL == 1 or C_BY_TMA == 0": "no warp stores C by rows",
+    "C_BOXES == 1 or C_BY_TMA == 1": "TMA stores no box of C",
+    f"C_BOXES == 1 or {KEPT}": "pieces of C's transpose have one box per 64 columns",
+    "C_BOXES == 1 or SPLIT == 1": "a block of a split tile stores too few columns for several boxes",
+    "C_BOXES == 1 or BN % (CN * C_BOXES) == 0": "all pieces of C have the same number of boxes",
+    "WHOLE == 0 or OUTPUTS == 0": "threads store what an epilogue writes beside C, within its edges",
     # Tiles: of a block, a warpgroup, an instruction
-    Constraint(
-        f"PINGPONG == 1 or {SWAPS} or BM % ({M} * CONSUMERS) == 0",
-        f"a warpgroup multiplies {M} rows at once",
+    f"PRODUCTS * BN <= {MOST_N}": "an instruction multiplies the columns of both products",
+    "INTEGER == 0 or SWAP == 0 and (BN <= 32 or BN % 16 == 0) or SWAP == 1 and (BM <= 32 or BM % 16 == 0)": (
+        "wgmma of integers has multiples of 16 columns"
     ),
-    Constraint(f"PINGPONG == 0 or SWAP == 1 or BM % {M} == 0", f"a warpgroup multiplies {M} rows at once"),
-    Constraint("BM <= 256", "a box of TMA has at most 256 elements along each dimension"),
-    Constraint(
-        f"{SWAPS} or BN % 8 == 0 and BN <= {MOST_N}",
-        f"wgmma's n is a multiple of 8, up to {MOST_N}",
-    ),
-    Constraint(f"PRODUCTS * BN <= {MOST_N}", "an instruction multiplies the columns of both products", False),
-    Constraint(
-        "INTEGER == 0 or SWAP == 0 and (BN <= 32 or BN % 16 == 0) or SWAP == 1 and (BM <= 32 or BM % 16 == 0)",
-        "wgmma of integers has multiples of 16 columns",
-        False,
-    ),
-    Constraint("B_ALONG_K == 1 or BN % 16 == 0", "TMA swizzles lines of 32 bytes at least", False),
-    Constraint("BK % K_STEP == 0", "a k tile is a whole number of instructions"),
-    Constraint("BK <= 256", "a box of TMA has at most 256 elements along each dimension", False),
-    Constraint("LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32", "TMA swizzles lines of 32 bytes at least", False),
-    Constraint("THREADS <= MAX_THREADS", "the architecture bounds the threads of a block"),
+    "B_ALONG_K == 1 or BN % 16 == 0": "TMA swizzles lines of 32 bytes at least",
+    "BK <= 256": "a box of TMA has at most 256 elements along each dimension",
+    "LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32": "TMA swizzles lines of 32 bytes at least",
     # C's transpose
-    Constraint("SWAP == 0 or FROM_REGISTERS == 0", "if A and B change places, both are read from shared memory", False),
-    Constraint("SWAP == 0 or C_BY_TMA == 1", "sums of C's transpose are stored only by TMA", False),
-    Constraint(
-        "SWAP == 0 or PRODUCTS == 1 and HALVES == 0", "two products, and sums of f16, cannot be transposed", False
-    ),
-    *(
-        Constraint(f"{keeps} or {rule}", because, in_kernel)
-        for keeps in KEEPS
-        for rule, because, in_kernel in (
-            (f"PINGPONG == 1 or BN % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} columns at once", True),
-            (f"PINGPONG == 0 or BN % {M} == 0", f"a warpgroup multiplies {M} columns at once", True),
-            ("BM % 8 == 0", "wgmma's n, here rows of A, is a multiple of 8", True),
-            ("BM % (8 * SPLIT) == 0", "a block adds up whole eights of the tile's rows", False),
-        )
-    ),
+    "SWAP == 0 or FROM_REGISTERS == 0": "if A and B change places, both are read from shared memory",
+    "SWAP == 0 or C_BY_TMA == 1": "sums of C's transpose are stored only by TMA",
+    "SWAP == 0 or PRODUCTS == 1 and HALVES == 0": "two products, and sums of f16, cannot be transposed",
+    **{f"{keeps} or BM % (8 * SPLIT) == 0": "a block adds up whole eights of the tile's rows" for keeps in KEEPS},
     # Fragments from registers
-    Constraint("FROM_REGISTERS <= 2", "registers feed one operand, A or B", False),
-    Constraint("FROM_REGISTERS != 1 or A_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
-    Constraint("FROM_REGISTERS != 2 or B_FEEDS == 1", "registers are for tf32 whose lines run across K", False),
-    Constraint("FROM_REGISTERS == 0 or BK % (2 * K_STEP) == 0", "two sets of fragments take turns"),
-    Constraint("FROM_REGISTERS == 0 or PINGPONG == 0", "consumers that load fragments share a tile", False),
+    "FROM_REGISTERS <= 2": "registers feed one operand, A or B",
+    "FROM_REGISTERS != 1 or A_FEEDS == 1": "registers are for tf32 whose lines run across K",
+    "FROM_REGISTERS != 2 or B_FEEDS == 1": "registers are for tf32 whose lines run across K",
+    "FROM_REGISTERS == 0 or PINGPONG == 0": "consumers that load fragments share a tile",
     # Pingpong
-    Constraint("PINGPONG == 0 or CONSUMERS >= 2", "a consumer alone has nobody to take turns with", False),
-    Constraint("PINGPONG == 0 or PERSISTENT == 1", "a single tile gives no turns", False),
+    "PINGPONG == 0 or CONSUMERS >= 2": "a consumer alone has nobody to take turns with",
+    "PINGPONG == 0 or PERSISTENT == 1": "a single tile gives no turns",
     # Clusters
-    Constraint("CLUSTER > 1 or ACROSS == 0", "a block alone shares nothing", False),
-    Constraint("CLUSTER <= 8 and SPLIT <= 8", "all cards support at most 8 blocks per cluster", False),
-    Constraint(
-        f"CLUSTER == 1 or (ACROSS * LINES_A + (1 - ACROSS) * LINES_B) % ({PATTERN_LINES} * CLUSTER) == 0",
-        "a block brings whole patterns of a swizzle, 8 lines each",
-        False,
+    "CLUSTER > 1 or ACROSS == 0": "a block alone shares nothing",
+    "CLUSTER <= 8 and SPLIT <= 8": "all cards support at most 8 blocks per cluster",
+    f"CLUSTER == 1 or (ACROSS * LINES_A + (1 - ACROSS) * LINES_B) % ({PATTERN_LINES} * CLUSTER) == 0": (
+        "a block brings whole patterns of a swizzle, 8 lines each"
     ),
     # Split-K
-    Constraint(
-        "SPLIT == 1 or PERSISTENT == 0", "the sums are exchanged in the ring, which the next tile would fill", False
-    ),
-    Constraint("SPLIT == 1 or CLUSTER == 1", "the blocks of a cluster share an operand or the K of a tile", False),
-    Constraint("SPLIT == 1 or HALVES == 0", "sums of f16 would be rounded once more per part of K", False),
-    Constraint(f"{SWAPS} or BN % (8 * SPLIT) == 0", "a block adds up columns in multiples of 8", False),
-    Constraint("SPLIT == 1 or BN * C_BYTES % (16 * SPLIT) == 0", "TMA stores lines of at least 16 bytes", False),
-    Constraint(
-        "SPLIT == 1 or STAGES * BK * (BM * A_BYTES + PRODUCTS * BN * B_BYTES) >= PRODUCTS * BM * BN * ELEMENT_BYTES",
-        "the ring has room for a tile's sums",
-        False,
+    "SPLIT == 1 or PERSISTENT == 0": "the sums are exchanged in the ring, which the next tile would fill",
+    "SPLIT == 1 or CLUSTER == 1": "the blocks of a cluster share an operand or the K of a tile",
+    "SPLIT == 1 or HALVES == 0": "sums of f16 would be rounded once more per part of K",
+    f"{SWAPS} or BN % (8 * SPLIT) == 0": "a block adds up columns in multiples of 8",
+    "SPLIT == 1 or BN * C_BYTES % (16 * SPLIT) == 0": "TMA stores lines of at least 16 bytes",
+    "SPLIT == 1 or STAGES * BK * (BM * A_BYTES + PRODUCTS * BN * B_BYTES) >= PRODUCTS * BM * BN * ELEMENT_BYTES": (
+        "the ring has room for a tile's sums"
     ),
     # Stages
-    Constraint("STAGES >= 2", "one stage is filled while another is read", False),
-    Constraint("IN_FLIGHT < STAGES", "stages that products still read cannot be filled"),
-    Constraint("IN_FLIGHT <= 1", "one k tile's products suffice to keep the tensor cores busy", False),
-    Constraint(f"PROMOTED == 0 or BK <= {PROMOTION}", "sums are added up in f32 after each k tile", False),
-    Constraint(
-        f"PIECES == 0 or {PROMOTION} % BK == 0",
-        "the sums of a pair of pieces are added up after a whole number of k tiles",
-        False,
+    "STAGES >= 2": "one stage is filled while another is read",
+    "IN_FLIGHT <= 1": "one k tile's products suffice to keep the tensor cores busy",
+    f"PROMOTED == 0 or BK <= {PROMOTION}": "sums are added up in f32 after each k tile",
+    f"PIECES == 0 or {PROMOTION} % BK == 0": (
+        "the sums of a pair of pieces are added up after a whole number of k tiles"
     ),
-    Constraint(
-        "SUM_REGISTERS + BESIDE_SUMS <= CONSUMER_REGISTERS",
-        "the sums, and the registers needed beside them, must fit",
-        False,
-    ),
-    *SPLIT_FITS,
-    Constraint("SHARED_BYTES <= MAX_SHARED_BYTES", "the architecture bounds the shared memory of a block"),
-)
+    "SUM_REGISTERS + BESIDE_SUMS <= CONSUMER_REGISTERS": "the sums, and the registers needed beside them, must fit",
+}
+
+ASSERTED = {
+    # Tiles: of a block, a warpgroup, an instruction
+    f"PINGPONG == 1 or {SWAPS} or BM % ({M} * CONSUMERS) == 0": f"a warpgroup multiplies {M} rows at once",
+    f"PINGPONG == 0 or SWAP == 1 or BM % {M} == 0": f"a warpgroup multiplies {M} rows at once",
+    "BM <= 256": "a box of TMA has at most 256 elements along each dimension",
+    f"{SWAPS} or BN % 8 == 0 and BN <= {MOST_N}": f"wgmma's n is a multiple of 8, up to {MOST_N}",
+    "BK % K_STEP == 0": "a k tile is a whole number of instructions",
+    "THREADS <= MAX_THREADS": "the architecture bounds the threads of a block",
+    # C's transpose
+    **{
+        f"{keeps} or {rule}": because
+        for keeps in KEEPS
+        for rule, because in (
+            (f"PINGPONG == 1 or BN % ({M} * CONSUMERS) == 0", f"a warpgroup multiplies {M} columns at once"),
+            (f"PINGPONG == 0 or BN % {M} == 0", f"a warpgroup multiplies {M} columns at once"),
+            ("BM % 8 == 0", "wgmma's n, here rows of A, is a multiple of 8"),
+        )
+    },
+    # Fragments from registers
+    "FROM_REGISTERS == 0 or BK % (2 * K_STEP) == 0": "two sets of fragments take turns",
+    # Stages
+    "IN_FLIGHT < STAGES": "stages that products still read cannot be filled",
+    "SHARED_BYTES <= MAX_SHARED_BYTES": "the architecture bounds the shared memory of a block",
+}
 
 # Tiles smaller than WIDE ask L2 for more than it serves. Where no cluster shares them, and the products take longer
 # than about 25 us, blocks that start in the grid's order gain more than a start that overlaps (H100, 2026-11-26:
@@ -249,101 +224,80 @@ CONSTRAINTS = (
 ALONE, TILE, WIDE = "CLUSTER * SPLIT", "BM * BN * PRODUCTS", 128 * 128
 WORK, LONG = f"{ROWS} * {COLUMNS} * {MATRICES} * K * A_BYTES", 2**34
 
-PRUNING = (
-    Constraint(
-        f"COPY_ALIGN == {L2_LINE} or CUT_LINES == 0", "a box's line that lies in two L2 lines is requested twice"
+SLOW = {
+    f"COPY_ALIGN == {L2_LINE} or CUT_LINES == 0": "a box's line that lies in two L2 lines is requested twice",
+    f"C_BY_TMA == 0 or OUTPUTS > 0 or WHOLE == ({CUT})": (
+        "code for tiles cut by an edge takes twice as long to compile: tried last, for the fastest kernels only"
     ),
-    Constraint(
-        f"C_BY_TMA == 0 or OUTPUTS > 0 or WHOLE == ({CUT})",
-        "code for tiles cut by an edge takes twice as long to compile: tried last, for the fastest kernels only",
+    "ROWS_UNROLL == C_BY_TMA": (
+        "the unrolled loop takes up to twice as long to compile: tried last, for the fastest kernels only"
     ),
-    Constraint(
-        "ROWS_UNROLL == C_BY_TMA",
-        "the unrolled loop takes up to twice as long to compile: tried last, for the fastest kernels only",
-    ),
-    Constraint("BK * A_BYTES >= 128", "lines of 128 bytes swizzle best"),
-    *(
-        Constraint(
-            f"{x}_ALONG_K == 1 or {tile} % 32 == 0 or {tile} == 16",
-            "TMA takes as long for lines of 32 bytes as for those of 128",
-        )
+    "BK * A_BYTES >= 128": "lines of 128 bytes swizzle best",
+    **{
+        f"{x}_ALONG_K == 1 or {tile} % 32 == 0 or {tile} == 16": "TMA is as slow for lines of 32 bytes as of 128"
         for x, tile in (("A", "BM"), ("B", "BN"))
+    },
+    "BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384": "stages of large tiles need no deeper k tile",
+    "FROM_REGISTERS > 0 or A_FEEDS + B_FEEDS == 0": (
+        "loading from registers avoids an operand's copy, which pays at every size"
     ),
-    Constraint("BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384", "stages of large tiles need no deeper k tile"),
-    Constraint(
-        "FROM_REGISTERS > 0 or A_FEEDS + B_FEEDS == 0",
-        "loading from registers avoids an operand's copy, which pays at every size",
+    "FROM_REGISTERS != 1 or BM == 64 * CONSUMERS": "threads load fragments of one instruction at a time",
+    "FROM_REGISTERS != 2 or BN == 64 * CONSUMERS": "threads load fragments of one instruction at a time",
+    "SWAP + FROM_REGISTERS > 0 or BM == 64 * CONSUMERS or PRODUCTS * BN <= 128": (
+        "64 rows per warpgroup, with a wide tile, read less shared memory"
     ),
-    Constraint("FROM_REGISTERS != 1 or BM == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
-    Constraint("FROM_REGISTERS != 2 or BN == 64 * CONSUMERS", "threads load fragments of one instruction at a time"),
-    Constraint(
-        "SWAP + FROM_REGISTERS > 0 or BM == 64 * CONSUMERS or PRODUCTS * BN <= 128",
-        "64 rows per warpgroup, with a wide tile, read less shared memory",
+    "CONSUMERS >= 2 or BM * BN * PRODUCTS <= 16384": "two warpgroups keep the tensor cores busier than one",
+    "STAGES * BK * A_BYTES <= 1024 or BM * BN * PRODUCTS <= 4096": (
+        "fewer stages already cover the latency of global memory"
     ),
-    Constraint("CONSUMERS >= 2 or BM * BN * PRODUCTS <= 16384", "two warpgroups keep the tensor cores busier than one"),
-    Constraint(
-        "STAGES * BK * A_BYTES <= 1024 or BM * BN * PRODUCTS <= 4096",
-        "fewer stages already cover the latency of global memory",
+    "STAGES * (BM * BK * A_BYTES + PRODUCTS * BN * BK * B_BYTES) >= 65536": (
+        "fewer stages do not hide the memory latency"
     ),
-    Constraint(
-        "STAGES * (BM * BK * A_BYTES + PRODUCTS * BN * BK * B_BYTES) >= 65536",
-        "fewer stages do not hide the memory latency",
+    "BROADCAST == 1": (
+        "it saves instructions beside products and epilogues; other values are tried last, as not all kernels gain"
     ),
-    Constraint(
-        "BROADCAST == 1",
-        "it saves instructions beside products and epilogues; other values are tried last, as not all kernels gain",
+    "PROMOTED == 1 or IN_FLIGHT == 1": "this axis is tried last, for the fastest kernels only",
+    "PIECES == 0 or IN_FLIGHT == 0": "this axis is tried last, for the fastest kernels only",
+    "GROUP == 8": "this axis is tried last, for the fastest kernels only",
+    "PERSISTENT == 1 or SPLIT > 1": "this axis is tried last, for the fastest kernels only",
+    "C_BOXES == 1": "this axis is tried last, for the fastest kernels only",
+    f"PDL == 1 or {ALONE} == 1 and {TILE} < {WIDE} and {WORK} > {LONG}": (
+        "PDL = 0 pays only where L2 is the limit; else it is tried last, for the fastest kernels"
     ),
-    Constraint("PROMOTED == 1 or IN_FLIGHT == 1", "this axis is tried last, for the fastest kernels only"),
-    Constraint("PIECES == 0 or IN_FLIGHT == 0", "this axis is tried last, for the fastest kernels only"),
-    Constraint("GROUP == 8", "this axis is tried last, for the fastest kernels only"),
-    Constraint("PERSISTENT == 1 or SPLIT > 1", "this axis is tried last, for the fastest kernels only"),
-    Constraint("C_BOXES == 1", "this axis is tried last, for the fastest kernels only"),
-    Constraint(
-        f"PDL == 1 or {ALONE} == 1 and {TILE} < {WIDE} and {WORK} > {LONG}",
-        "PDL = 0 pays only where L2 is the limit; else it is tried last, for the fastest kernels",
+    f"PDL == 0 or {ALONE} > 1 or {TILE} >= {WIDE} or {WORK} <= {LONG}": (
+        "blocks that start in order share lines in L2, which is the limit here"
     ),
-    Constraint(
-        f"PDL == 0 or {ALONE} > 1 or {TILE} >= {WIDE} or {WORK} <= {LONG}",
-        "blocks that start in order share lines in L2, which is the limit here",
+    "PINGPONG == 0 or BM >= 128 - 32 * SWAP and PRODUCTS * BN >= 128 * (1 + HALVES)": (
+        "with PINGPONG smaller tiles were never the fastest"
     ),
-    Constraint(
-        "PINGPONG == 0 or BM >= 128 - 32 * SWAP and PRODUCTS * BN >= 128 * (1 + HALVES)",
-        "with PINGPONG smaller tiles were never the fastest",
+    "PINGPONG == 0 or PROMOTED == 0": "with PINGPONG promoted sums have room only for small tiles",
+    "PINGPONG == 0 or CLUSTER == 1 or ACROSS == 1 and BM > PRODUCTS * BN or ACROSS == 0 and BM < PRODUCTS * BN": (
+        "with PINGPONG clusters gained only by sharing the larger of the tiles of A and B"
     ),
-    Constraint("PINGPONG == 0 or PROMOTED == 0", "with PINGPONG promoted sums have room only for small tiles"),
-    Constraint(
-        "PINGPONG == 0 or CLUSTER == 1 or ACROSS == 1 and BM > PRODUCTS * BN or ACROSS == 0 and BM < PRODUCTS * BN",
-        "with PINGPONG clusters gained only by sharing the larger of the tiles of A and B",
+    "PINGPONG == 0 or M * N * BATCH == 0 or M * N * BATCH > SMS * BM * BN": (
+        "no block has a second tile, so that no consumer gets another turn"
     ),
-    Constraint(
-        "PINGPONG == 0 or M * N * BATCH == 0 or M * N * BATCH > SMS * BM * BN",
-        "no block has a second tile, so that no consumer gets another turn",
+    "K == 0 or SPLIT == 1 or K >= 4 * SPLIT * BK": "so few k tiles per part do not pay for a start and a reduction",
+    "SPLIT == 1 or M * N * BATCH * SPLIT <= 2 * SMS * BM * BN": "the grid fills the card without a split",
+    "SWAP == 0 or BM % 64 > 0 or BN == 64 or BM < 64 * CONSUMERS or BM == 192 and PROMOTED == 1": (
+        "tiles of whole 64 rows need the transpose only for more consumers, or to save registers"
     ),
-    Constraint(
-        "K == 0 or SPLIT == 1 or K >= 4 * SPLIT * BK", "so few k tiles per part do not pay for a start and a reduction"
+    "SWAP == 0 or BN == 64 * CONSUMERS or BN == 128 * CONSUMERS and CONSUMERS == 2 or PINGPONG == 1 and BN == 128": (
+        "a warpgroup multiplies 64 columns, or 128 if the tile has no more"
     ),
-    Constraint("SPLIT == 1 or M * N * BATCH * SPLIT <= 2 * SMS * BM * BN", "the grid fills the card without a split"),
-    Constraint(
-        "SWAP == 0 or BM % 64 > 0 or BN == 64 or BM < 64 * CONSUMERS or BM == 192 and PROMOTED == 1",
-        "tiles of whole 64 rows need the transpose only for more consumers, or to save registers",
+    f"{KEPT} or {KNOWN} or BM % 32 == 0 or BM == 16 or BM == 176": (
+        "rows in steps of 8 help only to fit waves, or an edge, of known sizes"
     ),
-    Constraint(
-        "SWAP == 0 or BN == 64 * CONSUMERS or BN == 128 * CONSUMERS and CONSUMERS == 2 or PINGPONG == 1 and BN == 128",
-        "a warpgroup multiplies 64 columns, or 128 if the tile has no more",
-    ),
-    Constraint(
-        f"{KEPT} or {KNOWN} or BM % 32 == 0 or BM == 16 or BM == 176",
-        "rows in steps of 8 help only to fit waves, or an edge, of known sizes",
-    ),
-    Constraint(
+    (
         f"{KEPT} or {UNKNOWN} or {ROWS} <= 512 and (BM - 8 * SPLIT) * {TILES_M} < {ROWS} "
-        f"or {_least(ROWS, 'BM', '8 * SPLIT', TILES_N)}",
-        "tiles of fewer rows would take no more waves",
+        f"or {_least(ROWS, 'BM', '8 * SPLIT', TILES_N)}"
+    ): "tiles of fewer rows would take no more waves",
+    f"BN % 32 == 0 or BN == 16 or BN == 176 or {KNOWN} and {_least(COLUMNS, 'BN', '16', TILES_M)}": (
+        "tiles of fewer columns would take no more waves"
     ),
-    Constraint(
-        f"BN % 32 == 0 or BN == 16 or BN == 176 or {KNOWN} and {_least(COLUMNS, 'BN', '16', TILES_M)}",
-        "tiles of fewer columns would take no more waves",
-    ),
-    Constraint("M == 0 or BM < 2 * M or BM == 64 or SWAP == 1 and BM == 8", "most of the tile would lie outside of C"),
-    Constraint("N == 0 or BN < 2 * N or BN == 16", "most of the tile would lie outside of C"),
-)
+    "M == 0 or BM < 2 * M or BM == 64 or SWAP == 1 and BM == 8": "most of the tile would lie outside of C",
+    "N == 0 or BN < 2 * N or BN == 16": "most of the tile would lie outside of C",
+}
+
+CONSTRAINTS = rules(CHECKED, ASSERTED, *SPLIT_FITS, *PDL_CONSTRAINTS)
+PRUNING = rules(SLOW, {})
