@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -435,9 +435,9 @@ def held(value: object, name: str = "view") -> Iterator[tuple[str, str]]:
     elif isinstance(value, tuple | frozenset):
         for part in value:
             yield from held(part, name)
-    elif is_dataclass(value) and type(value).__module__.startswith("gemmgen.families"):
+    elif type(value).__module__.startswith("gemmgen.families"):
         computed = (each for each, _ in inspect.getmembers(type(value), lambda one: isinstance(one, property)))
-        for part in (*(one.name for one in fields(value)), *computed):
+        for part in (*vars(value), *computed):
             yield from held(getattr(value, part), f"{name}.{part}")
 
 

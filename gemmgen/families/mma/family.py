@@ -13,7 +13,6 @@ instructions. Only a thread's place in C depends on it: the thread has two neigh
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from math import gcd
 from types import MappingProxyType
@@ -25,7 +24,6 @@ from gemmgen.families.mma.operands import (
     LDMATRIX_PAIRS,
     LDS,
     THREADS,
-    Operand,
     access_width,
     fragment_of,
     k_step,
@@ -62,49 +60,30 @@ EPILOGUE_INSTRUCTIONS = 4  # of a thread for each of its sums: scaled, converted
 SECTOR = 32  # bytes that global memory moves at once
 
 
-@dataclass(frozen=True)
 class MmaView:
-    """The record that the templates of `mma` need beside the constants.
+    """What the templates of `mma` need of a plan beside its constants."""
 
-    mma                  the instruction
-    composed             several of them multiply a fragment of A by one of B
-    registers            of a thread's sums of an instruction's 16 x 8
-    halves               which hold two sums of f16 each
-    promoted             sums are added up in f32 after each k tile
-    rounds               operands are rounded to tf32
-    instructions, loads  what templates/device/mma.cu and ldmatrix.cu define
-    may_be_empty         which can be none
-    advances             the mainloop goes on from one k tile to another
-    refills              and copies k tiles to stages: there are more than were filled before it
-    run                  neighbouring columns that instructions leave a thread sums of,
-    together             and that it has sums of in the end
-    exchanges            distances of lanes that exchange sums, one after the other, for longer runs
-    group                tile rows of a raster group: blocks go down them before they step right
-    compute, outer, slices, sums, loops_fixup  as `simt` has them
-    """
+    compute, outer, slices, sums, loops_fixup = "mma/tensor.cu", True, 1, "sums", False  # as `simt` has them
 
-    a: Operand
-    b: Operand
-    mma: Mma
-    composed: bool
-    registers: int
-    halves: bool
-    promoted: bool
-    rounds: bool
-    instructions: tuple[Mma, ...]
-    loads: tuple[tuple[int, bool], ...]
-    may_be_empty: bool
-    advances: bool
-    refills: bool
-    run: int
-    together: int
-    exchanges: tuple[int, ...]
-    group: int
-    compute: str = "mma/tensor.cu"
-    outer: bool = True
-    slices: int = 1
-    sums: str = "sums"
-    loops_fixup: bool = False
+    def __init__(self, plan: Plan) -> None:
+        mma, problem = cast(MmaConfig, plan.config), plan.problem
+        assert isinstance(plan.mma, Mma), "constraints ask for one"
+        self.a, self.b = a, b = rendered(problem, mma, plan.constants, plan.edges)
+        self.mma = plan.mma  # the instruction
+        self.composed = plan.mma.a_registers < 4  # several of them multiply a fragment of A by one of B
+        self.halves = plan.mma.c_shared == 2  # a register holds two sums of f16
+        self.registers = 2 if self.halves else 4  # of a thread's sums of an instruction's 16 x 8
+        self.promoted = problem.types.compute is Compute.PROMOTED  # sums are added up in f32 after each k tile
+        self.rounds = problem.types.compute is Compute.TF32  # operands are rounded to tf32
+        self.instructions = (plan.mma,)  # what templates/device/mma.cu defines,
+        self.loads = tuple(sorted({(4, x.k_rows) for x in (a, b) if x.by_ldmatrix}))  # and ldmatrix.cu
+        self.may_be_empty = plan.launch.adds_up or problem.k is None  # a block's range of K can have no k tile
+        self.advances = plan.k_tiles[1] > 1  # the mainloop goes on from one k tile to another,
+        self.refills = plan.k_tiles[1] >= mma.STAGES  # and copies more k tiles than were filled before it
+        self.run = _c_run(problem)  # neighbouring columns that instructions leave a thread sums of,
+        self.together = plan.constants["FN"]  # and that it has sums of in the end
+        self.exchanges = _exchanges(problem, self.together)  # distances of lanes that exchange sums, in order
+        self.group = mma.GROUP  # tile rows of a raster group: blocks go down them before they step right
 
 
 class MmaFamily(Family):
@@ -200,28 +179,7 @@ class MmaFamily(Family):
         return frozenset(choices | places | ({"SPLIT"} if plan.launch.splits == 1 else set()))
 
     def view(self, plan: Plan) -> MmaView:
-        mma, problem = cast(MmaConfig, plan.config), plan.problem
-        a, b = rendered(problem, mma, plan.constants, plan.edges)
-        assert isinstance(plan.mma, Mma), "constraints ask for one"
-        return MmaView(
-            a=a,
-            b=b,
-            mma=plan.mma,
-            composed=plan.mma.a_registers < 4,
-            registers=2 if plan.mma.c_shared == 2 else 4,
-            halves=plan.mma.c_shared == 2,
-            promoted=problem.types.compute is Compute.PROMOTED,
-            rounds=problem.types.compute is Compute.TF32,
-            instructions=(plan.mma,),
-            loads=tuple(sorted({(4, x.k_rows) for x in (a, b) if x.by_ldmatrix})),
-            may_be_empty=plan.launch.adds_up or problem.k is None,
-            advances=plan.k_tiles[1] > 1,
-            refills=plan.k_tiles[1] >= mma.STAGES,
-            run=_c_run(problem),
-            together=plan.constants["FN"],
-            exchanges=_exchanges(problem, plan.constants["FN"]),
-            group=mma.GROUP,
-        )
+        return MmaView(plan)
 
     def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
         rows, columns = plan.constants["FM"], plan.constants["FN"]

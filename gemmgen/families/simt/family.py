@@ -9,7 +9,7 @@ product two values per FMA. Tiles of A and B pass through shared memory in one, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 from typing import cast
@@ -55,39 +55,28 @@ OPERAND_CYCLES, UNORDERED_OPERAND_CYCLES = 0.1, 1.5  # a change of it
 LATE_READ_STALLS = 0.15  # more stalls where the compiler puts all reads of an iteration off to its end
 
 
-@dataclass(frozen=True)
 class SimtView:
-    """The record that the templates of `simt` need beside the constants.
-
-    outer          whether the mainloop computes outer products, with k outermost
-    compute        the template of the products
-    warped         whether warps have tiles of their own
-    slices         groups of warps that share the block's tile
-    group          tile rows of a raster group: blocks go down them before they step right
-    runs_along_n   whether a thread's FMAs go row by row, through `lines` of its tile
-    k_vector       the operand whose values are read as vectors along k, for a whole iteration at once, if any
-    hoist          rows or columns of a product whose FMAs are hoisted above the loop's branch
-    loops_fixup    whether the fixup of a shared tile loops over a thread's rows
-    from_far_end, last_first, b_first  the order of FMAs and of reads
-    """
-
-    a: Operand
-    b: Operand
-    outer: bool
-    compute: str
-    warped: bool
-    slices: int
-    group: int
-    runs_along_n: bool
-    lines: str
-    k_vector: Operand | None
-    hoist: int
-    loops_fixup: bool
-    from_far_end: bool
-    last_first: bool
-    b_first: bool
+    """What the templates of `simt` need of a plan beside its constants."""
 
     sums = "acc"  # a thread's, by rows
+
+    def __init__(self, plan: Plan) -> None:
+        simt = cast(SimtConfig, plan.config)
+        self.a, self.b = a, b = [_rendered(plan, operand) for operand in operands(plan.problem, simt)]
+        self.outer = simt.OUTER == 1  # the mainloop computes outer products, with k outermost
+        self.compute = "simt/outer.cu" if simt.OUTER else "simt/inner.cu"  # the template of the products
+        self.warped = simt.WM > 0  # warps have tiles of their own
+        self.slices = simt.SLICES  # groups of warps that share the block's tile
+        self.group = simt.GROUP  # tile rows of a raster group: blocks go down them before they step right
+        self.runs_along_n = runs_along_n(simt, a, b)  # a thread's FMAs go row by row,
+        self.lines = "TM" if self.runs_along_n else "TN"  # through so many lines of its tile
+        # The operand whose values are read as vectors along k, for a whole iteration at once, if any.
+        self.k_vector = next((operand for operand in (a, b) if operand.k_vector), None)
+        self.hoist = simt.HOIST  # rows or columns of a product whose FMAs are hoisted above the loop's branch
+        self.loops_fixup = simt.FIXUP_UNROLL == 0  # the fixup of a shared tile loops over a thread's rows
+        self.from_far_end = simt.FMA_ORDER & 1 > 0  # the order of FMAs,
+        self.last_first = last_first(simt)
+        self.b_first = simt.FMA_ORDER & 4 > 0  # and of reads
 
 
 class Simt(Family):
@@ -180,26 +169,7 @@ class Simt(Family):
         return frozenset(choices)
 
     def view(self, plan: Plan) -> SimtView:
-        simt = cast(SimtConfig, plan.config)
-        a, b = (_rendered(plan, operand) for operand in operands(plan.problem, simt))
-        along_n = runs_along_n(simt, a, b)
-        return SimtView(
-            a=a,
-            b=b,
-            outer=simt.OUTER == 1,
-            compute="simt/outer.cu" if simt.OUTER else "simt/inner.cu",
-            warped=simt.WM > 0,
-            slices=simt.SLICES,
-            group=simt.GROUP,
-            runs_along_n=along_n,
-            lines="TM" if along_n else "TN",
-            k_vector=next((operand for operand in (a, b) if operand.k_vector), None),
-            hoist=simt.HOIST,
-            loops_fixup=simt.FIXUP_UNROLL == 0,
-            from_far_end=simt.FMA_ORDER & 1 > 0,
-            last_first=last_first(simt),
-            b_first=simt.FMA_ORDER & 4 > 0,
-        )
+        return SimtView(plan)
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         simt = cast(SimtConfig, plan.config)

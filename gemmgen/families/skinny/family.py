@@ -20,7 +20,7 @@ LANES do the same by narrower tiles, with nothing to add up between blocks.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import cast
 
@@ -34,7 +34,6 @@ from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.notes import block, memory_bound, shared_tiles
 from gemmgen.kernel.plan import Cost, Plan, Share, Tile
 from gemmgen.problem.device import WARP
-from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
 from gemmgen.problem.sizes import Size
@@ -43,66 +42,51 @@ from gemmgen.support.words import plural
 SUBWORDS = ((2, "unsigned short"), (1, "unsigned char"))  # vectors that fill no register: bytes, and what holds them
 
 
-@dataclass(frozen=True)
 class SkinnyView:
-    """The record that the templates of `skinny` need beside the constants.
+    """What the templates of `skinny` need of a plan beside its constants."""
 
-    x, w           the small operand, and the weights
-    along_k        lines of the weights run along k
-    sums           template of how threads store the sums of weights whose lines run across C
-    stores         vectors are stored to shared memory
-    stream, weights, small, guard, mainloop, store
-                   templates: how threads share the weights, what these pass through, how the small operand comes to
-                   them and where it ends, the loop, and how C is stored
-    direct         the small operand goes straight to registers
-    stage_unroll   loads of a thread under way at once while it stages a chunk
-    x_ends, w_ends  sizes at which reads of x, or of the weights' lines, may pass the end
-    chunk_steps     times that the loop over a chunk's steps runs
-    k_ends          K where it may end within what a block reads of the small operand at once
-    partial        the end of a line of the weights can cut an access
-    x_cut          the size whose end can cut an access to x, K or M or N; empty: none can
-
-    fields of kernels that convert:
-    packed       types whose elements are taken out of registers
-    subwords     (bytes, type) of vectors that fill no register
-    sum_vectors  vectors of sums pass through shared memory
-    last_k       how the kernel calls the last k that a lane's access may reach: the step's, where K ends with steps
-    ring         weights pass through shared memory
-    mma          the tensor-core instruction; None: FMAs
-    load_edge    whether an access to an operand in registers may lie outside of it, in part or whole
-    dots         whether four products of bytes are summed at once
-    """
-
-    x: Side
-    w: Side
-    along_k: bool
-    sums: str
-    stores: bool
-    stream: str
-    weights: str
-    small: str
-    guard: str
-    mainloop: str
-    store: str
-    direct: bool
-    stage_unroll: int
-    x_ends: tuple[str, ...]
-    w_ends: tuple[str, ...]
-    k_ends: tuple[str, ...]
-    chunk_steps: int
-    partial: bool
-    x_cut: str
-    packed: tuple[DType, ...]
-    subwords: tuple[tuple[int, str], ...]
-    sum_vectors: bool
-    last_k: str
-    dots: bool
-    ring: bool
-    mma: Mma | None
-
-    @property
-    def load_edge(self) -> bool:
-        return not self.ring or bool(self.x_ends)
+    def __init__(self, plan: Plan) -> None:
+        skinny, value, problem = cast(SkinnyConfig, plan.config), plan.constants, plan.problem
+        self.x, self.w = x, w = roles(problem)  # the small operand, and the weights
+        self.along_k = w.along_k  # lines of the weights run along k
+        self.mma = plan.mma if isinstance(plan.mma, Mma) else None  # the tensor-core instruction; None: FMAs
+        self.direct = skinny.BK == 0  # the small operand goes straight to registers
+        self.ring = skinny.ASYNC == 1  # weights pass through shared memory
+        self.dots = dots(problem, skinny)  # four products of bytes are summed at once
+        self.stores = not w.along_k and skinny.LANES == WARP  # vectors are stored to shared memory
+        # Vectors of sums pass through shared memory.
+        self.sum_vectors = (skinny.BK > 0 and not self.dots) or self.stores
+        # Loads of a thread under way at once while it stages a chunk.
+        self.stage_unroll = STAGE_UNROLL if problem.types.uniform else STAGE_UNROLL // 2
+        self.chunk_steps = skinny.BK // (skinny.UNROLL * value["STEP"])  # times that the loop over a chunk's steps runs
+        self.k_ends = ("K",) if _k_edge(plan, skinny) else ()  # K if it may end within what a block reads of x at once
+        # Sizes at which reads of x, or of the weights' lines, may pass the end.
+        self.x_ends = (*self.k_ends, *((x.MN,) if x.MN in plan.edges else ()))
+        self.w_ends = (w.MN,) if w.MN in plan.edges else ()
+        self.load_edge = not self.ring or bool(self.x_ends)  # an access to registers may lie outside, in part or whole
+        self.partial = _cut(plan, w, value["VW"])  # the end of a line of the weights can cut an access
+        self.x_cut = _x_cut(plan, x)  # the size whose end can cut an access to x, K or M or N; empty: none can
+        # How the kernel calls the last k that a lane's access may reach: the step's, where K ends with steps.
+        self.last_k = "depth" if _cut_at(problem.k, value["LANE_K"]) else "k"
+        scattered = self.dots and skinny.BK > 0 and not x.along_k  # elements of x, in a chunk
+        taken = [] if skinny.MMA or (self.dots and not scattered) else [x] if self.dots else [x, w]
+        # Types whose elements are taken out of registers.
+        self.packed = tuple(dict.fromkeys(problem.dtype_of(role.X) for role in taken))
+        widths = {value["VW"] * value["W_BYTES"], value["XW"] * value["X_BYTES"]}
+        # (bytes, type) of vectors that fill no register.
+        self.subwords = tuple((size, ctype) for size, ctype in SUBWORDS if size in widths)
+        # Templates: how threads share the weights, and store the sums of weights whose lines run across C;
+        uniform, way = problem.types.uniform, "direct" if self.direct else "staged"
+        stream = f"{'along_k' if w.along_k else 'across'}{_products(skinny, self.dots, uniform)}"
+        self.stream = f"skinny/stream/{stream}.cu"
+        self.sums = f"skinny/stream/{'groups' if skinny.LANES < WARP else 'warps'}.cu"
+        # what the weights pass through; how the small operand comes to them, and where it ends;
+        self.weights = f"skinny/weights/{'ring' if self.ring else 'registers'}.cu"
+        self.small = f"skinny/small/{_small(skinny, way, self.dots and not scattered, uniform)}.cu"
+        self.guard = f"skinny/edge/{'checked' if self.x_ends else 'none'}.cu"
+        # the loop, and how C is stored.
+        self.mainloop = f"skinny/mainloop/{way}{'_ring' if self.ring else ''}.cu"
+        self.store = f"skinny/store/{'linear' if problem.epilogue.is_linear else 'tree'}.cu"
 
 
 class Skinny(Family):
@@ -184,44 +168,7 @@ class Skinny(Family):
         return frozenset(names)
 
     def view(self, plan: Plan) -> SkinnyView:
-        skinny = cast(SkinnyConfig, plan.config)
-        x, w = roles(plan.problem)
-        value, types = plan.constants, plan.problem.types
-        dot = dots(plan.problem, skinny)
-        uniform, way = types.uniform, "staged" if skinny.BK else "direct"
-        k_ends = ("K",) if _k_edge(plan, skinny) else ()
-        x_ends = (*k_ends, *((x.MN,) if x.MN in plan.edges else ()))
-        scattered = dot and skinny.BK > 0 and not x.along_k  # elements of x, in a chunk
-        taken = [] if skinny.MMA or (dot and not scattered) else [x] if dot else [x, w]
-        widths = {value["VW"] * value["W_BYTES"], value["XW"] * value["X_BYTES"]}
-        return SkinnyView(
-            x=x,
-            w=w,
-            along_k=w.along_k,
-            sums=f"skinny/stream/{'groups' if skinny.LANES < WARP else 'warps'}.cu",
-            stores=not w.along_k and skinny.LANES == WARP,
-            stream=f"skinny/stream/{'along_k' if w.along_k else 'across'}{_products(skinny, dot, uniform)}.cu",
-            weights=f"skinny/weights/{'ring' if skinny.ASYNC else 'registers'}.cu",
-            small=f"skinny/small/{_small(skinny, way, dot and not scattered, uniform)}.cu",
-            guard=f"skinny/edge/{'checked' if x_ends else 'none'}.cu",
-            mainloop=f"skinny/mainloop/{way}{'_ring' if skinny.ASYNC else ''}.cu",
-            store=f"skinny/store/{'linear' if plan.problem.epilogue.is_linear else 'tree'}.cu",
-            direct=skinny.BK == 0,
-            stage_unroll=STAGE_UNROLL if types.uniform else STAGE_UNROLL // 2,
-            x_ends=x_ends,
-            w_ends=(w.MN,) if w.MN in plan.edges else (),
-            k_ends=k_ends,
-            chunk_steps=skinny.BK // (skinny.UNROLL * value["STEP"]),
-            partial=_cut(plan, w, value["VW"]),
-            x_cut=_x_cut(plan, x),
-            packed=tuple(dict.fromkeys(plan.problem.dtype_of(role.X) for role in taken)),
-            subwords=tuple((size, ctype) for size, ctype in SUBWORDS if size in widths),
-            sum_vectors=(skinny.BK > 0 and not dot) or (not w.along_k and skinny.LANES == WARP),
-            last_k="depth" if _cut_at(plan.problem.k, value["LANE_K"]) else "k",
-            dots=dot,
-            ring=skinny.ASYNC == 1,
-            mma=plan.mma if isinstance(plan.mma, Mma) else None,
-        )
+        return SkinnyView(plan)
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         """The level of tiling in which several threads, or warps, sum the same elements, each over its own k."""

@@ -46,7 +46,7 @@ from gemmgen.families.wgmma.operands import (
     swaps,
     taken,
 )
-from gemmgen.families.wgmma.view import WgmmaView, view_of
+from gemmgen.families.wgmma.view import WgmmaView
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
 from gemmgen.kernel.plan import Cost, Never, Plan, Share, SumOrder, Tile
@@ -195,7 +195,7 @@ class WgmmaFamily(Family):
         return frozenset(names | ({"PITCH_C"} if staged(plan.problem) else {"C_STAGES"}))
 
     def view(self, plan: Plan) -> WgmmaView:
-        return view_of(plan)
+        return WgmmaView(plan)
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         one = cast(WgmmaConfig, plan.config)
