@@ -2,232 +2,88 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-
 from gemmgen.kernel.notes import ORDER_WORDS
 from gemmgen.kernel.prepare import SUM_LANES, SUM_LINES, LineSums, Prepare, Step
-from gemmgen.kernel.source import Launch, Parameter, prepare_parameters
+from gemmgen.kernel.source import Launch, prepare_parameters
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.sizes import MatrixSizes
 
 
-@dataclass(frozen=True)
-class _StepText(ABC):
+class _StepText:
     """A launch before the kernel `name`. Sizes are numbers, or names of parameters."""
 
-    problem: Problem
-    prepare: Step
-    name: str
+    extent: str  # the elements that it writes, as text for a person
 
-    @property
-    def entry(self) -> str:
-        return self.prepare.entry(self.name)
-
-    @property
-    def operand(self) -> str:
-        return self.prepare.operand
-
-    @property
-    def part(self) -> str:
-        return self.prepare.part
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        return prepare_parameters(self.problem, self.prepare)
-
-    @property
-    def chunk(self) -> int:
-        """Elements of 16 bytes: of a copy, or of what is summed."""
-        return self.prepare.chunk(self.problem)
-
-    @property
-    def _operand(self) -> MatrixSizes:
-        return self.prepare.of(self.problem)
-
-    @property
-    def ctype(self) -> str:
-        return self._operand.dtype.ctype
-
-    @property
-    def threads(self) -> int:
-        return self.prepare.threads
-
-    @property
-    def batched(self) -> bool:
-        return self.problem.batched
-
-    @property
-    def batch(self) -> str:
-        return self._size("batch")
-
-    @property
-    def stride(self) -> str:
-        """The distance from one of the operand's matrices to the next."""
-        return self._size(self._operand.stride)
-
-    @property
-    def lead(self) -> str:
-        """The operand's leading dimension."""
-        return self._size(self._operand.ld)
-
-    @property
-    @abstractmethod
-    def extent(self) -> str:
-        """The elements that it writes, as text for a person."""
+    def __init__(self, problem: Problem, prepare: Step, name: str) -> None:
+        self._problem, self._operand = problem, prepare.of(problem)
+        self.entry, self.operand, self.part, self.threads = (
+            prepare.entry(name),
+            prepare.operand,
+            prepare.part,
+            prepare.threads,
+        )
+        self.parameters = prepare_parameters(problem, prepare)
+        self.chunk = prepare.chunk(problem)  # elements of 16 bytes: of a copy, or of what is summed
+        self.ctype = self._operand.dtype.ctype
+        self.batched, self.batch = problem.batched, self._size("batch")
+        self.stride = self._size(self._operand.stride)  # from one of the operand's matrices to the next
+        self.lead = self._size(self._operand.ld)  # the operand's leading dimension
 
     def _size(self, name: str) -> str:
-        size = self.problem.sizes[name]
+        size = self._problem.sizes[name]
         return name if size is None else str(size)
 
 
-@dataclass(frozen=True)
 class LineSumsText(_StepText):
-    """A launch that sums lines."""
+    """A launch that sums lines. `unit` is the number of elements that divides the leading dimension of a copy that it
+    reads."""
 
-    prepare: LineSums
-    unit: int = 0  # elements that divide the leading dimension of a copy that it reads
+    tile_lines = SUM_LINES
+    lanes = SUM_LANES  # threads per line that is summed
 
-    @property
-    def source(self) -> str:
-        return self.prepare.source
-
-    @property
-    def copied(self) -> bool:
-        return self.prepare.copied
-
-    @property
-    def words(self) -> str:
-        return "A's rows" if self.operand == "A" else "B's columns"
-
-    @property
-    def lines(self) -> str:
-        return self._size(self.prepare.lines)
-
-    @property
-    def tile_lines(self) -> int:
-        return SUM_LINES
-
-    @property
-    def lanes(self) -> int:
-        """Threads per line that is summed."""
-        return SUM_LANES
-
-    @property
-    def length(self) -> str:
-        return self._size("K")
-
-    @property
-    def may_end_early(self) -> bool:
-        """Whether a line may end within a chunk, with other bytes behind it. A copy has zeros there instead."""
-        return not self.copied and (self.problem.k is None or self.problem.k % self.chunk != 0)
-
-    @property
-    def extent(self) -> str:
-        return f"{self.batch} * {self.lines}" if self.batched else self.lines
+    def __init__(self, problem: Problem, prepare: LineSums, name: str, unit: int) -> None:
+        super().__init__(problem, prepare, name)
+        self.source, self.copied, self.unit = prepare.source, prepare.copied, unit
+        self.words = "A's rows" if self.operand == "A" else "B's columns"
+        self.lines, self.length = self._size(prepare.lines), self._size("K")
+        # A line may end within a chunk, with other bytes behind it. A copy has zeros there instead.
+        self.may_end_early = not self.copied and (problem.k is None or problem.k % self.chunk != 0)
+        self.extent = f"{self.batch} * {self.lines}" if self.batched else self.lines
 
 
-@dataclass(frozen=True)
 class PrepareText(_StepText):
     """A launch that copies an operand."""
 
-    prepare: Prepare
+    def __init__(self, problem: Problem, prepare: Prepare, name: str) -> None:
+        super().__init__(problem, prepare, name)
+        copy = prepare.lies(problem)
+        self.pieces = prepare.pieces(problem)  # per matrix; 1 if the operand is copied as it is
+        self.piece = copy.dtype.ctype if self.pieces > 1 else ""  # the type of an element of a piece
+        # Elements per access that reads the operand, a power of two.
+        self.access = min(self.chunk, problem.vector_limit(self._operand.ld))  # type: ignore[arg-type]
+        self.lines, self.length = self._extent(copy.lines), self._extent(copy.line)  # of the copy, as text
+        # Lines are whole chunks, so that no access reads beyond their ends.
+        self.whole = self.length.isdigit() and int(self.length) % self.chunk == 0
+        # Accesses of several elements, which are split, may end beyond a line.
+        self.reads_edge = self.pieces > 1 and self.access > 1 and not self.whole
+        self.order_word = ORDER_WORDS[prepare.order]
+        way = "transpose" if prepare.transposes(problem) else ""
+        self.way = "_".join(filter(None, (way, "split" * (self.pieces > 1)))) or "copy"  # the template's macro
+        self.matrices = f"prepare/{'batch' if self.batched else 'matrix'}.cu"  # how it finds the matrices of a batch
+        self.pad = max(1, WORD // self._operand.dtype.size)  # elements per 4-byte word of shared memory
+        self.tile_lines, self.tile_length = prepare.tile(problem)
+        self.unit = prepare.unit(problem)  # elements that divide the copy's leading dimension
+        # Chunks from one line of the copy to the next, as the launch calls their number.
+        self.pitch = "chunks" if self.unit == self.chunk else "pitch"
+        self.ld = self._ld()
+        matrices = (f"{self.batch} * " if self.batched else "") + (f"{self.pieces} * " if self.pieces > 1 else "")
+        self.extent = f"{matrices}{self.lines} * {self.ld}"
 
-    @property
-    def piece(self) -> str:
-        """The type of an element of a piece; empty if the operand is copied whole."""
-        return self.prepare.lies(self.problem).dtype.ctype if self.pieces > 1 else ""
-
-    @property
-    def pieces(self) -> int:
-        """Pieces per matrix; 1 if the operand is copied as it is."""
-        return self.prepare.pieces(self.problem)
-
-    @property
-    def access(self) -> int:
-        """Elements per access that reads the operand, a power of two."""
-        return min(self.chunk, self.problem.vector_limit(self._operand.ld))  # type: ignore[arg-type]
-
-    @property
-    def whole(self) -> bool:
-        """Whether lines are whole chunks, so that no access reads beyond their ends."""
-        return self.length.isdigit() and int(self.length) % self.chunk == 0
-
-    @property
-    def reads_edge(self) -> bool:
-        """Whether accesses of several elements, which are split, may end beyond a line."""
-        return self.pieces > 1 and self.access > 1 and not self.whole
-
-    @property
-    def order_word(self) -> str:
-        return ORDER_WORDS[self.prepare.order]
-
-    @property
-    def transposes(self) -> bool:
-        return self.prepare.transposes(self.problem)
-
-    @property
-    def way(self) -> str:
-        """How a block copies: the name of the template's macro."""
-        return {
-            (False, False): "copy",
-            (False, True): "split",
-            (True, False): "transpose",
-            (True, True): "transpose_split",
-        }[self.transposes, self.pieces > 1]
-
-    @property
-    def matrices(self) -> str:
-        """The template of how it finds the matrices of a batch."""
-        return f"prepare/{'batch' if self.batched else 'matrix'}.cu"
-
-    @property
-    def pad(self) -> int:
-        """Elements per 4-byte word of shared memory."""
-        return max(1, WORD // self.prepare.of(self.problem).dtype.size)
-
-    @property
-    def tile_lines(self) -> int:
-        return self.prepare.tile(self.problem)[0]
-
-    @property
-    def tile_length(self) -> int:
-        return self.prepare.tile(self.problem)[1]
-
-    @property
-    def lines(self) -> str:
-        """Lines of the copy, as text."""
-        return self._extent(self.prepare.lies(self.problem).lines)
-
-    @property
-    def length(self) -> str:
-        """Elements per line of the copy, as text."""
-        return self._extent(self.prepare.lies(self.problem).line)
-
-    @property
-    def unit(self) -> int:
-        """The number of elements that divides the copy's leading dimension."""
-        return self.prepare.unit(self.problem)
-
-    @property
-    def pitch(self) -> str:
-        """Chunks from one line of the copy to the next, as the launch calls their number."""
-        return "chunks" if self.unit == self.chunk else "pitch"
-
-    @property
-    def ld(self) -> str:
+    def _ld(self) -> str:
         """The copy's leading dimension, as text for a person."""
-        length = self.length
-        if length.isdigit():
-            return str(-(-int(length) // self.unit) * self.unit)
-        return f"ceil({length} / {self.unit}) * {self.unit}"
-
-    @property
-    def extent(self) -> str:
-        matrices = f"{self.batch} * " if self.batched else ""
-        matrices += f"{self.pieces} * " if self.pieces > 1 else ""
-        return f"{matrices}{self.lines} * {self.ld}"
+        if self.length.isdigit():
+            return str(-(-int(self.length) // self.unit) * self.unit)
+        return f"ceil({self.length} / {self.unit}) * {self.unit}"
 
     def _extent(self, size: str) -> str:
         """The operand's rows or columns."""
