@@ -17,8 +17,8 @@ from gemmgen.kernel.plan import Bound, Plan, Tile
 from gemmgen.problem.device import WARP, DeviceSpec
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Case
-from gemmgen.render.hand_edits import edited_axes, with_axes
 from gemmgen.render.kernel_text import render_plan
+from gemmgen.render.rerender import edited_axes, with_axes
 from gemmgen.run.compile import CompiledKernel, compile_kernel
 from gemmgen.run.sass import FmaUse, InstructionMix, Sass, disassemble, fma_use, skips
 from gemmgen.support.errors import CandidateFailed, Failure

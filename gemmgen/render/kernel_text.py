@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby
 from math import gcd
+from types import CodeType
 from typing import Any
 
 import jinja2
+from jinja2.bccache import Bucket
 
 from gemmgen.families import DEFAULT_FAMILY, family_named
 from gemmgen.families.base import Family
@@ -25,7 +27,6 @@ from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.operands import Operand
 from gemmgen.problem.sizes import RUNTIME, Size
 from gemmgen.problem.types import Compute, Types
-from gemmgen.render.compiled_templates import CompiledTemplates
 from gemmgen.render.epilogue_text import EpilogueText, epilogue_text
 from gemmgen.render.header_text import HeaderText
 from gemmgen.render.line_width import WIDTH, fitted
@@ -36,6 +37,7 @@ from gemmgen.support.words import listed
 
 MIN_NAN_SINCE = 80  # sm_NN: PTX ISA, min.NaN.f32
 KEPT = 256  # rendered kernels, of some 20 KB each
+COMPILED: dict[tuple[str, str], CodeType] = {}  # by template and a digest of its text
 BLANK_LINES = re.compile(r"\n{3,}")  # one is enough where a part of a template is empty
 
 
@@ -405,6 +407,20 @@ def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
         launch=plan.launch,
         parameters=plan.parameters,
     )
+
+
+class CompiledTemplates(jinja2.BytecodeCache):
+    """Each template is compiled once per process, for the environments of all types: that takes ten times as long as
+    rendering a kernel."""
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        """Return cached code of a template to Jinja, if there is any."""
+        bucket.code = COMPILED.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep the code of a template that Jinja has compiled."""
+        assert bucket.code is not None
+        COMPILED[bucket.key, bucket.checksum] = bucket.code
 
 
 @lru_cache(maxsize=64)

@@ -25,8 +25,9 @@ class _StepText:
         self.parameters = prepare_parameters(problem, prepare)
         self.chunk = prepare.chunk(problem)  # elements of 16 bytes: of a copy, or of what is summed
         self.ctype = self._operand.dtype.ctype
-        self.batched, self.batch = problem.batched, self._size("batch")
-        self.stride = self._size(self._operand.stride)  # from one of the operand's matrices to the next
+        self.batched = problem.batched
+        # The number of products, and the distance from one of the operand's matrices to the next.
+        self.batch, self.stride = (self._size(name) if self.batched else "" for name in ("batch", self._operand.stride))
         self.lead = self._size(self._operand.ld)  # the operand's leading dimension
 
     def _size(self, name: str) -> str:

@@ -9,7 +9,6 @@ import subprocess
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
 from typing import Any
 
 from gemmgen.support.errors import GemmgenError
@@ -71,9 +70,7 @@ class Lifeline:
     def __enter__(self) -> Lifeline:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

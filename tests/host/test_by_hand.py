@@ -10,8 +10,8 @@ from gemmgen.families import SIMT, plan_of
 from gemmgen.kernel.model import predict
 from gemmgen.problem.device import ARCHS, DEVICES
 from gemmgen.problem.gemm import Problem
-from gemmgen.render.hand_edits import edited_axes, with_axes
 from gemmgen.render.kernel_text import render
+from gemmgen.render.rerender import edited_axes, with_axes
 
 PROBLEM = Problem(512, 512, 512)
 KERNEL = render(PROBLEM, SIMT, SIMT.default(PROBLEM))

@@ -22,9 +22,8 @@ from gemmgen.problem.device import ARCHS, Arch, device_named
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
-from gemmgen.render.hand_edits import edited_axes
 from gemmgen.render.kernel_text import render, render_plan
-from gemmgen.render.rerender import is_rendered, never_of, rendered_or_none
+from gemmgen.render.rerender import edited_axes, is_rendered, never_of, rendered_or_none
 from gemmgen.support.errors import InvalidInput
 
 SQUARE = Problem(512, 512, 512)

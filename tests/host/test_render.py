@@ -24,7 +24,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import Size
 from gemmgen.problem.types import Types
-from gemmgen.render import compiled_templates
+from gemmgen.render import kernel_text
 from gemmgen.render.kernel_text import environment, render
 from gemmgen.support.files import TEMPLATES
 
@@ -226,7 +226,7 @@ def test_templates_are_compiled_once_for_all_types(monkeypatch):
         return compile_one(made, *arguments, **options)
 
     monkeypatch.setattr(jinja2.Environment, "compile", counted)
-    monkeypatch.setattr(compiled_templates, "COMPILED", {})
+    monkeypatch.setattr(kernel_text, "COMPILED", {})
     environment.cache_clear()
     for types in ("f32", "bf16"):
         render(problem := Problem(8, 8, 8, types=Types.parse(types)), NAIVE, NAIVE.default(problem))

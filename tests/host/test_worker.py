@@ -30,8 +30,7 @@ from gemmgen.render.kernel_text import render
 from gemmgen.run.executor import Operands
 from gemmgen.run.gpu import arena, executor
 from gemmgen.run.gpu.comparing_records import OPERAND
-from gemmgen.run.gpu.given import Given
-from gemmgen.run.gpu.shared import SharedMemory
+from gemmgen.run.gpu.shared import Given, SharedMemory
 from gemmgen.run.gpu.timing import CAREFUL, FINAL, FULL, MOST_SETS, NORMAL, QUICK, Conditions, Protocol, Timing
 from gemmgen.support.errors import CandidateFailed, NoBaseline
 from gemmgen.verification.comparison import compare

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from threading import Thread
-from types import TracebackType
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
@@ -119,7 +118,5 @@ class EmulatorExecutor:
     def __enter__(self) -> EmulatorExecutor:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

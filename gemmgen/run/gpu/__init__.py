@@ -3,14 +3,13 @@
 executor.py   the parent's side: GpuExecutor
 worker.py     the child's side: answers the parent's requests
 shared.py     memory of both sides, for large operands and results
-programs.py   loaded kernels (child)
 runs.py       one launch between guard bands (child)
 contest.py    measurements (child)
 arena.py      operands between guard bands, and what a kernel wrote that it must not
 images.py     operands that stay on the device between runs (child)
 multiplier.py products in float64, for references (child)
-judge.py      compares C with those products (child)
-launching.py  a cubin's function and its arguments (child)
+comparing.py  compares C with those products (child)
+launching.py  loaded kernels: functions of cubins, and their arguments (child)
 bindings.py   the same by cuda.bindings alone, in any context
 timing.py     protocol and results of a measurement, as records
 replay.py     input sets, CUDA graphs and samples (child)

@@ -18,12 +18,11 @@ from gemmgen.problem.gemm import Case
 from gemmgen.run.gpu.cublas import BatchedPlan, Cublas
 from gemmgen.run.gpu.cublaslt import Cublaslt, LtPlan
 from gemmgen.run.gpu.images import Images
-from gemmgen.run.gpu.launching import Pointers
+from gemmgen.run.gpu.launching import Binary, Enqueue, Pointers, Programs
 from gemmgen.run.gpu.lt_epilogue import LEFT, left_apart, product_before
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
 from gemmgen.run.gpu.power import Circumstances, Meter, Observed
-from gemmgen.run.gpu.programs import Binary, Programs
-from gemmgen.run.gpu.sampling import Enqueue, InputSets, allocate, measure, observe
+from gemmgen.run.gpu.sampling import InputSets, allocate, measure, observe
 from gemmgen.run.gpu.timing import (
     CAREFUL,
     FINAL,

@@ -11,7 +11,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
 from typing import Any
 
 from gemmgen.kernel.source import KernelSource
@@ -24,12 +23,11 @@ from gemmgen.run.executor import Floats, Operands, Products
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.arena import KEPT_BYTES, ImageKey, image_key
 from gemmgen.run.gpu.capability import DeviceProperties, properties_here
-from gemmgen.run.gpu.given import Given
 from gemmgen.run.gpu.limits import MeasuredLimits, measure_limits
 from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.run.gpu.power import Observed
-from gemmgen.run.gpu.shared import Sent, SharedMemory
+from gemmgen.run.gpu.shared import Given, Sent, SharedMemory
 from gemmgen.run.gpu.timing import QUICK, Beside, InterleavedTimings, Protocol, Timing
 from gemmgen.run.nvrtc import compiler_version, flags_for
 from gemmgen.support.child import Child, ChildDied
@@ -281,9 +279,7 @@ class GpuExecutor:
     def __enter__(self) -> GpuExecutor:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @cached_property

@@ -1,8 +1,8 @@
-"""A cubin's functions, ready to launch, and their arguments. Runs in processes that own a CUDA context."""
+"""A cubin's functions, which stay loaded between requests, and their arguments. Runs in the worker."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,43 @@ from gemmgen.run.arguments import SCALARS, arguments_of
 from gemmgen.run.gpu.bindings import DriverError, DriverFunction, blocks_on, encoded
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 
+Binary = tuple[KernelSource, bytes]  # a kernel and its cubin
 Pointers = dict[str, int]  # device addresses by name: A, B, C, and the workspace's where a kernel has one
+Enqueue = Callable[[Pointers, Any], None]  # puts one launch on a stream
+
+
+class Programs:
+    """The loaded kernels, until they are forgotten."""
+
+    def __init__(self) -> None:
+        self._functions: dict[tuple[object, ...], tuple[Any, ...]] = {}
+
+    def load(self, binary: Binary) -> tuple[Any, ...]:
+        """The functions of `KernelSource.program`, allowed to use their shared memory. Raises CandidateFailed:
+        launch."""
+        source, cubin = binary
+        identity = _identity(source)
+        if identity not in self._functions:
+            self._functions[identity] = load_program(source, cubin)
+        return self._functions[identity]
+
+    def forget(self, source: KernelSource) -> None:
+        self._functions.pop(_identity(source), None)
+
+    def launcher(self, binary: Binary, case: Case) -> Enqueue:
+        """A function that enqueues a launch for `case` on a stream."""
+        functions, (source, _) = self.load(binary), binary
+
+        def enqueue(pointers: Pointers, stream: Any) -> None:
+            launch(functions, source, case, pointers, stream)
+
+        return enqueue
+
+
+def _identity(source: KernelSource) -> tuple[object, ...]:
+    """The key of a loaded function: its text, and how it is launched."""
+    launch = source.launch
+    return source.digest, source.name, launch.shared_bytes, launch.cluster, launch.attributes, launch.prepares
 
 
 def load_program(source: KernelSource, cubin: bytes) -> tuple[Any, ...]:

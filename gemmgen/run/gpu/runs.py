@@ -18,14 +18,12 @@ from gemmgen.run.executor import Floats, Operands
 from gemmgen.run.gpu import arena
 from gemmgen.run.gpu.comparing import Judge
 from gemmgen.run.gpu.comparing_records import Known
-from gemmgen.run.gpu.given import Given
 from gemmgen.run.gpu.images import Images
-from gemmgen.run.gpu.launching import Pointers
+from gemmgen.run.gpu.launching import Binary, Enqueue, Pointers, Programs
 from gemmgen.run.gpu.multiplier import Multiplier
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
-from gemmgen.run.gpu.programs import Binary, Programs
-from gemmgen.run.gpu.sampling import Enqueue, allocate
-from gemmgen.run.gpu.shared import Mapped, operands_in
+from gemmgen.run.gpu.sampling import allocate
+from gemmgen.run.gpu.shared import Given, Mapped, operands_in
 from gemmgen.support.errors import CandidateFailed
 
 

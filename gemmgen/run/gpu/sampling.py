@@ -24,14 +24,13 @@ from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import POINTER_BYTES
 from gemmgen.run.gpu.bindings import checked
-from gemmgen.run.gpu.launching import Pointers
+from gemmgen.run.gpu.launching import Enqueue, Pointers
 from gemmgen.run.gpu.power import Meter, Observed
 from gemmgen.run.gpu.timing import DRIFT, STABLE, Conditions, Protocol, Timing, drift_of
 from gemmgen.run.scatter import scatter
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure
 
-Enqueue = Callable[[Pointers, Any], None]  # puts one launch on a stream
 WARMING_SECONDS = 0.3  # of what is observed, before that
 CHUNK_US = 20_000.0  # of launches that are enqueued at once while it is
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats, Operands
+from gemmgen.run.gpu.arena import ImageKey
 from gemmgen.support.threads import in_threads
 
 Bytes = npt.NDArray[np.uint8]
@@ -24,6 +26,23 @@ Sent = Operands | Literal["shared"] | None  # with a request: the operands, wher
 
 ALIGN = 64  # bytes, between operands
 COPIED_BYTES = 2**23  # by a thread
+
+
+@dataclass(frozen=True)
+class Given:
+    """Operands of one launch, and the place for its results.
+
+    seed    seed of their place on the device
+    key     key of their image, which the worker may have kept; None if it keeps none
+    sent    the operands, or None if their image is kept: the worker asks for operands that it lacks
+    shared  path of the executor's shared memory; None if there is none
+    """
+
+    case: Case
+    seed: int
+    key: ImageKey | None
+    sent: Sent
+    shared: str | None
 
 
 class SharedMemory:

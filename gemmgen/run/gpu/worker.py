@@ -19,8 +19,8 @@ from gemmgen.run.gpu.bindings import DriverError
 from gemmgen.run.gpu.contest import Contest
 from gemmgen.run.gpu.cublaslt import LtPlan
 from gemmgen.run.gpu.images import Images
+from gemmgen.run.gpu.launching import Binary, Programs
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
-from gemmgen.run.gpu.programs import Binary, Programs
 from gemmgen.run.gpu.runs import Runs
 from gemmgen.run.gpu.sampling import allocate
 from gemmgen.support.child import FatalFailure
