@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import groupby
@@ -17,21 +17,21 @@ from jinja2.bccache import Bucket
 
 from gemmgen.families import DEFAULT_FAMILY, family_named
 from gemmgen.families.base import Family
-from gemmgen.kernel.config import Config, Constraint, Derived
+from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.plan import Plan
-from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch, Parameter, size_type
+from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, size_type
 from gemmgen.problem.device import DEFAULT_ARCH, WARP, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
 from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.operands import Operand
-from gemmgen.problem.sizes import RUNTIME, Size
+from gemmgen.problem.sizes import RUNTIME
 from gemmgen.problem.types import Compute, Types
 from gemmgen.render.epilogue_text import EpilogueText, epilogue_text
 from gemmgen.render.header_text import HeaderText
 from gemmgen.render.line_width import WIDTH, fitted
 from gemmgen.render.naming import DIGITS, full_name, short_name
-from gemmgen.render.prepare_text import LineSumsText, PrepareText, copy_texts, sum_texts
+from gemmgen.render.prepare_text import copy_texts, sum_texts
 from gemmgen.support.files import TEMPLATES, content_key
 from gemmgen.support.words import listed
 
@@ -69,25 +69,31 @@ class VectorText:
     element: str
 
 
-@dataclass(frozen=True)
 class Kernel:
     """All that the templates may ask about a kernel beyond its family's own view."""
 
-    plan: Plan
-    arch: str
-    name: str
-
-    @property
-    def problem(self) -> Problem:
-        return self.plan.problem
-
-    @property
-    def full_name(self) -> str:
-        return full_name(self.problem, family_named(self.plan.family), self.plan.config)
-
-    @property
-    def types(self) -> Types:
-        return self.problem.types
+    def __init__(self, plan: Plan, arch: str, name: str) -> None:
+        self.plan, self.arch, self.name = plan, arch, name
+        self.problem, self.launch, self.parameters = plan.problem, plan.launch, plan.parameters
+        self.asserts, self.edges, self.notes = plan.asserts, plan.edges, plan.prose
+        problem, launch = self.problem, self.launch
+        self.full_name = full_name(problem, family_named(plan.family), plan.config)
+        self.types, self.sizes = problem.types, problem.sizes
+        # Whether it may start while the kernel before is ending, and waits for it before it reads or writes memory.
+        self.dependent = DEPENDENT_LAUNCH in launch.attributes
+        # The launches before it that copy operands, and that sum lines, for prepare/prepare.cu.
+        self.copies, self.sums = copy_texts(problem, launch, name), sum_texts(problem, launch, name)
+        self.launch_bounds = ("THREADS", "MINB") if "MINB" in plan.constants else ("THREADS",)
+        # The constant that says how many blocks a cluster has; "" where there is none.
+        self.cluster = "" if launch.cluster == 1 else "SPLIT" if launch.splits > 1 else "CLUSTER"
+        self.tiles = " * ".join(size if tile == 1 else f"ceil({size} / {tile})" for size, tile in launch.grid)
+        counted = "" if launch.stream is None else f", for T = {self.tiles} tiles"
+        self.header = HeaderText(problem, launch, self.computes, self.blocks, counted)
+        self.outputs = tuple(operand.name for operand in problem.epilogue.outputs)  # what is written beside C
+        self.c_edges = tuple(size for size in "MN" if size in self.edges)
+        tiles = {"M": "BM", "N": "BN", "K": "BK"}
+        # (size, tile) of each fixed size that is a whole number of tiles.
+        self.whole_tiles = tuple((size, tile) for size, tile in tiles.items() if size not in self.edges)
 
     @property
     def computes(self) -> str:
@@ -102,43 +108,6 @@ class Kernel:
         operands = ", ".join(f"{name} {dtype.label}" for name, dtype in zip("ABC", types.operands, strict=True))
         return f"{types if same else operands}; sums in {sums} on {cores}"
 
-    @cached_property
-    def sizes(self) -> Mapping[str, Size]:
-        return self.problem.sizes
-
-    @property
-    def launch(self) -> Launch:
-        return self.plan.launch
-
-    @property
-    def dependent(self) -> bool:
-        """Whether it may start while the kernel before is ending; it then waits for it before it reads or writes
-        memory."""
-        return DEPENDENT_LAUNCH in self.launch.attributes
-
-    @property
-    def copies(self) -> tuple[PrepareText, ...]:
-        """The launches before it that copy operands, for prepare/prepare.cu."""
-        return copy_texts(self.problem, self.launch, self.name)
-
-    @property
-    def sums(self) -> tuple[LineSumsText, ...]:
-        """The launches before it that sum lines, for prepare/prepare.cu."""
-        return sum_texts(self.problem, self.launch, self.name)
-
-    @property
-    def launch_bounds(self) -> tuple[str, ...]:
-        return ("THREADS", "MINB") if "MINB" in self.plan.constants else ("THREADS",)
-
-    @property
-    def cluster(self) -> str:
-        """The constant that says how many blocks a cluster has; "" where there is none."""
-        return "" if self.launch.cluster == 1 else "SPLIT" if self.launch.splits > 1 else "CLUSTER"
-
-    @property
-    def tiles(self) -> str:
-        return " * ".join(size if tile == 1 else f"ceil({size} / {tile})" for size, tile in self.launch.grid)
-
     @property
     def blocks(self) -> str:
         if self.launch.stream is not None:
@@ -147,30 +116,10 @@ class Kernel:
         each = self.launch.blocks_per_tile
         return self.tiles + (f" * {each}" if each > 1 else "")
 
-    @property
-    def counted(self) -> str:
-        """The text that explains the units of `blocks`, if they need words."""
-        if self.launch.stream is None:
-            return ""
-        return f", for T = {self.tiles} tiles"
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        return self.plan.parameters
-
     @staticmethod
     def ctype(size: str) -> str:
         """The C type of `size`, one of `sizes`."""
         return size_type(size)
-
-    @property
-    def header(self) -> HeaderText:
-        return HeaderText(self.problem, self.launch, self.computes, self.blocks, self.counted)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The names of what the epilogue writes beside C."""
-        return tuple(operand.name for operand in self.problem.epilogue.outputs)
 
     @cached_property
     def epilogue(self) -> EpilogueText | None:
@@ -242,25 +191,6 @@ class Kernel:
         return tuple(_aligned(title, list(group)) for title, group in groups)
 
     @property
-    def asserts(self) -> tuple[Constraint, ...]:
-        return self.plan.asserts
-
-    @property
-    def edges(self) -> frozenset[str]:
-        return self.plan.edges
-
-    @property
-    def c_edges(self) -> tuple[str, ...]:
-        """Those of M and N."""
-        return tuple(size for size in "MN" if size in self.edges)
-
-    @property
-    def whole_tiles(self) -> tuple[tuple[str, str], ...]:
-        """(size, tile) of each fixed size that is a whole number of tiles."""
-        tiles = {"M": "BM", "N": "BN", "K": "BK"}
-        return tuple((size, tile) for size, tile in tiles.items() if size not in self.edges)
-
-    @property
     def maps(self) -> Iterator[str]:
         """Each tensor map as a caller encodes it, the first behind a label."""
         copied = {one.operand: one.part for one in self.copies}
@@ -315,10 +245,6 @@ class Kernel:
             yield f"{written}: any grid, blocks of {one.threads} threads"
         if self.launch.parts:
             yield "no other launch using the same workspace at the same time"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return self.plan.prose
 
     @property
     def command(self) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
-from gemmgen.families.base import CUDA_CORES, GRID_FITS, ONE_PRODUCT, Family, constants, launch_of, sizes_of, tile_grid
+from gemmgen.families.base import CUDA_CORES, GRID_FITS, ONE_PRODUCT, Family, constants, launch_of, tile_grid
 from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.cost import registers
@@ -50,9 +50,6 @@ class ThreadTile(Family):
 
     def default(self, problem: Problem) -> Config:
         return ThreadTileConfig()
-
-    def facts(self, problem: Problem) -> dict[str, int]:
-        return sizes_of(problem)
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
         return (

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from gemmgen.families import NAIVE
+from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource, Parameter
 from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.dtype import DType
@@ -54,15 +55,11 @@ def _own() -> dict[Epilogue, LtEpilogue]:
 class _Apart(Kernel):
     """The view of an epilogue behind a product, for its template."""
 
-    @property
-    def left(self) -> DType | None:
-        return left_apart(self.problem)
-
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        if self.left is None:
-            return self.plan.parameters
-        return (*self.plan.parameters, Parameter(LEFT, f"const {self.left.ctype}*"))
+    def __init__(self, plan: Plan, arch: str, name: str) -> None:
+        super().__init__(plan, arch, name)
+        self.left = left_apart(plan.problem)
+        if self.left is not None:
+            self.parameters = (*self.parameters, Parameter(LEFT, f"const {self.left.ctype}*"))
 
 
 def own_epilogue(problem: Problem) -> LtEpilogue | None:
