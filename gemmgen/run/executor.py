@@ -57,7 +57,7 @@ def tells(case: Case) -> bool:
 
 
 class LoadedKernel(Protocol):
-    """A kernel ready to run on its executor."""
+    """A kernel ready to run on its executor. One that inherits this need not define what it does not offer."""
 
     source: KernelSource
     runs_parts: bool  # whether `run` takes some blocks of a grid, and lines and matrices that lie apart
@@ -97,6 +97,7 @@ class LoadedKernel(Protocol):
 
         The caller must close it. None if this executor has no ring mode. Raises CandidateFailed.
         """
+        return None
 
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
         """Compute A * B and, with `sizes`, |A| * |B| (else A * B again), for all of C in float64, as a reference.
@@ -104,21 +105,26 @@ class LoadedKernel(Protocol):
         The error is at most that of a float64 sum, for f64 that of a sum in twice as many bits; products of integers
         are exact. None if this executor is not faster than numpy for the case. Raises CandidateFailed.
         """
+        return None
 
     def judge(self, case: Case, operands: Operands, *, seed: int, rule: Rule, places: Places) -> Judged | None:
         """Run one launch as `run` does, and check C against `rule`; the result has more detail for `places`.
 
         None if this executor is not faster than numpy for the case. Raises CandidateFailed as `run` does.
         """
+        return None
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
         """The number of blocks that a run with these arguments watches for data races, access by access."""
+        return 0
 
     def coverage(self) -> Coverage | None:
         """The coverage of its text by its launches so far; None if that is not counted."""
+        return None
 
     def assumed(self) -> tuple[str, ...]:
         """The assumptions, in words, that its launches so far relied on and that CUDA does not guarantee."""
+        return ()
 
     def lacking(self) -> dict[int, Near | None]:
         """The conditions that lack an outcome, by number, and the operands closest to it since the last call.
@@ -126,6 +132,7 @@ class LoadedKernel(Protocol):
         None for a condition that has compared no numbers since then. Launches in which K = 0 or the scalars hide a
         wrong branch do not count: see `tells`.
         """
+        return {}
 
     def close(self) -> None: ...
 

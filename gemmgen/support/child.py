@@ -28,7 +28,6 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
-from gemmgen.support.child_lifetime import Handle
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
 
 COUNT = struct.Struct("<Q")
@@ -70,7 +69,6 @@ class Child:
         self._command = [sys.executable, "-c", f"from {__name__} import main; main()", factory, *arguments]
         self._answers = None if answers is None else (*answers, Failure)
         self._process: subprocess.Popen[bytes] | None = None
-        self._handle: Handle | None = None
         self._stderr: IO[bytes] | None = None
 
     @property
@@ -111,9 +109,6 @@ class Child:
             return
         self.kill()
         self._process.wait()
-        if self._handle is not None:
-            self._handle.close()
-            self._handle = None
         for stream in (self._process.stdin, self._process.stdout, self._stderr):
             if stream is not None:
                 _close_quietly(stream)
@@ -121,10 +116,7 @@ class Child:
 
     def kill(self) -> None:
         """Tell the process to end; `close` waits for that."""
-        handle, process = self._handle, self._process
-        if handle is not None:
-            handle.kill()
-        elif process is not None:  # an interrupt came between its start and its handle
+        if (process := self._process) is not None:  # which another thread may close meanwhile
             process.kill()
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -140,7 +132,6 @@ class Child:
                 stderr=self._stderr,
                 env=self._environment,
             )
-            self._handle = Handle(self._process)
         return self._process
 
     def _unpack(self, kind: ReplyKind, payload: Any) -> Any:

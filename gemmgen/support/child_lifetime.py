@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from gemmgen.support.errors import GemmgenError
@@ -16,29 +16,6 @@ from gemmgen.support.errors import GemmgenError
 # A descriptor's least number: programs that put what they inherit at numbers that they know, as an emulator does, would
 # close a line that happens to be there.
 LOWEST = 16
-
-
-class Handle:
-    """A started process, held by a pidfd: a later process with the same number is never mistaken for it."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self.file = -1  # readable after the process has ended; -1 if the system has no pidfds
-        with suppress(AttributeError, OSError):
-            self.file = os.pidfd_open(process.pid)
-
-    def kill(self) -> None:
-        """Send SIGKILL, unless the process has ended."""
-        if self.file < 0:
-            self._process.kill()
-            return
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.file, signal.SIGKILL)
-
-    def close(self) -> None:
-        if self.file >= 0:
-            os.close(self.file)
-            self.file = -1
 
 
 class Lifeline:

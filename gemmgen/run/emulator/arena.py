@@ -12,7 +12,7 @@ import mmap
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from gemmgen.kernel.prepare import dtype_of_part
 from gemmgen.kernel.source import OPERANDS, SEMAPHORE_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
-from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD, DType
+from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import is_written
@@ -136,40 +136,34 @@ class Placement:
         return *(self.element_bytes * size for size in (one.line_length, one.ld, one.span, stride)), one.order == "r"
 
 
+BLOCKS, STARTS = "blocks", "matrices"  # segments of the blocks to run, and of the start addresses of scattered matrices
+
+
 @dataclass(frozen=True)
 class ArenaLayout:
-    """The places of one launch's operands, workspace and list of blocks in the shared file.
+    """The places of one launch's operands, workspace and lists in the shared file.
 
+    segments    by name: operands, parts of the workspace, BLOCKS and STARTS
+    tensors     what kernels have pointers to, workspace apart; `filed` says how that lies in the segments,
+    before      behind so many bytes that have no memory
+    part_bytes  bytes of an element of each part of the workspace
+    unset       tensors that a kernel may not read before it has written them
     scattered   the matrices A, B and C in their segments, for a batch of pointers; else empty
-    matrices    the segment of the table of their start addresses
-    zero        parts of the workspace that must be zero before and after a launch
+    far_pointers  elements from the first of a scattered operand to each product's matrix, where the kernel sees others
     """
 
-    a: Segment
-    b: Segment
-    c: Segment
-    partials: Segment
-    semaphores: Segment
-    blocks: Segment
-    matrices: Segment
+    segments: Mapping[str, Segment]
+    tensors: Mapping[str, Matrix]
+    filed: Mapping[str, Matrix]
+    before: Mapping[str, int]
+    part_bytes: Mapping[str, int]
+    unset: frozenset[str]
     scattered: tuple[Scattered, ...] = ()
-    tensors: Mapping[str, Matrix] = field(default_factory=dict)  # what kernels have pointers to, workspace apart,
-    filed: Mapping[str, Matrix] = field(default_factory=dict)  # and how that lies in the segments,
-    before: Mapping[str, int] = field(default_factory=dict)  # behind so many bytes that have no memory
-    far_pointers: tuple[Numbers, ...] = ()  # elements from the first of a scattered operand to each product's matrix
-    sum_bytes: int = 0  # of an element of partials
-    prepared: Mapping[str, Segment] = field(default_factory=dict)  # copies and sums of operands, by the part's name
-    unset: frozenset[str] = frozenset()  # of these what a kernel may not read before it has written it
-    extra: dict[str, Segment] = field(default_factory=dict)  # the epilogue's operands by name
-    copied: Mapping[str, DType] = field(default_factory=dict)  # what these hold
+    far_pointers: tuple[Numbers, ...] = ()
 
     @property
     def workspace(self) -> dict[str, Segment]:
-        return {**dict(zip(WORKSPACE, (self.partials, self.semaphores), strict=True)), **self.prepared}
-
-    def output(self, name: str) -> Segment:
-        """The segment of C, or of another output."""
-        return self.c if name == "C" else self.extra[name]
+        return {name: self.segments[name] for name in self.part_bytes}
 
     @property
     def products(self) -> int:
@@ -179,23 +173,14 @@ class ArenaLayout:
     @property
     def element_bytes(self) -> int:
         """The smallest element size that shared memory may hold: that of an operand or a sum."""
-        dtypes = *(matrix.dtype for matrix in self.tensors.values()), *self.copied.values()
-        return min(self.sum_bytes, *(dtype.size for dtype in dtypes))
+        parts = (size for name, size in self.part_bytes.items() if name != "semaphores")
+        return min(*parts, *(matrix.dtype.size for matrix in self.tensors.values()))
 
     @property
     def placements(self) -> tuple[Placement, ...]:
         """The placements to which a kernel may have a pointer."""
-        operands = zip(OPERANDS, (self.a, self.b, self.c), strict=True)
-        sums = (("partials", self.partials, self.sum_bytes), ("semaphores", self.semaphores, SEMAPHORE_BYTES))
-        return (
-            *(self._placement(name, segment, name == "C", bool(self.scattered)) for name, segment in operands),
-            *(Placement(name, segment, size, True, before=self.before.get(name, 0)) for name, segment, size in sums),
-            *(self._placement(name, segment, is_written(name)) for name, segment in self.extra.items()),
-            *(
-                Placement(name, segment, self.copied[name].size, False, before=self.before.get(name, 0))
-                for name, segment in self.prepared.items()
-            ),
-        )
+        names = dict.fromkeys((*OPERANDS, *WORKSPACE, *self.segments))
+        return tuple(self._placement(name, self.segments[name]) for name in names if name not in (BLOCKS, STARTS))
 
     def preparing(self, part: str) -> tuple[Placement, ...]:
         """The placements for the launch that writes this part of the workspace, and nothing else."""
@@ -204,11 +189,13 @@ class ArenaLayout:
             for one in self.placements
         )
 
-    def _placement(self, name: str, segment: Segment, written: bool, array: bool = False) -> Placement:
-        matrix = self.tensors[name]
-        size = matrix.dtype.size
-        values, filed = name not in self.unset, self.filed[name]
-        return Placement(name, segment, size, written, values, matrix, array, filed, self.before.get(name, 0))
+    def _placement(self, name: str, segment: Segment) -> Placement:
+        before = self.before.get(name, 0)
+        if name in self.part_bytes:
+            return Placement(name, segment, self.part_bytes[name], name in WORKSPACE, before=before)
+        matrix, array = self.tensors[name], name in OPERANDS and bool(self.scattered)
+        values, written = name not in self.unset, name == "C" or is_written(name)
+        return Placement(name, segment, matrix.dtype.size, written, values, matrix, array, self.filed[name], before)
 
     @classmethod
     def of(
@@ -225,40 +212,31 @@ class ArenaLayout:
 
         `workspace` is then the end of `whole`, the workspace of that launch.
         """
-        aligns, high = [case.problem.align_of(name) for name in OPERANDS], seed % 2 == 0
+        problem, high = case.problem, seed % 2 == 0
         scattered: tuple[Scattered, ...] = ()
-        if case.problem.pointers and apart is not None:
+        if problem.pointers and apart is not None:
             scattered = one_after_another(case)
-        elif case.problem.pointers:
+        elif problem.pointers:
             few = case.batch <= GUARDED_MATRICES
             scattered = scatter(case, GUARD if few else GAP, mmap.PAGESIZE if few else 2 * WIDEST_ACCESS, seed)
-        lengths = [one.bytes for one in ([one.matrix for one in scattered] or case.matrices)]
-        a = place(0, lengths[0], aligns[0], high)
-        b = place(a.end, lengths[1], aligns[1], high)
-        c = place(b.end, lengths[2], aligns[2], high)
-        extra, end = {}, c.end
-        for name, matrix in case.extra.items():
-            extra[name] = place(end, matrix.bytes, case.problem.align_of(name), high)
-            end = extra[name].end
-        part_aligns = workspace.aligns
-        partials = place(end, workspace.lengths["partials"], part_aligns["partials"], high)
-        semaphores = place(partials.end, workspace.lengths["semaphores"], part_aligns["semaphores"], high)
-        prepared, end = {}, semaphores.end
-        for name, length in workspace.prepared:
-            prepared[name] = place(end, length, part_aligns[name], high)
-            end = prepared[name].end
-        list_bytes = block_count * WORD
-        blocks = Segment(end, whole_pages(list_bytes), 0, list_bytes)
-        table_bytes = POINTER_BYTES * sum(len(one.slots) for one in scattered)
-        matrices = Segment(blocks.end, whole_pages(table_bytes), 0, table_bytes)
-        segments = a, b, c, partials, semaphores, blocks, matrices
-        sum_bytes = case.problem.types.accumulator.size
+        lengths = {name: matrix.bytes for name, matrix in case.tensors.items()}
+        lengths |= {name: one.matrix.bytes for name, one in zip(OPERANDS, scattered, strict=False)}
+        aligns = {name: problem.align_of(name) for name in lengths} | workspace.aligns
+        segments, end = {}, 0
+        for name, length in (lengths | workspace.lengths).items():
+            segments[name] = place(end, length, aligns[name], high)
+            end = segments[name].end
+        start_bytes = POINTER_BYTES * sum(len(one.slots) for one in scattered)
+        for name, length in ((BLOCKS, block_count * WORD), (STARTS, start_bytes)):
+            segments[name] = Segment(end, whole_pages(length), 0, length)
+            end = segments[name].end
         tensors, before = _seen(case, case if apart is None else apart)
         before |= {name: length - workspace.lengths[name] for name, length in (whole or workspace).lengths.items()}
         pointers = tuple(one.offsets for one in one_after_another(apart)) if apart is not None and scattered else ()
-        copied = {part: dtype_of_part(case.problem, part) for part in prepared}
-        unset, filed = _unset(case), {name: one.in_bytes for name, one in case.tensors.items()}
-        return cls(*segments, scattered, tensors, filed, before, pointers, sum_bytes, prepared, unset, extra, copied)
+        part_bytes = {"partials": problem.types.accumulator.size, "semaphores": SEMAPHORE_BYTES}
+        part_bytes |= {name: dtype_of_part(problem, name).size for name, _ in workspace.prepared}
+        filed = {name: one.in_bytes for name, one in case.tensors.items()}
+        return cls(segments, tensors, filed, before, part_bytes, _unset(case), scattered, pointers)
 
 
 def _seen(case: Case, apart: Case) -> tuple[dict[str, Matrix], dict[str, int]]:
@@ -293,8 +271,10 @@ class SharedArena:
         os.close(self.file)
 
     def fill(self, layout: ArenaLayout, case: Case, operands: Operands, blocks: Blocks) -> None:
-        self._reserve(layout.matrices.end)
-        for index, (segment, storage) in enumerate(((layout.a, operands.a), (layout.b, operands.b))):
+        segments = layout.segments
+        self._reserve(segments[STARTS].end)
+        for index, storage in enumerate((operands.a, operands.b)):
+            segment = segments[OPERANDS[index]]
             if layout.scattered:
                 self._segment(segment)[:] = CANARY_BYTE
                 matrix = case.matrices[index]
@@ -303,35 +283,34 @@ class SharedArena:
             else:
                 self._slack_to_canary(segment)
                 self._operand(segment)[:] = case.matrices[index].dtype.packed(storage)
-        for name, segment in layout.extra.items():
-            if is_written(name):
-                continue
-            self._slack_to_canary(segment)
-            self._operand(segment)[:] = case.extra[name].dtype.packed(operands.extra[name])
+        for name, matrix in case.extra.items():
+            if not is_written(name):
+                self._slack_to_canary(segments[name])
+                self._operand(segments[name])[:] = matrix.dtype.packed(operands.extra[name])
         for one in case.problem.epilogue.outputs:
             matrix, values = case.extra[one.name], operands.extra[one.name]
-            self._segment(layout.extra[one.name])[:] = CANARY_BYTE
+            self._segment(segments[one.name])[:] = CANARY_BYTE
             before = matrix.view(values.view(matrix.dtype.bits))
             self._put(layout, case, one.name, np.zeros_like(before) if one.is_amax else before)
-        self._segment(layout.c)[:] = CANARY_BYTE
+        self._segment(segments["C"])[:] = CANARY_BYTE
         self._put(layout, case, "C", case.c.view(operands.c.view(case.c.dtype.bits)))
         pointers = layout.far_pointers or [one.offsets for one in layout.scattered]
         offsets = [one.matrix.dtype.size * far for one, far in zip(layout.scattered, pointers, strict=True)]
-        self._operand(layout.matrices)[:] = np.array(offsets, np.uint64).view(np.uint8).ravel()
+        self._operand(segments[STARTS])[:] = np.array(offsets, np.uint64).view(np.uint8).ravel()
         for segment in layout.workspace.values():
             self._segment(segment)[:] = CANARY_BYTE
-        self._operand(layout.semaphores)[:] = 0
+        self._operand(segments["semaphores"])[:] = 0
         self.list_blocks(layout, blocks)
 
     def list_blocks(self, layout: ArenaLayout, blocks: Blocks) -> None:
         """Write the blocks of the next launch, in order; there may be no more than the layout has room for."""
-        self._operand(layout.blocks).view(np.uint32)[: len(blocks)] = blocks
+        self._operand(layout.segments[BLOCKS]).view(np.uint32)[: len(blocks)] = blocks
 
     def result(self, layout: ArenaLayout, case: Case, name: str, before: Floats) -> Floats:
         """Return the storage of C, or of another output, after the launch, with its padding as before."""
         after: Floats = before.copy()
         matrix = case.tensors[name]
-        elements = self._operand(layout.output(name)).view(matrix.dtype.bits)
+        elements = self._operand(layout.segments[name]).view(matrix.dtype.bits)
         scattered = layout.scattered and name == "C"
         found = layout.scattered[2].take(elements) if scattered else matrix.view(elements)
         matrix.view(after.view(matrix.dtype.bits))[...] = found
@@ -340,7 +319,7 @@ class SharedArena:
     def write_outside(self, layout: ArenaLayout, case: Case, name: str) -> str | None:
         """Describe a write beside the elements of an output; None if there was none. Overwrites the output in the
         arena."""
-        matrix, at = case.tensors[name], layout.output(name)
+        matrix, at = case.tensors[name], layout.segments[name]
         dtype = matrix.dtype
         self._put(layout, case, name, np.full(dtype.size, CANARY_BYTE, np.uint8).view(dtype.bits))
         segment = self._segment(at)
@@ -354,7 +333,7 @@ class SharedArena:
     def _put(self, layout: ArenaLayout, case: Case, name: str, values: Bits) -> None:
         """Write the elements of an output into the arena."""
         matrix = case.tensors[name]
-        elements = self._operand(layout.output(name)).view(matrix.dtype.bits)
+        elements = self._operand(layout.segments[name]).view(matrix.dtype.bits)
         if layout.scattered and name == "C":
             layout.scattered[2].put(elements, values)
         else:
@@ -366,7 +345,7 @@ class SharedArena:
         `semaphores` holds the values that the blocks that ran must leave: zeros if they complete every tile that they
         begin.
         """
-        left = left_behind(self._operand(layout.semaphores).view(np.uint32), semaphores)
+        left = left_behind(self._operand(layout.segments["semaphores"]).view(np.uint32), semaphores)
         if left is not None:
             return f"the kernel {left}"
         for name, segment in layout.workspace.items():

@@ -14,7 +14,6 @@ from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch
 from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.gemm import Case
 from gemmgen.render.rerender import never_of
-from gemmgen.run.acceptance import Places, Rule
 from gemmgen.run.arguments import Argument, arguments_of, packed
 from gemmgen.run.coverage import Coverage, Near
 from gemmgen.run.emulator.arena import ArenaLayout, Blocks, SharedArena
@@ -22,7 +21,7 @@ from gemmgen.run.emulator.coverage import Counters
 from gemmgen.run.emulator.failures import failed
 from gemmgen.run.emulator.instructions import RING
 from gemmgen.run.emulator.server import Program, Request, Server
-from gemmgen.run.executor import Floats, Operands, tells
+from gemmgen.run.executor import Floats, LoadedKernel, Operands, tells
 from gemmgen.run.turns import by_turns
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require
 from gemmgen.support.threads import cores
@@ -51,15 +50,28 @@ STRIDE_SECONDS = 5e-7  # per thread and tile of these launches, idle or not
 
 
 @dataclass(frozen=True)
-class _Run:
-    """A launch as it was requested (case, apart, seed and blocks), and its outputs."""
+class _Asked:
+    """A run as it was requested: the arguments of `EmulatedKernel.run`."""
 
-    asked: tuple[Case, Case | None, int, tuple[int, ...] | None]
+    case: Case
     operands: Operands
-    outputs: dict[str, Floats]
+    seed: int
+    blocks: tuple[int, ...] | None
+    watch: bool
+    apart: Case | None
+
+    @property
+    def seen(self) -> Case:
+        """The case with the distances that the kernel sees."""
+        return self.apart or self.case
+
+    def launches_as(self, other: _Asked) -> bool:
+        """Whether both give the same launch."""
+        mine, others = ((one.case, one.apart, one.seed, one.blocks) for one in (self, other))
+        return mine == others and self.operands is other.operands
 
 
-class EmulatedKernel:
+class EmulatedKernel(LoadedKernel):
     """A kernel's PTX and the process that interprets it. See `EmulatorExecutor` for what a seed selects.
 
     quiet  whether the kernel's own output is discarded
@@ -76,7 +88,7 @@ class EmulatedKernel:
         self._counters = Counters(source.text, program.ptx, never_of(source))
         self._server = Server(program, executable, self._arena.file, self._counters.file)
         self._has_variables = VARIABLE.search(program.ptx) is not None
-        self._last: _Run | None = None
+        self._last: tuple[_Asked, dict[str, Floats]] | None = None  # with its outputs
         self._waits: str | None = None  # the block and thread that wait for blocks of lower numbers, if any do
         self.closed = False
 
@@ -121,17 +133,11 @@ class EmulatedKernel:
         Raises CandidateFailed: launch, crash or race (with block, thread, place and line of the .cu), or timeout.
         """
         _check_sizes(case, operands)
-        asked = case, apart, seed, None if blocks is None else tuple(blocks)
-        if output == "C" or self._last is None or self._last.asked != asked or self._last.operands is not operands:
+        asked = _Asked(case, operands, seed, None if blocks is None else tuple(blocks), watch, apart)
+        if output == "C" or self._last is None or not self._last[0].launches_as(asked):
             self._last = None
-            self._last = _Run(asked, operands, self._run(case, operands, seed, blocks, watch, apart))
-        return self._last.outputs[output]
-
-    def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> None:
-        """Return None, as numpy is faster: see LoadedKernel."""
-
-    def judge(self, case: Case, operands: Operands, *, seed: int, rule: Rule, places: Places) -> None:
-        """Return None, as numpy is faster: see LoadedKernel."""
+            self._last = asked, self._run(asked)
+        return self._last[1][output]
 
     def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
         """The number of blocks that a run with these arguments watches for races."""
@@ -157,17 +163,15 @@ class EmulatedKernel:
             self._counters.close()
             self._last, self.closed = None, True
 
-    def _run(
-        self, case: Case, operands: Operands, seed: int, blocks: Sequence[int] | None, watch: bool, apart: Case | None
-    ) -> dict[str, Floats]:
+    def _run(self, asked: _Asked) -> dict[str, Floats]:
         def run(waits: str | None) -> dict[str, Floats]:
             self._waits = waits
-            return self._run_blocks(case, operands, *self._blocks(case, seed, blocks), seed, watch, apart)
+            return self._run_blocks(asked)
 
         try:
             return run(self._waits)
         except CandidateFailed as error:
-            in_order = seed == 0 and blocks is None
+            in_order = asked.seed == 0 and asked.blocks is None
             if error.failure.kind != "timeout" or in_order or self._waits is not None:
                 raise
             waits, _, _ = error.failure.reason.partition(STILL_RUNS)
@@ -180,23 +184,13 @@ class EmulatedKernel:
             self._waits = waits
         return results
 
-    def _run_blocks(
-        self,
-        case: Case,
-        operands: Operands,
-        order: Blocks,
-        watched: Blocks,
-        grid: int,
-        seed: int,
-        watch: bool,
-        apart: Case | None,
-    ) -> dict[str, Floats]:
-        whole = len(watched) == len(order)
-        if watch and apart is None and len(watched) and not whole:
-            self._launch(case, operands, watched, grid, seed, watch=True, quiet=True)
+    def _run_blocks(self, asked: _Asked) -> dict[str, Floats]:
+        order, watched, grid = self._blocks(asked.case, asked.seed, asked.blocks)
+        watch, whole = asked.watch and asked.apart is None, len(watched) == len(order)
+        if watch and len(watched) and not whole:
+            self._launch(asked, watched, grid, watch=True, quiet=True)
             self._reset_variables()
-        watches = watch and apart is None and whole
-        results = self._launch(case, operands, order, grid, seed, watch=watches, quiet=self._quiet, apart=apart)
+        results = self._launch(asked, order, grid, watch=watch and whole, quiet=self._quiet)
         if len(order) < grid:
             self._reset_variables()
         return results
@@ -223,48 +217,36 @@ class EmulatedKernel:
         affordable = int(min(WATCHED_FLOPS / max(flops, 1.0), WATCHED_WORK / work, WATCHED_THREADS / threads))
         return order, _watched_blocks(launch, case, order, affordable, seed), grid
 
-    def _launch(
-        self,
-        case: Case,
-        operands: Operands,
-        blocks: Blocks,
-        grid: int,
-        seed: int,
-        *,
-        watch: bool,
-        quiet: bool = False,
-        apart: Case | None = None,
-    ) -> dict[str, Floats]:
-        launch = self.source.launch
-        workspace, whole = (launch.workspace(one) for one in (case, apart or case))
-        before = [self._blocks_before(step, one, case, seed, apart) for step, one in self._steps]
-        room = max(len(blocks), *(len(few) for few, _ in before)) if before else len(blocks)
-        layout = ArenaLayout.of(case, workspace, room, seed, apart, whole)
-        self._arena.fill(layout, case, operands, blocks)
-        self._prepare(layout, case, before, seed, watch, quiet, apart)
+    def _launch(self, asked: _Asked, blocks: Blocks, grid: int, *, watch: bool, quiet: bool) -> dict[str, Floats]:
+        launch, case = self.source.launch, asked.case
+        workspace, whole = (launch.workspace(one) for one in (case, asked.seen))
+        before = [self._blocks_before(step, one, asked) for step, one in self._steps]
+        room = max(len(few) for few in (blocks, *(few for few, _ in before)))
+        layout = ArenaLayout.of(case, workspace, room, asked.seed, asked.apart, whole)
+        self._arena.fill(layout, case, asked.operands, blocks)
+        self._prepare(layout, asked, before, watch, quiet)
         self._arena.list_blocks(layout, blocks)
         tiles = len(blocks) * -(-launch.blocks(case) // max(grid, 1))  # one block per tile
-        timeout = self._timeout + long_work(launch, case, tiles, watch)
         self._send(
             self.source,
             layout,
-            apart or case,
+            asked,
             placements=layout.placements,
             watch=watch,
             grid=grid,
             block_count=len(blocks),
-            seed=seed,
             # One worker watches all blocks that share C, and so finds the same race first each time.
             workers=1 if watch else cores(),
-            timeout=timeout,
+            timeout=self._timeout + long_work(launch, case, tiles, watch),
             quiet=quiet,
         )
         self._counters.launched(tells(case))
-        return self._results(layout, case, operands, blocks)
+        return self._results(layout, asked, blocks)
 
-    def _results(self, layout: ArenaLayout, case: Case, operands: Operands, blocks: Blocks) -> dict[str, Floats]:
+    def _results(self, layout: ArenaLayout, asked: _Asked, blocks: Blocks) -> dict[str, Floats]:
         """The outputs of the launch. Raises CandidateFailed: crash, if it wrote outside them."""
-        results = {name: self._arena.result(layout, case, name, operands.by_name[name]) for name in case.written}
+        case, before = asked.case, asked.operands.by_name
+        results = {name: self._arena.result(layout, case, name, before[name]) for name in case.written}
         for name in results:
             outside = self._arena.write_outside(layout, case, name)
             if outside is not None:
@@ -279,62 +261,53 @@ class EmulatedKernel:
         """The launches before the kernel's own."""
         return list(zip(self.source.program, self.source.launch.prepares, strict=False))
 
-    def _blocks_before(
-        self, step: KernelSource, prepare: Step, case: Case, seed: int, apart: Case | None
-    ) -> tuple[Blocks, int]:
+    def _blocks_before(self, step: KernelSource, prepare: Step, asked: _Asked) -> tuple[Blocks, int]:
         """(the blocks of a launch before the kernel's own, the number of blocks in its grid).
 
         Any number of blocks computes the same, so there are few. If only the end of a larger launch runs, the grid has
         one block per tile, and the blocks of the last tiles run.
         """
-        if apart is not None and prepare.bytes(apart) != prepare.bytes(case):
-            end = prepare.blocks_of_end(case, apart)
+        case, seed = asked.case, asked.seed
+        if prepare.bytes(asked.seen) != prepare.bytes(case):
+            end = prepare.blocks_of_end(case, asked.seen)
             return end.start + _block_order(len(end), seed), end.stop
         grid = min(step.launch.blocks(case), 1 + seed % MOST_TILES)
         return _block_order(grid, seed), grid
 
     def _prepare(
-        self,
-        layout: ArenaLayout,
-        case: Case,
-        before: list[tuple[Blocks, int]],
-        seed: int,
-        watch: bool,
-        quiet: bool,
-        apart: Case | None,
+        self, layout: ArenaLayout, asked: _Asked, before: list[tuple[Blocks, int]], watch: bool, quiet: bool
     ) -> None:
         """Run the launches before the kernel's own; `before` has the blocks of each."""
-        timeout = self._timeout + long_preparation(self.source, case)
+        timeout = self._timeout + long_preparation(self.source, asked.case)
         for (step, prepare), (blocks, grid) in zip(self._steps, before, strict=True):
             if grid == 0:  # with K = 0 there is nothing to copy
                 continue
             self._arena.list_blocks(layout, blocks)
-            watches = watch and prepare.bytes(case) <= WATCHED_COPY
             self._send(
                 step,
                 layout,
-                apart or case,
+                asked,
                 placements=layout.preparing(prepare.part),
-                watch=watches,
+                watch=watch and prepare.bytes(asked.case) <= WATCHED_COPY,
                 grid=grid,
                 block_count=len(blocks),
-                seed=seed,
                 workers=1,
                 timeout=timeout,
                 quiet=quiet,
             )
 
-    def _send(self, step: KernelSource, layout: ArenaLayout, case: Case, **how: Any) -> None:
+    def _send(self, step: KernelSource, layout: ArenaLayout, asked: _Asked, **how: Any) -> None:
         """Run one launch of `step` to its end; `how` has the other fields of its Request. Raises CandidateFailed."""
         launch = step.launch
         request = Request(
             layout,
             step.name,
+            seed=asked.seed,
             threads=launch.threads,
             shared_bytes=launch.shared_bytes,
             cluster=launch.cluster,
             dependent=DEPENDENT_LAUNCH in launch.attributes,
-            arguments=_arguments(step, case, layout),
+            arguments=_arguments(step, asked.seen, layout),
             **how,
         )
         self._server.launch(request)

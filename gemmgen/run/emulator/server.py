@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from gemmgen.problem.device import Arch
 from gemmgen.run.arguments import Argument, packed
-from gemmgen.run.emulator.arena import ArenaLayout, Placement
+from gemmgen.run.emulator.arena import BLOCKS, STARTS, ArenaLayout, Placement
 from gemmgen.run.emulator.failures import EMULATOR, failed
 from gemmgen.run.emulator.instructions import why_lacking
-from gemmgen.support.child_lifetime import Handle, Lifeline
+from gemmgen.support.child_lifetime import Lifeline
 from gemmgen.support.errors import MEMORY, CandidateFailed, FailureKind
 
 PATIENCE = 6  # wall time of a launch on a busy machine, as a multiple of its limit of processor time
@@ -92,13 +92,14 @@ class Request:
     def pack(self) -> bytes:
         """The message bytes, laid out as in launch.hpp."""
         layout, values, entry = self.layout, packed(self.arguments), self.entry.encode()
+        blocks, starts = (layout.segments[name].offset for name in (BLOCKS, STARTS))
         head = struct.pack(
             "<QQ6I4B6I4xQQ",
-            *(self.seed % 2**64, layout.blocks.offset, self.block_count, self.grid, self.threads),
+            *(self.seed % 2**64, blocks, self.block_count, self.grid, self.threads),
             *(self.shared_bytes, self.workers, int(self.timeout * 1000)),
             *(self.quiet, self.dependent, self.watch, 0, self.cluster),
             *(layout.element_bytes, len(self.placements), len(self.arguments), len(values), len(entry)),
-            *(layout.products, layout.matrices.offset),
+            *(layout.products, starts),
         )
         operands = b"".join(placement.pack() for placement in self.placements)
         parameters = b"".join(
@@ -237,7 +238,9 @@ class _Process:
         finally:
             os.close(replies_end)
             os.close(nowhere)
-        self._handle = Handle(self._process)
+        self._ended = -1  # readable after the process has ended; -1 if the system has no pidfds
+        with contextlib.suppress(OSError):
+            self._ended = os.pidfd_open(self._process.pid)
         assert self._process.stdin is not None
         self._requests = self._process.stdin.fileno()
         os.set_blocking(self._requests, False)
@@ -258,8 +261,9 @@ class _Process:
 
     def kill(self) -> None:
         """End the process and all that it may have started."""
-        self._handle.kill()
-        self._handle.close()
+        self._process.kill()
+        if self._ended >= 0:
+            os.close(self._ended)
         self._line.close()
         self._process.wait()
         if self._process.stdin is not None:
@@ -276,7 +280,7 @@ class _Process:
 
     def _receive(self, count: int, deadline: float) -> bytes:
         """Read `count` bytes of a reply, even if another process holds the pipe's other end."""
-        data, watched = b"", [self._replies, *([self._handle.file] if self._handle.file >= 0 else [])]
+        data, watched = b"", [self._replies, *([self._ended] if self._ended >= 0 else [])]
         while len(data) < count:
             ready, _, _ = select.select(watched, [], [], max(0.0, deadline - time.monotonic()))
             if not ready:

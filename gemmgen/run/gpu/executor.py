@@ -18,8 +18,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.run.acceptance import Judged, Places, Rule
 from gemmgen.run.compile import CompiledKernel, compile_kernel
-from gemmgen.run.coverage import Coverage, Near
-from gemmgen.run.executor import Floats, Operands, Products
+from gemmgen.run.executor import Floats, LoadedKernel, Operands, Products
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.gpu.arena import KEPT_BYTES, ImageKey, image_key
 from gemmgen.run.gpu.capability import DeviceProperties, properties_here
@@ -47,7 +46,7 @@ BASELINE_TIMEOUT = 120.0  # seconds on top, for cuBLASLt's heuristics
 MEASURING = ("measure", "observe", "time_plain")  # of the requests of a worker
 
 
-class GpuKernel:
+class GpuKernel(LoadedKernel):
     """A kernel on the GPU; see gemmgen.run.executor.LoadedKernel."""
 
     runs_parts = False
@@ -79,26 +78,11 @@ class GpuKernel:
         assert apart is None, "a GPU has memory for all that it is given"
         return self._executor.run(self, case, operands, seed, output)
 
-    def in_ring(self) -> None:
-        """Return None, as machine code has no ring mode: see LoadedKernel."""
-
     def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
         return self._executor.multiply(case, operands, seed=seed, sizes=sizes)
 
     def judge(self, case: Case, operands: Operands, *, seed: int, rule: Rule, places: Places) -> Judged | None:
         return self._executor.judge(self, case, operands, seed=seed, rule=rule, places=places)
-
-    def watched(self, case: Case, *, seed: int, blocks: Sequence[int] | None = None) -> int:
-        return 0
-
-    def coverage(self) -> Coverage | None:
-        return None
-
-    def assumed(self) -> tuple[str, ...]:
-        return ()
-
-    def lacking(self) -> dict[int, Near | None]:
-        return {}
 
     def close(self) -> None:
         self._executor.unload(self)
