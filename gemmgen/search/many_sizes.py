@@ -19,8 +19,7 @@ from gemmgen.kernel.model import predict, representative
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render_plan
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
-from gemmgen.run.gpu.beside import BesideLibrary
-from gemmgen.run.gpu.executor import GpuKernel
+from gemmgen.run.gpu.executor import BesideLibrary, GpuKernel
 from gemmgen.run.gpu.timing import COARSE, InterleavedTimings
 from gemmgen.run.target import Target
 from gemmgen.search.explorer import PROCESS, Named

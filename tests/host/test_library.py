@@ -43,7 +43,7 @@ from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.render.kernel_text import render
-from gemmgen.run.gpu.beside import BesideLibrary
+from gemmgen.run.gpu.executor import BesideLibrary
 from gemmgen.run.gpu.timing import FIRST, GRID, InterleavedTimings, Timing
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Silent

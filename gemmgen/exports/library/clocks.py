@@ -14,8 +14,7 @@ from gemmgen.exports.library.members import Member, Needs, case_of, hopeful
 from gemmgen.exports.library.table import Sizes
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import compile_kernel
-from gemmgen.run.gpu.beside import BesideLibrary
-from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.run.gpu.executor import BesideLibrary, GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import GRID
 from gemmgen.support.errors import require
 

@@ -27,7 +27,7 @@ from gemmgen.run.gpu.lt_epilogue import epilogue_apart
 from gemmgen.run.gpu.plain import plain_cubin
 from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.shared import Given, Sent, SharedMemory
-from gemmgen.run.gpu.timing import QUICK, Beside, InterleavedTimings, Protocol, Timing
+from gemmgen.run.gpu.timing import FIRST, QUICK, Beside, InterleavedTimings, Protocol, Timing
 from gemmgen.run.nvrtc import compiler_version, flags_for
 from gemmgen.support.child import Child, ChildDied
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind
@@ -346,6 +346,23 @@ class GpuExecutor:
         except ChildDied as error:
             reason = f"the gpu worker does not start: {error}"
             raise CandidateFailed(Failure("unavailable", reason, "gpu")) from error
+
+
+class BesideLibrary:
+    """Times kernels together with cuBLASLt's first heuristic, and alone once cuBLASLt turns out to be missing."""
+
+    def __init__(self, gpu: GpuExecutor) -> None:
+        self.gpu = gpu
+        self._installed = True
+
+    def measure(self, kernels: Sequence[GpuKernel], case: Case, protocol: Protocol) -> InterleavedTimings:
+        """Measure as GpuExecutor.measure_many does. If cuBLASLt fails there is no baseline."""
+        if self._installed:
+            try:
+                return self.gpu.measure_many(kernels, case, protocol, beside=FIRST)
+            except CandidateFailed as error:
+                self._installed = error.failure.kind != "unavailable"
+        return self.gpu.measure_many(kernels, case, protocol)
 
 
 def _multiplies(case: Case) -> bool:
