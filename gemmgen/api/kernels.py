@@ -23,7 +23,7 @@ from gemmgen.run.card import compile_target
 from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.search.result import TuneResult
 from gemmgen.search.shown import shown
-from gemmgen.search.trial import Objective, Progress
+from gemmgen.search.trial import Progress
 from gemmgen.search.tuner import tune as search
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store
@@ -47,7 +47,6 @@ def tune(
     family: str | None = None,
     budget: int | None = None,
     seed: int = 0,
-    objective: Objective = "time",
     out: Folder | None = None,
     name: str | None = None,
     command: str = "gemmgen.tune(...)",
@@ -62,7 +61,6 @@ def tune(
               None: all that suit the problem, except naive and wmma
     budget    candidates to try, at least one (None: gemmgen.search.tuner.default_budget)
     seed      seed of test data, thread schedules and the property tests' draws
-    objective "time", or "energy": among the fastest, the one with the least energy per launch (by NVML, on a GPU)
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
     name      the winner's name, a C identifier (None: a generated name)
     command   the command that NAME.json records
@@ -83,9 +81,7 @@ def tune(
     target = open_target(device, arch, store := Store())
     opened = round(time.perf_counter() - started, 3)
     with target.executor, shown(progress) as heard:
-        result = search(
-            problem, target, store, families=families, budget=budget, seed=seed, progress=heard, objective=objective
-        )
+        result = search(problem, target, store, families=families, budget=budget, seed=seed, progress=heard)
         origin = Origin.of(target, command)
     result = replace(result, seconds={"start": opened, **result.seconds})
     if name is not None:

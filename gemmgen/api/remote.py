@@ -15,7 +15,6 @@ from gemmgen.pool.worker import GPU
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.search.result import TuneResult
-from gemmgen.search.trial import Objective
 from gemmgen.search.tuner import tune
 from gemmgen.support.child import Child, ChildDied, as_done, crew
 from gemmgen.support.errors import GemmgenError
@@ -33,7 +32,6 @@ class TuneJob:
     family: str | None
     budget: int | None
     seed: int
-    objective: Objective
     command: str
 
 
@@ -61,15 +59,7 @@ class TuneLane:
         families = SEARCHED if job.family is None else (family_named(job.family),)
         try:
             require_memory(job.problem)
-            found = tune(
-                job.problem,
-                target,
-                self._store,
-                families=families,
-                budget=job.budget,
-                seed=job.seed,
-                objective=job.objective,
-            )
+            found = tune(job.problem, target, self._store, families=families, budget=job.budget, seed=job.seed)
         except GemmgenError as error:
             return Tuned(None, {}, str(error))
         return Tuned(found, provenance(found.winner, Origin.of(target, job.command)))

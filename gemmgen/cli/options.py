@@ -44,7 +44,7 @@ SECTIONS = {
         *("--pointer-align", "--ld-align"),
     ),
     "Epilogue": ("--epilogue", "--ld-residual", "--stride-residual"),
-    "Search": ("--family", "--set", "--budget", "--objective", "--points", "--sizes", "--regret", "--fallback"),
+    "Search": ("--family", "--set", "--budget", "--points", "--sizes", "--regret", "--fallback"),
     "Verification": (
         *("--certificate", "--examples", "--seed", "--sanitize", "--tool", "--require-coverage", "--bits", "--ptx"),
     ),

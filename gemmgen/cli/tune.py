@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 from rich.console import Console
@@ -39,7 +39,6 @@ from gemmgen.exports.json_records import tune_document
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice
 from gemmgen.search.result import TuneResult
-from gemmgen.search.trial import Objective
 from gemmgen.search.tuner import DEFAULT_BUDGET, TILED, TILED_BUDGET
 from gemmgen.support.errors import require
 
@@ -60,13 +59,6 @@ BUDGET = (
 @arch_option
 @device_option
 @click.option("--budget", type=Whole(1), help=BUDGET)
-@click.option(
-    "--objective",
-    type=click.Choice(get_args(Objective)),
-    default="time",
-    show_default=True,
-    help="What the winner has the least of, among the fastest. Energy is the card's own count, by nvidia-ml-py.",
-)
 @seed_option
 @as_option
 @out_option("Folder for the winner's NAME.cu and NAME.json.")
@@ -82,7 +74,6 @@ def command(
     device: DeviceChoice,
     budget: int | None,
     seed: int,
-    objective: Objective,
     own_name: str | None,
     out: Path,
     cluster: str | None,
@@ -109,7 +100,6 @@ def command(
     problems = [options.problem(shape) for shape in shapes]
     results: list[dict[str, Any]] = []
     choices: dict[str, Any] = {"family": family, "arch": arch, "device": device, "budget": budget, "seed": seed}
-    choices["objective"] = objective
     command = shlex.join(["gemmgen", *words])
     if cluster is None:
         found: Iterator[TuneResult] = (

@@ -74,7 +74,6 @@ def provenance(trial: Trial, origin: Origin) -> Document:
         "resources": compiled_document(trial.compiled),
         "verification": verdict_document(trial.verdict),
         "time": time_document(trial),
-        **energy_document(trial),
         "device": origin.device,
         "executor": {"name": origin.executor, "description": origin.executor_description},
         "compiler": trial.compiled.compiler if trial.compiled else None,
@@ -163,13 +162,6 @@ def timing_document(timing: Timing, case: Case) -> Document:
         **({} if timing.conditions is None else {"conditions": {**asdict(timing.conditions), "place": timing.place}}),
         "case": case_document(case),
     }
-
-
-def energy_document(trial: Trial) -> Document:
-    """The entry "energy" of a candidate; empty where its energy was not measured."""
-    if trial.energy is None:
-        return {}
-    return {"energy": observed_document(trial.energy, representative(trial.source.problem))}
 
 
 def observed_document(seen: Observed, case: Case) -> Document:
@@ -268,7 +260,6 @@ def trial_document(trial: Trial) -> Document:
         "prediction": prediction_document(trial.prediction),
         "verification": verdict_document(trial.verdict),
         "time": time_document(trial),
-        **energy_document(trial),
     }
 
 

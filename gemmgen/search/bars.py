@@ -15,7 +15,6 @@ STAGES: dict[Stage, str] = {
     "verify": "verify",
     "measure": "measure",
     "compare": "compare the finalists",
-    "energy": "measure their energy",
     "explain": "disassemble",
     "bench": "bench",
 }

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from operator import itemgetter
 from typing import Any, TypeVar
 
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
-from gemmgen.run.gpu.power import ENERGY_SECONDS
 from gemmgen.run.gpu.timing import FINAL, QUICK, RANK, Timing, steady, timing_from
 from gemmgen.run.gpu.timing import Protocol as TimingProtocol
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress, Trial, by_time
-from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError
+from gemmgen.support.errors import Failure
 from gemmgen.support.files import Store, code_digest, content_key
 
 Kept = TypeVar("Kept")
@@ -84,33 +82,6 @@ class Measurements:
         self.progress.step("compare", None)
         chosen = {id(trial) for trial in alive}
         return [*finalists, *(trial for trial in trials if id(trial) not in chosen)]
-
-    def by_energy(self, trials: list[Trial]) -> list[Trial]:
-        """Return `trials` with readings of the card while each finalist runs alone; the one with the least energy comes
-        first.
-
-        Raises GemmgenError if the card does not report its energy.
-        """
-        finalists = [trial for trial in trials if trial.failure is None and trial.is_finalist]
-        self.progress.stage("energy", len(finalists))
-        seen = sorted((self._observed(trial) for trial in finalists), key=lambda trial: trial.energy_j or math.inf)
-        chosen = {id(trial) for trial in finalists}
-        return [*seen, *(trial for trial in trials if id(trial) not in chosen)]
-
-    def _observed(self, trial: Trial) -> Trial:
-        gpu = self.target.gpu
-        assert gpu is not None and trial.compiled is not None
-        kernel = gpu.load_compiled(trial.source, trial.compiled)
-        try:
-            energy, _ = gpu.observe(kernel, representative(self.problem), ENERGY_SECONDS, beside=False)
-        except CandidateFailed as error:
-            raise GemmgenError(f"the energy of {trial.source.name} is not known: {error}") from None
-        finally:
-            kernel.close()
-        if energy.energy_j is None:
-            raise GemmgenError("the card's driver does not tell how much energy it takes: --objective time needs none")
-        self.progress.step("energy", trial)
-        return replace(trial, energy=energy)
 
     def _measured(self, trial: Trial, fresh: Timing | Failure | None) -> Trial:
         """`trial` with its timing: a fresh one, which is cached, or the cached one."""

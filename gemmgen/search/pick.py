@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gemmgen.kernel.model import MODEL_ERROR
 from gemmgen.run.gpu.timing import Timing, speedup, steady
 
-TIE = 0.01  # relative difference below which two measured kernels count as equally fast, or as frugal
+TIE = 0.01  # relative difference below which two measured kernels count as equally fast
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,6 @@ def pick_measured(timings: Sequence[Timing], among: Sequence[int] = ()) -> Pick:
     times = steady(timings)
     winner = min(among or range(len(timings)), key=times.__getitem__)
     return _split(winner, [speedup(timings[winner], timing) - 1 for timing in timings], TIE)
-
-
-def pick_least_energy(energies_j: Sequence[float]) -> Pick:
-    """The contestant whose launch takes the least energy, in joules. Ties are within TIE of it."""
-    winner = min(range(len(energies_j)), key=energies_j.__getitem__)
-    return _split(winner, [energy / energies_j[winner] - 1 for energy in energies_j], TIE)
 
 
 def pick_predicted(times_us: Sequence[float]) -> Pick:

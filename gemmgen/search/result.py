@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gemmgen.families import Config
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import Target
-from gemmgen.search.pick import Pick, pick_least_energy, pick_measured, pick_predicted
+from gemmgen.search.pick import Pick, pick_measured, pick_predicted
 from gemmgen.search.space import Space
 from gemmgen.search.trial import Trial, by_time
 from gemmgen.support.errors import GemmgenError
@@ -81,13 +80,8 @@ class TuneResult:
             pick = pick_predicted([trial.time_us for trial in finalists])
         else:  # where all of them were wrong, the fastest that is right
             finalists = [trial for trial in alive if trial.is_finalist] or alive[:1]
-            energies = [trial.energy_j for trial in finalists if trial.energy_j is not None]
-            if energies:
-                finalists.sort(key=lambda trial: trial.energy_j or math.inf)
-                pick = pick_least_energy(sorted(energies))
-            else:
-                verified = [index for index, trial in enumerate(finalists) if trial.verdict is not None]
-                pick = pick_measured([trial.timing for trial in finalists if trial.timing is not None], verified)
+            verified = [index for index, trial in enumerate(finalists) if trial.verdict is not None]
+            pick = pick_measured([trial.timing for trial in finalists if trial.timing is not None], verified)
         chosen = {id(trial) for trial in finalists}
         others = [trial for trial in alive if id(trial) not in chosen]
         return cls(

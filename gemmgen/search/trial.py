@@ -17,12 +17,10 @@ from gemmgen.support.short_repr import brief
 
 if TYPE_CHECKING:  # what made these records a trial only holds
     from gemmgen.run.compile import CompiledKernel
-    from gemmgen.run.gpu.power import Observed
     from gemmgen.run.gpu.timing import Timing
     from gemmgen.verification.verifier import Verdict
 
-Stage = Literal["explore", "compile", "verify", "measure", "compare", "energy", "explain", "bench"]
-Objective = Literal["time", "energy"]  # of a launch: what the winner has the least of
+Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
 
 
 class Progress(Protocol):
@@ -58,7 +56,6 @@ class Trial:
     prediction  the model's prediction, from the compiled kernel's registers once it is compiled
     failure     the reason why it is out; None while it is in
     timing      the measured time; None if it was not measured
-    energy      readings of the card while it ran alone; None if not asked for
     """
 
     source: KernelSource
@@ -68,7 +65,6 @@ class Trial:
     verdict: Verdict | None = None
     timing: Timing | None = None
     failure: Failure | None = None
-    energy: Observed | None = None
 
     @property
     def config(self) -> Config:
@@ -82,11 +78,6 @@ class Trial:
     @property
     def time_kind(self) -> Literal["measured", "predicted"]:
         return "predicted" if self.timing is None else "measured"
-
-    @property
-    def energy_j(self) -> float | None:
-        """Energy per launch, in joules."""
-        return None if self.energy is None else self.energy.energy_j
 
     @property
     def is_finalist(self) -> bool:

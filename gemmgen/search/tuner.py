@@ -26,9 +26,9 @@ from gemmgen.search.explorer import search_of, unsuited
 from gemmgen.search.order import Ranked, Search, rounds
 from gemmgen.search.result import TuneResult
 from gemmgen.search.space import Space
-from gemmgen.search.trial import Objective, Progress, Silent, Trial
+from gemmgen.search.trial import Progress, Silent, Trial
 from gemmgen.support.child import Child, crew
-from gemmgen.support.errors import Failure, GemmgenError, require
+from gemmgen.support.errors import Failure, GemmgenError
 from gemmgen.support.files import Store, content_key
 from gemmgen.support.threads import thread_pool
 from gemmgen.verification.verifier import make_data
@@ -51,17 +51,15 @@ def tune(
     start: Sequence[tuple[Family, Config]] = (),
     progress: Progress | None = None,
     verifies: bool = True,
-    objective: Objective = "time",
 ) -> TuneResult:
     """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
 
     The default of `budget` is `default_budget`. Families that accept no config for the problem are left out; the others
     share the budget. Configs in `start` are tried first. A caller that verifies the winner itself may turn `verifies`
-    off. With the `objective` "energy" the winner is the finalist with the least energy per launch; that needs a GPU.
+    off.
 
     Raises GemmgenError if no config is accepted or none survives.
     """
-    require(objective == "time" or target.gpu is not None, "energy is measured, and the emulator measures nothing")
     # Simultaneous searches of one problem take turns and share times; else noise would give each its own winner.
     key = content_key(problem_name(problem), target.executor.description, target.arch)
     with (
@@ -70,9 +68,9 @@ def tune(
         thread_pool() as helpers,
     ):
         given = problem, target, store, families, seed, progress or Silent(), compilers, start, helpers
-        tuner = Tuner(*given, verifies, objective)
+        tuner = Tuner(*given, verifies)
         result = tuner.run(budget)
-        return tuner.learned(result) if target.gpu is not None and objective == "time" else result
+        return result if target.gpu is None else tuner.learned(result)
 
 
 @dataclass
@@ -95,7 +93,6 @@ class Tuner:
     start: Sequence[tuple[Family, Config]] = ()
     helpers: ThreadPoolExecutor | None = None
     verifies: bool = True
-    objective: Objective = "time"
     trials: list[Trial] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     experience: list[Ranked] = field(default_factory=list)
@@ -126,9 +123,6 @@ class Tuner:
             self.trials = self.measurements.rank(measured)
         with self._phase("compare"):
             self.trials = self.measurements.compare(self.trials)
-        if self.objective == "energy":
-            with self._phase("energy"):
-                self.trials = self.measurements.by_energy(self.trials)
         if self.verifies:
             with self._phase("verify"):
                 self.trials = self.verifications.fastest(self.trials, self._data)

@@ -11,22 +11,18 @@ from types import SimpleNamespace
 import pytest
 
 from gemmgen.cli.reports.tune import show_tuning
-from gemmgen.exports.json_records import trial_document
 from gemmgen.families import NAIVE
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import device_named
 from gemmgen.problem.gemm import Case, Problem
-from gemmgen.run.gpu.power import Observed
 from gemmgen.run.gpu.timing import FINAL, RANK, Protocol, Timing
 from gemmgen.run.target import Target
 from gemmgen.search import candidate_verdicts as verifying
 from gemmgen.search.candidate_times import FINALISTS
 from gemmgen.search.experience import was_searched
 from gemmgen.search.result import TuneResult
-from gemmgen.search.trial import Objective
 from gemmgen.search.tuner import tune
 from gemmgen.support.console import PlainConsole
-from gemmgen.support.errors import GemmgenError
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import Verdict
 
@@ -38,24 +34,14 @@ class Card:
 
     name, description, environment = "gpu", "a card", "a card and its compiler"
 
-    def __init__(self, tells: bool = True) -> None:
+    def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
-        self.tells = tells
 
     def prepare(self) -> None:
         self.asked["prepare"] += 1
 
     def load_compiled(self, source: KernelSource, compiled: object) -> SimpleNamespace:
         return SimpleNamespace(source=source, close=lambda: None)
-
-    def observe(self, kernel: SimpleNamespace, case: Case, seconds: float, *, beside: bool) -> tuple[Observed, None]:
-        self.asked["observe"] += 1
-        assert seconds >= 1 and not beside
-        return Observed(1000, seconds, self.energy(kernel.source), 700.0, 1410.0, 3201.0, 60.0, ("power",)), None
-
-    def energy(self, source: KernelSource) -> float | None:
-        """The slower one takes less."""
-        return 1.0 / len(source.text) if self.tells else None
 
     def measure_many(self, kernels: Sequence[SimpleNamespace], case: Case, protocol: Protocol) -> SimpleNamespace:
         self.asked[protocol.name] += len(kernels)
@@ -64,13 +50,9 @@ class Card:
 
 
 def searched(
-    store: Store,
-    monkeypatch: pytest.MonkeyPatch,
-    problem: Problem = PROBLEM,
-    objective: Objective = "time",
-    tells: bool = True,
+    store: Store, monkeypatch: pytest.MonkeyPatch, problem: Problem = PROBLEM
 ) -> tuple[TuneResult, Counter[str]]:
-    card = Card(tells)
+    card = Card()
 
     def verify(executor: object, source: KernelSource, **asked: object) -> Verdict:
         card.asked["verify"] += 1
@@ -79,21 +61,7 @@ def searched(
     monkeypatch.setattr(verifying, "verify", verify)
     monkeypatch.setattr(Target, "gpu", property(lambda target: card))
     target = Target(card, "sm_90", device_named("H200"))  # type: ignore[arg-type]
-    return tune(problem, target, store, families=(NAIVE,), budget=6, objective=objective), card.asked
-
-
-def test_the_least_energy_wins_where_that_is_the_objective(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fastest, asked = searched(Store(tmp_path), monkeypatch)
-    assert asked["observe"] == 0 and fastest.winner.energy is None
-    frugal, asked = searched(Store(tmp_path), monkeypatch, objective="energy")
-    energies = [trial.energy_j for trial in frugal.finalists]
-    assert asked["observe"] == len(energies) > 1 and None not in energies
-    assert frugal.winner.energy_j == min(one for one in energies if one is not None)
-    assert frugal.winner.source != fastest.winner.source and frugal.winner.verdict is not None
-    document = trial_document(frugal.winner)["energy"]
-    assert document["energy_j"] == frugal.winner.energy_j and document["tflops_per_w"] > 0
-    with pytest.raises(GemmgenError, match="does not tell how much energy"):
-        searched(Store(tmp_path), monkeypatch, objective="energy", tells=False)
+    return tune(problem, target, store, families=(NAIVE,), budget=6), card.asked
 
 
 def test_a_second_search_times_and_verifies_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

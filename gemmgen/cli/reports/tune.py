@@ -58,10 +58,9 @@ def candidates(result: TuneResult) -> Table:
     measured = any(trial.timing for trial in trials)
     axes = ("<family", "<config") if several else tuple(varying)
     times = ("predicted\nus", "measured\nus", "TFLOPS") if measured else ("predicted\nus", "TFLOPS")
-    energy = ("mJ",) if any(trial.energy for trial in trials) else ()
     resources = ("regs", "spills", "shared\nbytes", "<occupancy")
     title = plural(len(result.trials), "candidate")
-    made = table("#", *axes, *resources, "verified", *times, *energy, "<result", title=title)
+    made = table("#", *axes, *resources, "verified", *times, "<result", title=title)
     if shared:
         made.caption = "All have " + " ".join(f"{name}={value}" for name, value in shared.items())
         made.caption_justify = "left"
@@ -69,8 +68,7 @@ def candidates(result: TuneResult) -> Table:
         family_and_config = trial.source.family, str(trial.config)
         values = family_and_config if several else tuple(str(trial.source.config[name]) for name in varying)
         style = "bold green" if _is(trial, result.winner) else None if trial.failure is None else "dim"
-        spent = (NONE if trial.energy_j is None else figure(1e3 * trial.energy_j),) if energy else ()
-        cells = (*values, *_resources(trial), *_times(trial, measured), *spent)
+        cells = (*values, *_resources(trial), *_times(trial, measured))
         made.add_row(str(number), *cells, outcome(trial, result), style=style)
     return made
 
@@ -120,10 +118,6 @@ def winner(result: TuneResult) -> Iterator[tuple[str, str]]:
     tflops = best.timing.tflops(case) if best.timing else best.prediction.tflops(case)
     yield "winner", best.source.name
     yield "time", f"{figure(best.time_us)} us, {figure(tflops)} TFLOPS{_where(case)}, {_how(best)}"
-    if best.energy is not None and best.energy_j is not None:
-        rate, power = best.energy.tflops_per_w(case.flops), best.energy.power_w
-        watts = "" if power is None else f", {power:.0f} W"
-        yield "energy", f"{figure(1e3 * best.energy_j)} mJ a launch, {figure(rate or 0)} TFLOPS/W{watts}, alone"
     yield "why", _why(result)
     yield "bound by", f"{bound_in_words(best.plan, best.prediction.bound)} (the model says)"
     for advisory in best.compiled.advisories if best.compiled else ():
@@ -142,8 +136,7 @@ def _why(result: TuneResult) -> str:
     measured = result.winner.timing is not None
     rivals = sum(trial.timing is not None if measured else trial.failure is None for trial in result.trials)
     of = f"{plural(len(result.finalists), 'finalist')} of " if measured else ""
-    least = "measured energy" if result.winner.energy else f"{result.winner.time_kind} time"
-    among = f"least {least} of {of}{plural(rivals, 'candidate')}, and correct"
+    among = f"least {result.winner.time_kind} time of {of}{plural(rivals, 'candidate')}, and correct"
     ties = [f"#{number}" for number, trial in enumerate(result.trials, 1) if _ties(trial, result)]
     if not ties:
         return among
