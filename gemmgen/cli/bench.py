@@ -16,7 +16,6 @@ from gemmgen.cli.options import (
     json_option,
     out_option,
     problem_options,
-    shape_of,
 )
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
@@ -46,7 +45,7 @@ def command(
 
     --energy needs nvidia-ml-py. What the driver does not tell, or not to everybody, is left out.
     """
-    wanted = [options.problem(shape_of(text)) if is_shape(text) else text for text in what]
+    wanted = [options.problem(parse_shape(text)) if is_shape(text) else text for text in what]
     with watch() as progress:
         rows = bench(*wanted, out=out, energy=energy, command=shlex.join(["gemmgen", *words]), progress=progress)
     for text, row in zip(what, rows, strict=True):

@@ -10,7 +10,7 @@ import click
 
 from gemmgen.api.kernels import diff
 from gemmgen.cli.named import tell_others
-from gemmgen.cli.options import Whole, json_option, out_option, recorded_arch_option
+from gemmgen.cli.options import json_option, out_option, recorded_arch_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.reports.diff import show_difference
 from gemmgen.judge.difference import CONTEXT, Difference
@@ -19,7 +19,9 @@ from gemmgen.judge.difference import CONTEXT, Difference
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--context", type=Whole(0), default=CONTEXT, show_default=True, help="Lines about a change of the text.")
+@click.option(
+    "--context", type=click.IntRange(0), default=CONTEXT, show_default=True, help="Lines about a change of the text."
+)
 @recorded_arch_option
 @out_option("Folder in which a name is looked up first.")
 @json_option

@@ -13,7 +13,6 @@ from gemmgen.api.products import export_all
 from gemmgen.cli.named import named
 from gemmgen.cli.options import (
     Sectioned,
-    Whole,
     as_option,
     device_option,
     json_option,
@@ -40,7 +39,7 @@ from gemmgen.run.target import DeviceChoice
 @device_option
 @click.option(
     "--examples",
-    type=Whole(0),
+    type=click.IntRange(0),
     default=None,
     help="Situations to verify, 0 for none.  [default: 100; 20 for large problems]",
 )

@@ -13,7 +13,7 @@ from rich.status import Status
 from rich.text import Text
 
 from gemmgen.cli.clustered import Workers, workers_of
-from gemmgen.cli.options import FAMILY, Amount, Whole, cluster_option, device_option, json_option, seed_option
+from gemmgen.cli.options import FAMILY, cluster_option, device_option, json_option, seed_option
 from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import LOG_SECONDS
 from gemmgen.cli.reports.fuzz import replay_document, report_document, show_replay, show_report
@@ -40,10 +40,10 @@ OnStep = Callable[[FuzzTally, str], None]
 @click.command()
 @click.option(
     "--minutes",
-    type=Amount(min=0, min_open=True),
+    type=click.FloatRange(min=0, min_open=True),
     help=f"Stop after this time.  [default: {DEFAULT_MINUTES:g}, unless --examples is given]",
 )
-@click.option("--examples", type=Whole(1), help="Stop after this many situations.")
+@click.option("--examples", type=click.IntRange(1), help="Stop after this many situations.")
 @click.option(
     "--family", "names", type=FAMILY, multiple=True, help="Only this kernel family; may be repeated.  [default: all]"
 )

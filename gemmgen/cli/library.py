@@ -16,7 +16,6 @@ from gemmgen.api.products import regret as measure_regret
 from gemmgen.cli.clustered import cluster_at
 from gemmgen.cli.options import (
     Sectioned,
-    Whole,
     arch_option,
     cluster_option,
     device_option,
@@ -43,18 +42,18 @@ from gemmgen.support.errors import require
 @device_option
 @click.option(
     "--budget",
-    type=Whole(1),
+    type=click.IntRange(1),
     help="Candidates of each search; of one search for many sizes, those per size in its first round.  "
     "[default: 24, and 2 per size; without a GPU 1, 2 where that fails]",
 )
 @click.option(
     "--examples",
-    type=Whole(0),
+    type=click.IntRange(0),
     help="Situations to verify each kernel in, 0 for none.  [default: as `export`; emulated a sixth of that]",
 )
 @click.option(
     "--points",
-    type=Whole(8),
+    type=click.IntRange(8),
     help="Sizes at which a product's kernels are timed, at most.  [default: 112 on a GPU, 256 predicted]",
 )
 @click.option(
@@ -68,7 +67,7 @@ from gemmgen.support.errors import require
     help="Make nothing: time the choices of the library in --to against the fastest of all candidates, over sizes "
     "drawn at random.",
 )
-@click.option("--sizes", type=Whole(1), help="How many, with --regret on a GPU.  [default: 200]")
+@click.option("--sizes", type=click.IntRange(1), help="How many, with --regret on a GPU.  [default: 200]")
 @seed_option
 @arch_option
 @cluster_option

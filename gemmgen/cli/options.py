@@ -70,34 +70,6 @@ class Sectioned(click.Command):
                     formatter.write_dl(rows, col_max=OPTION_WIDTH)
 
 
-class Whole(click.IntRange):
-    """A whole number in plain digits."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str) and DIGITS.fullmatch(value.removeprefix("-")) is None:
-            self.fail(f"{value[:LONGEST_NUMBER]!r} is no whole number", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class Amount(click.FloatRange):
-    """A number in plain digits."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        plain = r"-?([0-9]+\.?[0-9]*|\.[0-9]+)"  # float() reads "nan" and "inf", too
-        if isinstance(value, str) and re.fullmatch(plain, value) is None:
-            self.fail(f"{value[:LONGEST_NUMBER]!r} is no number", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-def shape_of(text: str) -> Shape:
-    """MxNxK -> (m, n, k). Raises InvalidInput."""
-    require(
-        all(len(part) <= LONGEST_NUMBER for part in re.split("[xX]", text)),
-        f"{text[:LONGEST_NUMBER]}... is no shape: a size has at most {LONGEST_NUMBER} digits",
-    )
-    return parse_shape(text)
-
-
 def distance(text: str) -> Distance:
     """A number of elements, ? for one that stays a parameter, or dense. Raises InvalidInput."""
     if text in ("dense", RUNTIME):
@@ -315,14 +287,14 @@ _PROBLEM = (
     ),
     click.option(
         "--pointer-align",
-        type=Whole(min=1, max=ALIGNS[-1]),
+        type=click.IntRange(min=1, max=ALIGNS[-1]),
         default=16,
         show_default=True,
         help="Alignment of the addresses of A, B and C, in bytes, as you promise. Less than 16 narrows accesses.",
     ),
     click.option(
         "--ld-align",
-        type=Whole(min=1, max=ALIGNS[-1]),
+        type=click.IntRange(min=1, max=ALIGNS[-1]),
         default=1,
         show_default=True,
         help="Elements of which every run-time leading dimension and stride is a multiple, as you promise. More than 1 "
@@ -333,7 +305,7 @@ _PROBLEM = (
 
 def shape_argument(function: Function) -> Function:
     """SHAPE, the one problem of a command."""
-    return click.argument("shape", metavar="SHAPE", type=shape_of)(function)
+    return click.argument("shape", metavar="SHAPE", type=parse_shape)(function)
 
 
 def problem_options(function: Function, dtype: DType = DType.F32) -> Callable[..., Any]:
@@ -404,7 +376,7 @@ def json_option(function: Function) -> Function:
 def seed_option(function: Function) -> Function:
     """--seed: of every random choice."""
     text = "Seed of test data, thread schedules and what the property tests draw: the same seed, the same run."
-    return click.option("--seed", type=Whole(0), default=0, show_default=True, help=text)(function)
+    return click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help=text)(function)
 
 
 def _all(function: Callable[..., Any], options: tuple[Callable[..., Any], ...]) -> Callable[..., Any]:

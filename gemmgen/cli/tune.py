@@ -19,7 +19,6 @@ from gemmgen.cli.options import (
     ProblemOptions,
     Sectioned,
     Shape,
-    Whole,
     arch_option,
     as_option,
     cluster_option,
@@ -29,7 +28,6 @@ from gemmgen.cli.options import (
     out_words,
     problem_options,
     seed_option,
-    shape_of,
 )
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter, watch
@@ -37,6 +35,7 @@ from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.cli.reports.words import show_written
 from gemmgen.exports.json_records import tune_document
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.target import DeviceChoice
 from gemmgen.search.result import TuneResult
 from gemmgen.search.tuner import DEFAULT_BUDGET, TILED, TILED_BUDGET
@@ -49,7 +48,7 @@ BUDGET = (
 
 
 @click.command(cls=Sectioned)
-@click.argument("shapes", metavar="SHAPE...", type=shape_of, nargs=-1, required=True)
+@click.argument("shapes", metavar="SHAPE...", type=parse_shape, nargs=-1, required=True)
 @problem_options
 @click.option(
     "--family",
@@ -58,7 +57,7 @@ BUDGET = (
 )
 @arch_option
 @device_option
-@click.option("--budget", type=Whole(1), help=BUDGET)
+@click.option("--budget", type=click.IntRange(1), help=BUDGET)
 @seed_option
 @as_option
 @out_option("Folder for the winner's NAME.cu and NAME.json.")

@@ -15,7 +15,6 @@ from gemmgen.api.kernels import explain
 from gemmgen.cli.named import named
 from gemmgen.cli.options import (
     Sectioned,
-    Whole,
     device_option,
     json_option,
     out_option,
@@ -61,7 +60,9 @@ FOR_A_KERNEL = ("kernel", "sanitize", "tool", "require_coverage", "bits", "ptx",
     help="Check an exported kernel's certificate again, from scratch, instead.",
 )
 @device_option
-@click.option("--examples", type=Whole(1), default=DEFAULT_EXAMPLES, show_default=True, help="Situations to try.")
+@click.option(
+    "--examples", type=click.IntRange(1), default=DEFAULT_EXAMPLES, show_default=True, help="Situations to try."
+)
 @seed_option
 @click.option(
     "--sanitize",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from gemmgen.cli.options import Whole
 from gemmgen.cli.output import stderr
 from gemmgen.pool.cluster import require_safe
 from gemmgen.pool.worker import GPU, places, serve
@@ -15,7 +14,7 @@ from gemmgen.support.words import plural
 @click.argument("address", metavar="ADDRESS")
 @click.option(
     "--cpus",
-    type=Whole(0),
+    type=click.IntRange(0),
     metavar="N",
     help="Workers that compile and emulate.  [default: one a core, 2 cores left to each GPU]",
 )

@@ -203,8 +203,8 @@ def agreed(name: str, fixed: Size, given: Size) -> Size:
 
 def parse_shape(text: str) -> tuple[Size, Size, Size]:
     """`MxNxK` with a number or `?` for each size, x in either case; raises InvalidInput otherwise."""
-    parts = re.fullmatch(r"(-?\d+|\?)[xX](-?\d+|\?)[xX](-?\d+|\?)", text, re.ASCII)
-    require(parts is not None, f"{text!r} is no shape: write MxNxK, for example 512x512x512 or ?x4096x4096")
+    parts = re.fullmatch(r"[xX]".join([r"(-?\d{1,20}|\?)"] * 3), text, re.ASCII)
+    require(parts is not None, f"{text[:60]!r} is no shape: write MxNxK, for example 512x512x512 or ?x4096x4096")
     assert parts is not None
     m, n, k = (None if part == RUNTIME else int(part) for part in parts.groups())
     return m, n, k

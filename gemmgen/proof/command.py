@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from gemmgen.cli.clustered import workers_of
-from gemmgen.cli.options import Whole, cluster_option, device_option, json_option, seed_option
+from gemmgen.cli.options import cluster_option, device_option, json_option, seed_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter
 from gemmgen.exports.json_records import failure_document, verdict_document
@@ -53,21 +53,21 @@ FAILED = 1
 @cluster_option
 @click.option(
     "--examples",
-    type=Whole(1),
+    type=click.IntRange(1),
     default=BUG_EXAMPLES,
     show_default=True,
     help="Situations to try for each bug, at most.",
 )
 @click.option(
     "--kernels",
-    type=Whole(0),
+    type=click.IntRange(0),
     default=CORRECT_KERNELS,
     show_default=True,
     help=f"Correct kernels that must pass, with {KERNEL_EXAMPLES} situations each.",
 )
 @click.option(
     "--mutants",
-    type=Whole(0),
+    type=click.IntRange(0),
     default=0,
     show_default=True,
     help="Random mistakes in the same kernels: those that survive are listed.",
@@ -86,7 +86,10 @@ FAILED = 1
 @click.option("--sanitize", is_flag=True, help="On a GPU, also run each bug under compute-sanitizer's four tools.")
 @seed_option
 @click.option(
-    "--processes", type=Whole(1), metavar="N", help="Kernels verified at a time in the emulator.  [default: one a core]"
+    "--processes",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Kernels verified at a time in the emulator.  [default: one a core]",
 )
 @click.option(
     "--record",

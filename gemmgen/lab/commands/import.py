@@ -8,13 +8,14 @@ from pathlib import Path
 
 import click
 
-from gemmgen.cli.options import FAMILY, ProblemOptions, Shape, json_option, problem_options, shape_of
+from gemmgen.cli.options import FAMILY, ProblemOptions, Shape, json_option, problem_options
 from gemmgen.cli.output import emit
 from gemmgen.exports.writing import DEFAULT_OUT
 from gemmgen.families import family_named
 from gemmgen.lab.formats.importing import read_foreign, times_of
 from gemmgen.lab.study.times import save_times
 from gemmgen.problem.device import device_named
+from gemmgen.problem.sizes import parse_shape
 from gemmgen.support.errors import require
 from gemmgen.support.files import Store
 from gemmgen.support.words import plural
@@ -22,7 +23,7 @@ from gemmgen.support.words import plural
 
 @click.command()
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--shape", type=shape_of, help="MxNxK of a file that does not say, with the options of a problem.")
+@click.option("--shape", type=parse_shape, help="MxNxK of a file that does not say, with the options of a problem.")
 @click.option("--family", type=FAMILY, help="Family of its configs.")
 @click.option("--device", help="Card that measured, where the file names none that gemmgen knows: H200, say.")
 @click.option(

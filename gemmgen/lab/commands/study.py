@@ -13,11 +13,9 @@ from gemmgen.cli.options import (
     ProblemOptions,
     Sectioned,
     Shape,
-    Whole,
     device_option,
     json_option,
     problem_options,
-    shape_of,
 )
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import counter, watch
@@ -39,6 +37,7 @@ from gemmgen.lab.study.study_json import study_document
 from gemmgen.lab.study.times import TIMES
 from gemmgen.lab.tuners import RECORDED, SEEDS, contest, load_recorded, require_kernel_tuner, tuners_document
 from gemmgen.problem.device import DEVICES
+from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.support.files import Store
 from gemmgen.verification.tensor_core_recordings import record, recording_provenance
@@ -66,7 +65,7 @@ def _files(written: Written) -> list[str]:
 
 
 def _subcommand(study: Study) -> Callable[..., None]:
-    @click.argument("shape", metavar="[SHAPE]", type=shape_of, default=study.shape)
+    @click.argument("shape", metavar="[SHAPE]", type=parse_shape, default=study.shape)
     @partial(problem_options, dtype=study.dtype)
     @click.option("--device", default="auto", show_default=True, help=DEVICE)
     @click.option("--out", type=click.Path(path_type=Path), help=OUT)
@@ -102,7 +101,7 @@ for _study in STUDIES.values():
     _series = _subcommand(_study)
     if any(point.maker == "search" for point in _study.points):
         _help = f"For the tuned kernel. {BUDGET}"
-        _series = click.option("--budget", type=Whole(1), help=_help)(_series)
+        _series = click.option("--budget", type=click.IntRange(1), help=_help)(_series)
     _series.__doc__ = f"""{_study.question} [SHAPE: {_study.shape}, {_study.dtype.label}]
 
     {sum(point.maker != "cuBLASLt" for point in _study.points)} kernels, each verified, then timed in turns on a GPU, or
@@ -125,18 +124,18 @@ for _study in STUDIES.values():
     multiple=True,
     help="Measure this group of the suite, in place of a file's problems; repeatable.",
 )
-@click.option("--shapes", type=Whole(1), help="Problems of each group to measure, drawn.  [default: all]")
+@click.option("--shapes", type=click.IntRange(1), help="Problems of each group to measure, drawn.  [default: all]")
 @click.option(
     "--data", type=click.Path(path_type=Path, dir_okay=False), help="File of measured times instead of those."
 )
 @click.option("--measure", is_flag=True, help="Measure its problems anew on the GPU here, and rewrite it, first.")
 @click.option(
     "--budget",
-    type=Whole(1),
+    type=click.IntRange(1),
     help=f"Configs of each problem to measure.  [default: {PER_PROBLEM}]",
 )
 @click.option(
-    "--seed", type=Whole(0), help="Of the configs, and the problems of a group, that are drawn.  [default: 0]"
+    "--seed", type=click.IntRange(0), help="Of the configs, and the problems of a group, that are drawn.  [default: 0]"
 )
 @click.option("--out", type=click.Path(path_type=Path), help=OUT)
 @json_option
@@ -193,7 +192,7 @@ def model(
     multiple=True,
     help="File of times of many configs instead of those that come with gemmgen; may be repeated.",
 )
-@click.option("--seeds", type=Whole(1), default=SEEDS, show_default=True, help="Searches of each strategy.")
+@click.option("--seeds", type=click.IntRange(1), default=SEEDS, show_default=True, help="Searches of each strategy.")
 @click.option("--out", type=click.Path(path_type=Path), help=OUT)
 @json_option
 @click.pass_obj

@@ -17,15 +17,12 @@ from rich.console import Console
 
 from gemmgen.cli.clustered import card_of, cluster_at
 from gemmgen.cli.options import (
-    Amount,
     ProblemOptions,
     Sectioned,
     Shape,
-    Whole,
     cluster_option,
     json_option,
     problem_options,
-    shape_of,
 )
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import rows
@@ -43,6 +40,7 @@ from gemmgen.lab.suite.steps import ELSEWHERE, HERE, missing_for, run_step
 from gemmgen.pool.cluster import Cluster
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.card import compile_target
 from gemmgen.run.target import DeviceChoice
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput, require
@@ -78,15 +76,18 @@ def parse_part(text: str) -> Part:
 )
 @click.option(
     "--budget",
-    type=Whole(0),
+    type=click.IntRange(0),
     help="Candidates of each search; 0 only benches the winners on file.  "
     f"[default: {BUDGET}, {PREDICTED_BUDGET} with --arch]",
 )
 @click.option("--again", is_flag=True, help="Redo what is on file.")
 @click.option("--energy", is_flag=True, help="Ask the card for the winners' energy, too, and cuBLASLt's: 5 s a shape.")
-@click.option("--limit-seconds", type=Amount(0), help="Start nothing new after this time.")
+@click.option("--limit-seconds", type=click.FloatRange(0), help="Start nothing new after this time.")
 @click.option(
-    "--processes", type=Whole(1), metavar="N", help="Kernels in the emulator at a time, at most.  [default: one a core]"
+    "--processes",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Kernels in the emulator at a time, at most.  [default: one a core]",
 )
 @click.option(
     "--out",
@@ -247,7 +248,7 @@ def _words(line: str, place: str) -> list[str]:
 
 
 @click.command(add_help_option=False)
-@click.argument("shape", metavar="SHAPE", type=shape_of)
+@click.argument("shape", metavar="SHAPE", type=parse_shape)
 @problem_options
 def _line(shape: Shape, options: ProblemOptions) -> Problem:
     return options.problem(shape)
