@@ -17,14 +17,13 @@ from gemmgen.cli.options import FAMILY, cluster_option, device_option, json_opti
 from gemmgen.cli.output import emit, stderr
 from gemmgen.cli.progress import LOG_SECONDS
 from gemmgen.cli.reports.fuzz import replay_document, report_document, show_replay, show_report
-from gemmgen.cli.reports.words import percent
 from gemmgen.exports.writing import require_writable
 from gemmgen.families import FAMILIES, family_named
 from gemmgen.problem.device import Limits
 from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.support.child import Child, crew
 from gemmgen.support.files import Store
-from gemmgen.support.words import plural
+from gemmgen.support.words import percent, plural
 from gemmgen.verification.fuzz import Budget, FuzzTally, Report
 from gemmgen.verification.fuzz import fuzz as run
 from gemmgen.verification.fuzz import replay as run_entry

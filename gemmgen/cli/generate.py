@@ -25,7 +25,7 @@ from gemmgen.cli.options import (
     shape_argument,
 )
 from gemmgen.cli.output import emit
-from gemmgen.cli.reports.words import bold, figure, show_written
+from gemmgen.cli.reports.words import bold, show_written
 from gemmgen.exports.json_records import kernel_document
 from gemmgen.families import DEFAULT_FAMILY, plan_of
 from gemmgen.kernel.model import predict
@@ -33,6 +33,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.render.kernel_text import problem_words
 from gemmgen.run.card import compile_target
+from gemmgen.support.words import figure
 
 
 @click.command(cls=Sectioned)

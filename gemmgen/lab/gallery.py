@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gemmgen.cli.reports.words import markdown_line
 from gemmgen.exports.cards import arch_of, belongs, card_folders, card_of
 from gemmgen.exports.json_records import VERDICTS, kernel_document
 from gemmgen.exports.kernelfile import (
@@ -32,6 +31,7 @@ from gemmgen.kernel.model import representative
 from gemmgen.kernel.source import KernelSource
 from gemmgen.lab import runtime_page
 from gemmgen.lab.coverage_lines import moved
+from gemmgen.lab.markdown import markdown_line
 from gemmgen.lab.predicted import is_predicted, predicted_page
 from gemmgen.lab.report.ratios import ratio_plot
 from gemmgen.lab.scores import FAILED, Score, link, number, page, read_failure, scores_in, times

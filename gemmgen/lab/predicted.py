@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from gemmgen.cli.reports.words import markdown_line
 from gemmgen.families import plan_of
 from gemmgen.kernel.model import MODEL_ERROR
+from gemmgen.lab.markdown import markdown_line
 from gemmgen.lab.scores import NONE, Score, link, made_how, number, times, verified
 
 MEANING = (

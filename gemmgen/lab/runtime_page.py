@@ -11,10 +11,10 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from gemmgen.cli.reports.words import markdown_line
 from gemmgen.exports.kernelfile import read_record, reading
 from gemmgen.exports.library.table import Regret, regret_of
 from gemmgen.exports.record_reading import problem_from
+from gemmgen.lab.markdown import markdown_line
 from gemmgen.lab.runtime_m import BANDS, LEAST, MOST_REGRET, PRODUCTS, REACHES, VALUES, band_of, reach_of
 from gemmgen.lab.scores import FAILED, NONE, against, cell, number
 from gemmgen.problem.device import short_name

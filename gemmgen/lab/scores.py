@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from gemmgen.cli.reports.words import markdown_line
 from gemmgen.exports.json_records import verdicts_of
 from gemmgen.exports.kernelfile import KernelFile, kernels_in, read_record, text_link
 from gemmgen.exports.record_form import record_text
@@ -18,6 +17,7 @@ from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import config_of
 from gemmgen.judge.bench import is_winner
 from gemmgen.kernel.model import representative
+from gemmgen.lab.markdown import markdown_line
 from gemmgen.lab.shapes import GROUPS, Goal, Group, group_of
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.naming import problem_name

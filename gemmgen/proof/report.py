@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from gemmgen.cli.reports.words import NONE, bad, good, show_table, table
+from gemmgen.cli.reports.words import bad, good, show_table, table
 from gemmgen.proof.selfcheck import BugOutcome, EditOutcome, MutantOutcome, SelfCheck
 from gemmgen.render.naming import full_name_of
-from gemmgen.support.words import plural
+from gemmgen.support.words import NONE, plural
 from gemmgen.verification.sanitizers.tool import TOOLS
 
 REASON = 70  # characters of a diagnosis that a row shows

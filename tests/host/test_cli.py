@@ -20,7 +20,6 @@ import gemmgen as api
 from gemmgen.cli import COMMANDS, cli, main, progress
 from gemmgen.cli.options import SECTIONS, Sectioned
 from gemmgen.cli.reports import words
-from gemmgen.cli.reports.words import figure
 from gemmgen.exports.json_records import problem_document
 from gemmgen.exports.kernelfile import find_kernel, read_kernel
 from gemmgen.exports.writing import write_kernel
@@ -39,6 +38,7 @@ from gemmgen.render.rerender import rendered_again
 from gemmgen.search.explorer import search_of
 from gemmgen.support.child import child_environment
 from gemmgen.support.errors import GemmgenError, InvalidInput
+from gemmgen.support.words import figure
 
 SHAPE = "64x96x32"
 STUDY_COMMANDS = [f"study {name}" for name in (*STUDIES, "model", "arithmetic")]

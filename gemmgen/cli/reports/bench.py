@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from gemmgen.cli.reports.words import NONE, bold, figure, percent, show_table, table
+from gemmgen.cli.reports.words import bold, show_table, table
 from gemmgen.judge.bench import BenchRow
 from gemmgen.run.gpu.lt_epilogue import baseline_words
 from gemmgen.run.gpu.power import Observed
+from gemmgen.support.words import NONE, figure, percent
 
 
 def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from gemmgen.cli.reports.words import bold, facts, figure, show_table, table
+from gemmgen.cli.reports.words import bold, facts, show_table, table
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import DType
 from gemmgen.run.here import Here
+from gemmgen.support.words import figure
 
 KB = 1024
 

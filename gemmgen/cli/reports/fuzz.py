@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.console import Console
 
-from gemmgen.cli.reports.words import bad, bold, facts, fault, figure, good, percent
+from gemmgen.cli.reports.words import bad, bold, facts, fault, good
 from gemmgen.render.naming import full_name_of
-from gemmgen.support.words import plural
+from gemmgen.support.words import figure, percent, plural
 from gemmgen.verification.corpus import situation_document
 from gemmgen.verification.fuzz import Cell, Replay, Report
 from gemmgen.verification.fuzz_jobs import Found

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from gemmgen.cli.reports.words import bold, percent, show_table, table
+from gemmgen.cli.reports.words import bold, show_table, table
 from gemmgen.exports.library.building import Library
 from gemmgen.exports.library.choice import beside_library
 from gemmgen.exports.library.regret import ProductRegret
+from gemmgen.support.words import percent
 
 
 def show_regrets(console: Console, found: Sequence[ProductRegret]) -> None:

@@ -8,7 +8,7 @@ from itertools import groupby
 from rich.console import Console
 from rich.table import Table
 
-from gemmgen.cli.reports.words import NONE, accepted, bold, figure, occupancy, percent, show_table, table, verified
+from gemmgen.cli.reports.words import accepted, bold, occupancy, show_table, table, verified
 from gemmgen.judge.explain import bound_in_words
 from gemmgen.kernel.model import MODEL_ERROR, representative
 from gemmgen.problem.gemm import Case
@@ -16,7 +16,7 @@ from gemmgen.search.pick import TIE
 from gemmgen.search.result import TuneResult
 from gemmgen.search.space import Space
 from gemmgen.search.trial import Trial
-from gemmgen.support.words import plural
+from gemmgen.support.words import NONE, figure, percent, plural
 
 TIES_NAMED = 4  # by number; of more, how many
 RULES_SHOWN = 3  # rejections by reason, in short; `gemmgen space` shows all

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from gemmgen.cli.reports.words import bad, bold, facts, figure, good
+from gemmgen.cli.reports.words import bad, bold, facts, good
 from gemmgen.exports.kernelfile import KernelFile
 from gemmgen.exports.writing import text_path
 from gemmgen.judge.explain import Explanation
@@ -14,7 +14,7 @@ from gemmgen.kernel.conditionals import OTHERWISE, Conditional
 from gemmgen.run.coverage import Coverage
 from gemmgen.run.emulator.ptx import GivenPtx
 from gemmgen.support.errors import MEMORY, Failure
-from gemmgen.support.words import plural
+from gemmgen.support.words import figure, plural
 from gemmgen.verification.bit_replay import Replayed
 from gemmgen.verification.checks import OWN_TILES, SAMPLE_TILES
 from gemmgen.verification.domain import Domain

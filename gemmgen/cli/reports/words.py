@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -12,29 +12,10 @@ from rich.text import Text
 
 from gemmgen.kernel.model import Occupancy
 from gemmgen.support.errors import FailureKind
-from gemmgen.support.words import NONE, figure, percent, short
+from gemmgen.support.words import NONE
 
 if TYPE_CHECKING:
     from gemmgen.verification.verifier import Verdict
-
-__all__ = [
-    "NONE",
-    "accepted",
-    "bad",
-    "bold",
-    "facts",
-    "fault",
-    "figure",
-    "good",
-    "markdown_table",
-    "occupancy",
-    "percent",
-    "short",
-    "show_table",
-    "show_written",
-    "table",
-    "verified",
-]
 
 FAULTS: dict[FailureKind, str] = {  # of a kernel that fails so; of any other kind it is wrong
     "compile": "does not compile",
@@ -116,15 +97,3 @@ def verified(verdict: Verdict | None) -> str:
     if verdict is None:
         return NONE
     return f"{verdict.examples} ok" if verdict.passed else "no"
-
-
-def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table in Markdown, of columns named as for `table`."""
-    yield markdown_line(*(column.lstrip("<") for column in columns))
-    yield markdown_line(*("---" if column.startswith("<") else "---:" for column in columns))
-    yield from (markdown_line(*row) for row in rows)
-
-
-def markdown_line(*cells: str) -> str:
-    """A line of such a table."""
-    return f"| {' | '.join(cells)} |"

@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from statistics import median
 from typing import Any
 
-from gemmgen.cli.reports.words import figure, percent
 from gemmgen.kernel.model import MODEL_ERROR
 from gemmgen.lab.study import StudyResult, StudyRow
 from gemmgen.lab.study.modelcheck import ModelCheck
@@ -22,6 +21,7 @@ from gemmgen.lab.study.reasons import number
 from gemmgen.lab.tuners import NEAR, Contest, tuners_of
 from gemmgen.lab.tuners import OURS as OUR_SEARCH
 from gemmgen.problem.device import MAX_REGISTERS, device_named
+from gemmgen.support.words import figure, percent
 
 HOW_TO_GET_ONE = "matplotlib is missing: pip install 'gemmgen[plot]'"
 

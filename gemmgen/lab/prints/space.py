@@ -5,9 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from gemmgen.cli.reports.words import accepted, bold, percent, show_table, table
+from gemmgen.cli.reports.words import accepted, bold, show_table, table
 from gemmgen.kernel.config import Constraint
 from gemmgen.search.space import Space
+from gemmgen.support.words import percent
 
 
 def show_space(console: Console, space: Space, arch: str) -> None:

@@ -10,22 +10,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gemmgen.cli.reports.words import (
-    NONE,
-    bold,
-    figure,
-    markdown_table,
-    occupancy,
-    percent,
-    show_table,
-    table,
-    verified,
-)
+from gemmgen.cli.reports.words import bold, occupancy, show_table, table, verified
 from gemmgen.exports.kernelfile import text_link
+from gemmgen.lab.markdown import markdown_table
 from gemmgen.lab.study import StudyResult, StudyRow
 from gemmgen.lab.study.beside import Beside, beside, reference
 from gemmgen.lab.study.points import REPORTED_CARD
 from gemmgen.lab.study.reasons import number, shared_reads
+from gemmgen.support.words import NONE, figure, percent
 
 
 def show_study(console: Console, result: StudyResult, files: Sequence[str] = ()) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gemmgen.cli.reports.words import NONE, bold, figure, percent, show_table, table
+from gemmgen.cli.reports.words import bold, show_table, table
 from gemmgen.lab.report.measured_on import MeasuringCard, measuring_cards
 from gemmgen.lab.scores import Summary
 from gemmgen.lab.suite.plan import ShapeOutcome, SuitePlan
-from gemmgen.support.words import plural
+from gemmgen.support.words import NONE, figure, percent, plural
 
 
 def row_line(outcome: ShapeOutcome) -> str:
