@@ -1,8 +1,12 @@
-"""Arguments of the API's callers: kernels, folders and numbers, looked up and checked."""
+"""Arguments of the API's callers: kernels, folders and numbers, looked up and checked; and where progress shows."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gemmgen.exports.kernelfile import KernelFile, find_kernel, find_rung
@@ -11,7 +15,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.card import compile_target
 from gemmgen.search.result import TuneResult
-from gemmgen.search.trial import Trial
+from gemmgen.search.trial import Progress, Trial
 from gemmgen.support.errors import InvalidInput, require, whole
 
 # Found by `tune`, rendered, read from its files, or a `.cu` file or name to look up
@@ -49,3 +53,16 @@ def rung_or_kernel(kernel: Kernel, out: Path) -> Kernel:
 
 def budget_of(count: int | None) -> int | None:
     return None if count is None else whole("budget", count, least=1)
+
+
+@contextmanager
+def shown(progress: Progress | None) -> Iterator[Progress]:
+    """Yield `progress` or, if it is None, bars for the duration of a call, where standard error is a terminal."""
+    if progress is not None or sys.stderr is None or not sys.stderr.isatty():
+        yield progress or Progress()
+        return
+    from gemmgen.search.bars import Bars  # rich takes a while
+    from gemmgen.support.console import PlainConsole
+
+    with Bars(PlainConsole(stderr=True, width=shutil.get_terminal_size().columns)) as bars:
+        yield bars

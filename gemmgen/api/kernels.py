@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmgen.api.asked import Kernel, budget_of, kernel_file, rung_or_kernel
+from gemmgen.api.asked import Kernel, budget_of, kernel_file, rung_or_kernel, shown
 from gemmgen.api.rendering import require_problem
 from gemmgen.exports.json_records import Origin, provenance
 from gemmgen.exports.kernelfile import reading
@@ -22,7 +22,6 @@ from gemmgen.render.naming import require_identifier
 from gemmgen.run.card import compile_target
 from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.search.result import TuneResult
-from gemmgen.search.shown import shown
 from gemmgen.search.trial import Progress
 from gemmgen.search.tuner import tune as search
 from gemmgen.support.errors import require, whole
@@ -64,7 +63,7 @@ def tune(
     out       folder for the winner's NAME.cu and NAME.json (None: write nothing)
     name      the winner's name, a C identifier (None: a generated name)
     command   the command that NAME.json records
-    progress  receives each step; see gemmgen.search.trial.Progress. None: bars in a notebook or terminal
+    progress  receives each step; see gemmgen.search.trial.Progress. None: bars in a terminal
 
     A second call for the same problem reuses cached results. Raises InvalidInput (the request is wrong) or GemmgenError
     (the work failed).

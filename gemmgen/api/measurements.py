@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmgen.api.asked import Kernel, kernel_file
+from gemmgen.api.asked import Kernel, kernel_file, shown
 from gemmgen.exports.writing import DEFAULT_OUT, Folder, require_writable
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import open_target
-from gemmgen.search.shown import shown
 from gemmgen.search.trial import Progress
 from gemmgen.support.files import Store
 from gemmgen.verification.host_memory import require_memory

@@ -7,12 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gemmgen.api.asked import Kernel, kernel_file
+from gemmgen.api.asked import Kernel, kernel_file, shown
 from gemmgen.exports.exporting import Exported, Wish, export_verified
 from gemmgen.exports.writing import Folder
 from gemmgen.run.card import compile_target
 from gemmgen.run.target import DeviceChoice
-from gemmgen.search.shown import shown
 from gemmgen.search.trial import Progress
 from gemmgen.support.child import Child
 from gemmgen.support.errors import require, whole

@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import Progress
 
 from gemmgen.cli.output import stderr
 from gemmgen.search.bars import STAGES, Bars, columns
+from gemmgen.search.trial import Progress as SearchProgress
 from gemmgen.search.trial import Stage, Trial
 
 LOG_SECONDS = 10.0  # between two lines that say how far it is, where there is no terminal
@@ -25,32 +25,24 @@ def watch() -> Bars | Lines:
     return Bars(console) if console.is_terminal else Lines(console)
 
 
-class Lines:
+class Lines(ExitStack, SearchProgress):
     """For logs: lines of one stage, until the next starts."""
 
     def __init__(self, console: Console) -> None:
+        super().__init__()
         self._console = console
-        self._running = ExitStack()
         self._advance: Callable[[], None] = lambda: None
 
     def about(self, what: str) -> None:
-        self._running.close()
+        self.close()
         self._console.print(what, markup=False, highlight=False)
 
     def stage(self, name: Stage, total: int) -> None:
-        self._running.close()
-        self._advance = self._running.enter_context(_lines(self._console, STAGES[name], total))
+        self.close()
+        self._advance = self.enter_context(_lines(self._console, STAGES[name], total))
 
     def step(self, name: Stage, trial: Trial | None) -> None:
         self._advance()
-
-    def __enter__(self) -> Lines:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._running.close()
 
 
 @contextmanager

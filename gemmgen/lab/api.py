@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmgen.api.asked import budget_of
+from gemmgen.api.asked import budget_of, shown
 from gemmgen.exports.writing import Folder
 from gemmgen.families import DEFAULT_FAMILY, SEARCHED, family_named
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import open_card, open_target
-from gemmgen.search.shown import shown
 from gemmgen.search.trial import Progress
 from gemmgen.support.errors import require, whole
 from gemmgen.support.files import Store

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
+from rich import progress as bars
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from gemmgen.search.trial import Stage, Trial
+from gemmgen.search.trial import Progress, Stage, Trial
 
 STAGES: dict[Stage, str] = {
     "explore": "explore the space",
@@ -20,37 +18,29 @@ STAGES: dict[Stage, str] = {
 }
 
 
-class Bars:
+class Bars(bars.Progress, Progress):
     """One bar per stage; all bars vanish at the end. A stage that starts again extends its bar."""
 
     def __init__(self, console: Console) -> None:
-        self._progress = Progress(*columns(), console=console, transient=True)
-        self._tasks: dict[Stage, TaskID] = {}
+        super().__init__(*columns(), console=console, transient=True)
+        self._stages: dict[Stage, bars.TaskID] = {}
 
     def about(self, what: str) -> None:
-        self._progress.console.print(what, markup=False, highlight=False)
+        self.console.print(what, markup=False, highlight=False)
 
     def stage(self, name: Stage, total: int) -> None:
-        if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(STAGES[name], total=total)
+        if name not in self._stages:
+            self._stages[name] = self.add_task(STAGES[name], total=total)
             return
-        task = self._tasks[name]
-        known = self._progress.tasks[self._progress.task_ids.index(task)].total or 0
-        self._progress.update(task, total=known + total)
+        task = self._stages[name]
+        known = self.tasks[self.task_ids.index(task)].total or 0
+        self.update(task, total=known + total)
 
     def step(self, name: Stage, trial: Trial | None) -> None:  # a bar shows how many, not which
-        self._progress.advance(self._tasks[name])
-
-    def __enter__(self) -> Bars:
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._progress.stop()
+        self.advance(self._stages[name])
 
 
-def columns() -> tuple[ProgressColumn, ...]:
+def columns() -> tuple[bars.ProgressColumn, ...]:
     """The columns of a bar: its description, the steps done out of all steps, and the time that it has run."""
-    return TextColumn("{task.description:>22}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    described = bars.TextColumn("{task.description:>22}", markup=False)
+    return described, bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeElapsedColumn()

@@ -25,7 +25,7 @@ from gemmgen.run.target import Target
 from gemmgen.search.explorer import PROCESS, Named
 from gemmgen.search.kernel_set import FAR, Times, near_best, smallest_set, weights_of
 from gemmgen.search.order import Ranked
-from gemmgen.search.trial import Progress, Silent, Trial
+from gemmgen.search.trial import Progress, Trial
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import CandidateFailed, GemmgenError
 from gemmgen.support.files import Store
@@ -84,7 +84,7 @@ def tune_many(
         count = max(1, min(cores(), len(problems)))
         explorers = stack.enter_context(crew([Child(PROCESS) for _ in range(count)]))
         compilers = stack.enter_context(crew(compiler_processes()))
-        search = _ManySizes(tuple(problems), target, store, progress or Silent(), most, suits, explorers, compilers)
+        search = _ManySizes(tuple(problems), target, store, progress or Progress(), most, suits, explorers, compilers)
         return search.predicted(each or PREDICTED_EACH) if target.gpu is None else search.measured(each or EACH)
 
 

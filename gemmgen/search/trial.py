@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from gemmgen.families import Config
 from gemmgen.kernel.model import Prediction
@@ -23,19 +23,9 @@ if TYPE_CHECKING:  # what made these records a trial only holds
 Stage = Literal["explore", "compile", "verify", "measure", "compare", "explain", "bench"]
 
 
-class Progress(Protocol):
-    """Receives the progress of `tune`. `total` may grow during the search; `about` says what the next stages are
-    for."""
-
-    def about(self, what: str) -> None: ...
-
-    def stage(self, name: Stage, total: int) -> None: ...
-
-    def step(self, name: Stage, trial: Trial | None) -> None: ...
-
-
-class Silent:
-    """A Progress that shows nothing."""
+class Progress:
+    """Receives the progress of `tune`, and shows nothing of it. `total` may grow during the search; `about` says what
+    the next stages are for."""
 
     def about(self, what: str) -> None:
         pass

@@ -26,7 +26,7 @@ from gemmgen.search.explorer import search_of, unsuited
 from gemmgen.search.order import Ranked, Search, rounds
 from gemmgen.search.result import TuneResult
 from gemmgen.search.space import Space
-from gemmgen.search.trial import Progress, Silent, Trial
+from gemmgen.search.trial import Progress, Trial
 from gemmgen.support.child import Child, crew
 from gemmgen.support.errors import Failure, GemmgenError
 from gemmgen.support.files import Store, content_key
@@ -67,7 +67,7 @@ def tune(
         crew(compiler_processes()) as compilers,
         thread_pool() as helpers,
     ):
-        given = problem, target, store, families, seed, progress or Silent(), compilers, start, helpers
+        given = problem, target, store, families, seed, progress or Progress(), compilers, start, helpers
         tuner = Tuner(*given, verifies)
         result = tuner.run(budget)
         return result if target.gpu is None else tuner.learned(result)

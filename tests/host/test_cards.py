@@ -38,7 +38,7 @@ from gemmgen.run.card import spec_of
 from gemmgen.run.gpu.capability import DeviceProperties
 from gemmgen.run.gpu.limits import MeasuredLimits
 from gemmgen.run.gpu.timing import Baseline, Timing
-from gemmgen.search.trial import Silent
+from gemmgen.search.trial import Progress
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import Verdict
 
@@ -306,7 +306,7 @@ class Card:
         monkeypatch.setattr(bench, "tune", self._tune)
 
     def bench(self, *wanted: Problem | KernelFile) -> tuple[BenchRow, ...]:
-        return bench.measure_all(wanted, self.target, Store(Path("store")), OUT, "gemmgen bench", Silent())
+        return bench.measure_all(wanted, self.target, Store(Path("store")), OUT, "gemmgen bench", Progress())
 
     def _compare(self, kernels: list[KernelFile], *_: Any) -> list[BenchRow]:
         limits = MeasuredLimits(f"NVIDIA {self.spec.name}", 66.0, 33.0, 4400.0, 3800.0, "2026-11-26")
@@ -364,7 +364,7 @@ def unmeasured(path: Path) -> str:
 
 
 def test_the_report_keeps_cards_apart(two: Path) -> None:
-    page = collect([two], two, None, Silent())
+    page = collect([two], two, None, Progress())
     assert [one.card for one in page.results] == ["H200", "H100 80GB HBM3"]
     assert [one.ratios.problems for one in page.results] == [2, 2]
     ratios = [[dot.ratio for strip in one.ratios.strips for dot in strip.dots] for one in page.results]

@@ -46,7 +46,7 @@ from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu.executor import BesideLibrary
 from gemmgen.run.gpu.timing import FIRST, GRID, InterleavedTimings, Timing
 from gemmgen.run.target import Target
-from gemmgen.search.trial import Silent
+from gemmgen.search.trial import Progress
 from gemmgen.support.errors import CandidateFailed, Failure, FailureKind, GemmgenError, InvalidInput
 from gemmgen.support.files import Store
 from gemmgen.support.jsontext import json_text
@@ -664,7 +664,7 @@ def test_without_a_gpu_a_search_tries_another_kernel_where_the_first_fails(
         raise GemmgenError("no config survives")
 
     monkeypatch.setattr(building, "tune", tune)
-    maker = building._Maker(cast(Target, SimpleNamespace(gpu=None)), cast(Store, None), options, Silent())
+    maker = building._Maker(cast(Target, SimpleNamespace(gpu=None)), cast(Store, None), options, Progress())
     with pytest.raises(GemmgenError, match="no config survives"):
         maker._search(Search((product_of().general,)))
     assert asked == budgets
@@ -677,7 +677,7 @@ def test_where_cublaslt_stands_for_nothing_the_library_says_so(
     fields: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = cast(Target, SimpleNamespace(gpu=None, arch="sm_90"))
-    maker = building._Maker(target, cast(Store, None), Options(fallback=True), Silent())
+    maker = building._Maker(target, cast(Store, None), Options(fallback=True), Progress())
     monkeypatch.setattr(building._Maker, "_tuned", lambda *_: [])
     monkeypatch.setattr(building._Maker, "_clock", None)
     monkeypatch.setattr(building, "choose", lambda *_, **__: None)

@@ -1,4 +1,4 @@
-"""What a notebook shows of results, and of work under way."""
+"""What a notebook shows of results, and a terminal of work under way."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ import io
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import gemmgen
+from gemmgen.api.asked import shown as shown_here
 from gemmgen.families import config_of
 from gemmgen.judge.explain import explain
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.plan import Plan
 from gemmgen.problem.device import DEVICES
 from gemmgen.search.bars import Bars
-from gemmgen.search.notebook import NotebookBars
 from gemmgen.search.pick import Pick
-from gemmgen.search.shown import shown as shown_here
-from gemmgen.search.trial import Progress, Silent
+from gemmgen.search.trial import Progress
 from gemmgen.verification.bit_replay import Replayed
 
 PROBLEM = gemmgen.Problem(64, 96, 32)
@@ -86,39 +84,10 @@ def test_an_explanation_shows_tiles_and_what_bounds_the_time() -> None:
     assert "256 threads a block" in text and "us, predicted" in text and "estimated" in text and "memory-bound" in text
 
 
-class Page:
-    """IPython's display, which remembers what it shows."""
-
-    def __init__(self) -> None:
-        self.shows: list[str] = []
-
-    def __call__(self, bars: NotebookBars, display_id: bool) -> Page:
-        assert display_id
-        self.update(bars)
-        return self
-
-    def update(self, bars: NotebookBars) -> None:
-        self.shows.append(shown(bars))
-
-
-def test_bars_of_a_notebook_are_renewed_in_their_place() -> None:
-    page = Page()
-    bars = NotebookBars(page)
-    bars.stage("compile", 2)
-    bars.step("compile", None)
-    bars.stage("verify", 1000)
-    for _ in range(1000):
-        bars.step("verify", None)
-    bars.stage("compile", 1)
-    assert page.shows[0] == "compile 0/2" and page.shows[-1] == "compile 1/3 verify 1000/1000"
-    assert len(page.shows) < 120
-
-
-def without_a_notebook(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> io.StringIO:
-    """Standard error, which is a terminal or is not, of a process that has no IPython."""
+def standard_error(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> io.StringIO:
+    """Standard error, which is a terminal or is not."""
     written = io.StringIO()
     written.isatty = lambda: terminal  # type: ignore[method-assign]
-    monkeypatch.delitem(sys.modules, "IPython", raising=False)
     monkeypatch.setattr(sys, "stderr", written)
     monkeypatch.setenv("TERM", "xterm")
     return written
@@ -136,18 +105,8 @@ def vanishes(written: io.StringIO) -> bool:
     return bool(full) and "\x1b[2K" in behind
 
 
-def test_a_notebook_shows_bars_and_a_terminals_ipython_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = without_a_notebook(monkeypatch, terminal=False)
-    for shell, kind in ((SimpleNamespace(), Silent), (SimpleNamespace(kernel=1), NotebookBars)):
-        fake = SimpleNamespace(get_ipython=lambda shell=shell: shell, display=SimpleNamespace(display=Page()))
-        monkeypatch.setitem(sys.modules, "IPython", fake)  # type: ignore[arg-type]
-        with shown_here(None) as progress:
-            assert isinstance(progress, kind)
-    assert written.getvalue() == ""
-
-
 def test_a_script_in_a_terminal_shows_bars_that_vanish(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = without_a_notebook(monkeypatch, terminal=True)
+    written = standard_error(monkeypatch, terminal=True)
     with shown_here(None) as progress:
         assert isinstance(progress, Bars)
         steps(progress)
@@ -155,7 +114,7 @@ def test_a_script_in_a_terminal_shows_bars_that_vanish(monkeypatch: pytest.Monke
 
 
 def test_bars_vanish_where_the_work_fails_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = without_a_notebook(monkeypatch, terminal=True)
+    written = standard_error(monkeypatch, terminal=True)
     monkeypatch.setattr("gemmgen.api.kernels.search", failing_search)
     with pytest.raises(gemmgen.GemmgenError, match="failed after 2 steps"):
         gemmgen.tune(PROBLEM, device="emulator")
@@ -171,17 +130,17 @@ def test_nothing_is_shown_where_standard_error_is_no_terminal(monkeypatch: pytes
     for forced in (False, True):
         if forced:
             monkeypatch.setenv("FORCE_COLOR", "1")
-        written = without_a_notebook(monkeypatch, terminal=False)
+        written = standard_error(monkeypatch, terminal=False)
         with shown_here(None) as progress:
             steps(progress)
-        assert isinstance(progress, Silent) and written.getvalue() == ""
+        assert type(progress) is Progress and written.getvalue() == ""
     monkeypatch.setattr(sys, "stderr", None)  # of a program without a console
     with shown_here(None) as progress:
-        assert isinstance(progress, Silent)
+        assert type(progress) is Progress
 
 
 def test_a_progress_that_is_given_hears_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    written, given = without_a_notebook(monkeypatch, terminal=True), Silent()
+    written, given = standard_error(monkeypatch, terminal=True), Progress()
     with shown_here(given) as progress:
         steps(progress)
     assert progress is given and written.getvalue() == ""

@@ -29,7 +29,7 @@ from gemmgen.search.candidate_verdicts import Verifications
 from gemmgen.search.order import REACH, Search, rounds
 from gemmgen.search.pick import Pick, pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
-from gemmgen.search.trial import Silent, Trial
+from gemmgen.search.trial import Progress, Trial
 from gemmgen.search.tuner import DEFAULT_BUDGET, TILED_BUDGET, Tuner, default_budget
 from gemmgen.support.errors import Failure
 from gemmgen.support.files import Store
@@ -269,7 +269,7 @@ def test_fewer_runs_are_the_default_where_the_model_orders_best(space: Space) ->
 
 def test_a_tuner_starts_with_what_it_is_given(space: Space) -> None:
     known, target = space.accepted[-1], SimpleNamespace(gpu=None)
-    tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Silent(), start=[(SIMT, known)])
+    tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Progress(), start=[(SIMT, known)])
     for budget, size in ((3, 3), (1, 1)):
         (batch,) = tuner._batches(Search([space], CARD), budget)
         assert batch[0].config == known and len(batch) == size
@@ -280,7 +280,7 @@ def test_a_search_tries_no_more_than_its_budget(budget: int, tmp_path: Path) -> 
     """Also where several details share a round, of which each has its part."""
     problem = Problem(1024, 1024, 1024, types="bf16", layout="rc")
     target = SimpleNamespace(gpu=object(), executor=SimpleNamespace(description="a card"))
-    tuner = Tuner(problem, target, Store(tmp_path), (WGMMA,), 0, Silent())
+    tuner = Tuner(problem, target, Store(tmp_path), (WGMMA,), 0, Progress())
     for batch in tuner._batches(Search([explore(WGMMA, problem, CARD)], CARD), budget):
         assert len(tuner.trials) + len(batch) <= budget
         tuner.trials += [
@@ -298,7 +298,7 @@ def test_rounds_meet_in_one_run_before_they_are_ranked(space: Space, monkeypatch
     ]
     broken = replace(trials[8], failure=Failure("wrong", "", "verifier"))
     true_us = dict(zip((trial.source.name for trial in trials), (9, 10, 11, 12, 13, 14, 15, 16), strict=False))
-    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None), Store(), (SIMT,), 0, Silent())
+    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None), Store(), (SIMT,), 0, Progress())
     monkeypatch.setattr(
         Measurements, "_run", lambda self, some, _: tuple(timing(true_us[trial.source.name]) for trial in some)
     )
@@ -323,7 +323,7 @@ def test_a_search_that_is_repeated_has_the_same_winner(
     target = SimpleNamespace(gpu=object(), executor=SimpleNamespace(description="H200"))
 
     def order(kept: Store, given: list[Trial]) -> list[str]:
-        return [trial.source.name for trial in Measurements(PROBLEM, target, kept, Silent()).compare(given)]
+        return [trial.source.name for trial in Measurements(PROBLEM, target, kept, Progress()).compare(given)]
 
     first = order(store, trials)
     assert order(store, trials) == order(store, trials[::-1]) == first
@@ -341,7 +341,7 @@ def test_without_a_gpu_the_first_kernel_that_is_right_is_enough(space: Space, mo
         return replace(trial, failure=Failure("wrong", "", "verifier")) if trial is trials[0] else trial
 
     monkeypatch.setattr(Verifications, "_verified", verified)
-    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None), Store(), (SIMT,), 0, Silent())
+    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None), Store(), (SIMT,), 0, Progress())
     judged = tuner.verifications.fastest(trials)
     assert tested == trials[:2]
     assert [trial.failure is None for trial in judged] == [False, True, True, True]
@@ -367,7 +367,7 @@ def test_finalists_meet_in_one_run_before_the_fastest_is_verified(
     monkeypatch.setattr(Measurements, "_run", lambda self, some, _: final)
     monkeypatch.setattr("gemmgen.search.candidate_times.FINALISTS", len(final))
     target = SimpleNamespace(gpu=object(), spec=CARD, arch="sm_90", executor=SimpleNamespace(name="gpu"))
-    tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Silent())
+    tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Progress())
     judged = tuner.verifications.fastest(tuner.measurements.compare(trials))
     assert tested == [trials[1].source.name, trials[3].source.name]
     assert [(trial.source, trial.failure) for trial in judged[:4]] == [
@@ -408,7 +408,7 @@ def test_a_tuner_renders_a_kernel_once_whatever_its_configs_are_called(space: Sp
     team = int(re.findall(r"constexpr int A_LANES = (\d+);", source.text)[0])
     same, other = start.with_values(COPY_THREADS=team), start.with_values(FMA_ORDER=4)
     assert render(PROBLEM, SIMT, same).text != source.text
-    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None, arch="sm_90"), Store(), (SIMT,), 0, Silent())
+    tuner = Tuner(PROBLEM, SimpleNamespace(gpu=None, arch="sm_90"), Store(), (SIMT,), 0, Progress())
     search = Search([space], CARD)
     assert [trial.config for trial in tuner.render(search.given([(SIMT, start), (SIMT, same)]))] == [start]
     again = search.given([(SIMT, same.with_values(FMA_ORDER=4)), (SIMT, other)])

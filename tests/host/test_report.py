@@ -31,7 +31,7 @@ from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Compute, Types
 from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu.timing import Conditions
-from gemmgen.search.trial import Silent
+from gemmgen.search.trial import Progress
 from gemmgen.support.errors import GemmgenError, InvalidInput
 
 REPOSITORY = Path(__file__).parents[2]
@@ -125,7 +125,7 @@ def test_the_same_kernels_make_the_same_page(folder: Path, tmp_path: Path) -> No
 
 
 def test_kernels_that_were_not_measured_are_said_to_be_predicted(folder: Path, tmp_path: Path) -> None:
-    page = collect([folder], tmp_path, None, Silent())
+    page = collect([folder], tmp_path, None, Progress())
     assert len(page.kernels) == 3 and page.results == ()
     assert {card.time[2] for card in page.kernels} == {"predicted"}
     assert not any(point.measured for plot in page.rooflines for point in plot.points)
@@ -135,7 +135,7 @@ def test_an_instruction_of_several_rates_is_told_by_its_types(tmp_path: Path) ->
     for types, compute in (("bf16", "fma"), ("f32", "tf32"), ("s8,s8,s32", "fma")):
         problem = Problem(256, 256, 256, types=Types.parse(types, Compute.parse(compute)), layout="rc")
         api.generate(problem, family="wgmma", arch="sm_90", out=tmp_path)
-    (plot,) = collect([tmp_path], tmp_path, None, Silent()).rooflines
+    (plot,) = collect([tmp_path], tmp_path, None, Progress()).rooflines
     names = [ceiling.text.rpartition(" ")[0] for ceiling in plot.ceilings]
     assert names == ["HGMMA f32 tf32", "HGMMA bf16", "IGMMA"]
 
@@ -157,7 +157,7 @@ def test_a_kernel_that_was_edited_says_so(folder: Path, tmp_path: Path) -> None:
     before = path.read_text()
     path.write_text(before + "// mine\n")
     try:
-        page = collect([folder], tmp_path, None, Silent())
+        page = collect([folder], tmp_path, None, Progress())
     finally:
         path.write_text(before)
     (edited,) = [card for card in page.kernels if card.checks[0][0] == "edited"]
@@ -268,7 +268,7 @@ def test_families_whose_lanes_share_elements_say_nothing_of_origins() -> None:
 
 
 def test_a_stage_is_loaded_again_once_it_has_been_multiplied(folder: Path, tmp_path: Path) -> None:
-    page = collect([folder], tmp_path, None, Silent())
+    page = collect([folder], tmp_path, None, Progress())
     (plot,) = [plot for card in page.kernels for plot in card.pipelines]  # naive kernels have none
     assert_a_row_is_busy_with_one_thing(plot)
     multiplied = sorted((span.start, span.number) for span in plot.spans if span.computes)
@@ -285,7 +285,7 @@ def test_consumers_in_turns_multiply_one_after_the_other(tmp_path: Path) -> None
     problem = Problem(2048, 2048, 2048, types=Types.parse("bf16"), layout=Layout.parse("rc"))
     for pingpong in (0, 1):
         api.generate(problem, family="wgmma", BN=128, PINGPONG=pingpong, arch="sm_90", out=tmp_path / str(pingpong))
-    shared, in_turns = (collect([tmp_path / name], tmp_path, None, Silent()).kernels[0] for name in "01")
+    shared, in_turns = (collect([tmp_path / name], tmp_path, None, Progress()).kernels[0] for name in "01")
     assert len(shared.pipelines) == 1
     _, plot = in_turns.pipelines
     assert_a_row_is_busy_with_one_thing(plot)
@@ -308,7 +308,7 @@ def test_a_study_that_cannot_be_read_is_passed_over(folder: Path, tmp_path: Path
     path = folder / "study_ladder_f32_rr_8x8x8.json"
     path.write_text('{"study": "ladder"}')
     try:
-        assert collect([folder], tmp_path, None, Silent()).ladders == ()
+        assert collect([folder], tmp_path, None, Progress()).ladders == ()
     finally:
         path.unlink()
 
@@ -316,7 +316,7 @@ def test_a_study_that_cannot_be_read_is_passed_over(folder: Path, tmp_path: Path
 def test_an_exported_kernel_comes_with_its_certificate(tmp_path: Path) -> None:
     source = api.generate(Problem(64, 96, 32), family="naive")
     exported = api.export(source, to=tmp_path / "vendored", examples=0)
-    page = collect([tmp_path], tmp_path, None, Silent())
+    page = collect([tmp_path], tmp_path, None, Progress())
     (card,) = page.kernels
     assert card.checks == () and card.certified is not None and card.certified.path in exported.files
     assert any("nothing was run" in one for one in card.certified.not_shown)
@@ -326,7 +326,7 @@ def test_an_exported_kernel_comes_with_its_certificate(tmp_path: Path) -> None:
     assert "that it is right: nothing was run for this certificate" in (tmp_path / "page.html").read_text()
     (tmp_path / "vendored" / names[1]).write_text("{}")
     with pytest.raises(GemmgenError, match="no kernel"):
-        collect([tmp_path], tmp_path, None, Silent())
+        collect([tmp_path], tmp_path, None, Progress())
 
 
 def test_the_folders_of_this_checkout_are_taken_where_none_is_named(

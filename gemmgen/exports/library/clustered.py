@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gemmgen.exports.library.building import Made, Options, made
 from gemmgen.exports.library.spec import Product, Spec
-from gemmgen.search.trial import Progress, Silent
+from gemmgen.search.trial import Progress
 from gemmgen.support.child import Child, in_order
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
@@ -31,7 +31,7 @@ class LibraryLane:
         self._store = Store()
 
     def __call__(self, job: LibraryJob) -> Made:
-        return made(job.arch, (job.product,), job.options, self._store, Silent())
+        return made(job.arch, (job.product,), job.options, self._store, Progress())
 
 
 LANE = f"{__name__}:{LibraryLane.__name__}"

@@ -40,7 +40,7 @@ from gemmgen.lab.report.tiles import Drawing, drawings
 from gemmgen.lab.scores import Score, Summary, summaries
 from gemmgen.lab.shapes import group_of
 from gemmgen.run.compile import compile_many
-from gemmgen.search.trial import Progress, Silent
+from gemmgen.search.trial import Progress
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
 from gemmgen.support.html import render_html
@@ -172,7 +172,7 @@ def write_report(roots: Sequence[Path], to: Path, store: Store | None = None, pr
     Raises InvalidInput if a root is not a folder, and GemmgenError if none has a kernel, or if the file cannot be
     written.
     """
-    page = collect(roots, to.parent, store, progress or Silent())
+    page = collect(roots, to.parent, store, progress or Progress())
     write_atomic(to, render_html("page.html", page=page))
     return page
 

@@ -25,7 +25,7 @@ from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import CAREFUL, FULL, InterleavedTimings, Timing
 from gemmgen.run.target import Target
 from gemmgen.search.candidate_verdicts import Verifications
-from gemmgen.search.trial import Progress, Silent, Trial
+from gemmgen.search.trial import Progress, Trial
 from gemmgen.search.tuner import tune
 from gemmgen.support.errors import CandidateFailed, Failure, require
 from gemmgen.support.files import Store
@@ -119,7 +119,7 @@ def run_study(
     nothing, and CandidateFailed (unavailable) if this machine lacks a compiler.
     """
     require(representative(problem).k > 0, f"{problem}: with K = 0 there is no rate to study")
-    return _Run(study, problem, target, store, progress or Silent()).result(budget)
+    return _Run(study, problem, target, store, progress or Progress()).result(budget)
 
 
 def spill_us(it: Explanation) -> float:

@@ -16,7 +16,7 @@ from gemmgen.run.gpu.timing import QUICK
 from gemmgen.run.nvrtc import compiler_version
 from gemmgen.run.target import Target
 from gemmgen.search.order import Ranked, Search
-from gemmgen.search.trial import Progress, Silent, Trial
+from gemmgen.search.trial import Progress, Trial
 from gemmgen.search.tuner import Tuner
 from gemmgen.support.child import crew
 from gemmgen.support.clock import today
@@ -68,7 +68,7 @@ def measure_times(
     with crew(compiler_processes()) as compilers:
         for problem, parts in known.problems.items():
             families = [part.family for part in parts]
-            tuner = Tuner(problem, target, store, families, seed, progress or Silent(), compilers)
+            tuner = Tuner(problem, target, store, families, seed, progress or Progress(), compilers)
             try:
                 search, rng = tuner.explore(), random.Random(seed)
             except GemmgenError:  # none of the families has a config for it

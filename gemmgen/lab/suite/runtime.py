@@ -27,7 +27,7 @@ from gemmgen.run.compile import compile_kernel
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import BEST, FINAL, LIBRARY
 from gemmgen.run.target import Target
-from gemmgen.search.trial import Silent
+from gemmgen.search.trial import Progress
 from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
 from gemmgen.support.files import PACKAGE, Store, code_digest, content_key, write_atomic
@@ -115,7 +115,7 @@ def _made(product: Product, plan: SuitePlan, target: Target) -> _Library:
     started = time.monotonic()
     with scratch_folder() as folder:
         options = Options(command=plan.command)
-        choice, certificates = make_choice(product, target, Store(folder), options, Silent())
+        choice, certificates = make_choice(product, target, Store(folder), options, Progress())
     making = {"seconds": round(time.monotonic() - started, 1), "date": now()}
     document = {"making": making, "verified": _verified(certificates), "choice": choice_document(choice)}
     return _Library(choice, document, library_digest())
@@ -129,7 +129,7 @@ def _again(product: Product, before: LibraryScore | None, plan: SuitePlan, targe
         known = choice_again(product, before.record["choice"])
     members, rivals = (_compiled(some, target, store) for some in (known.kernels, known.rivals))
     choice = replace(known, members=members, rivals=rivals)
-    certificates = certify(members, target, store, Options(command=plan.command), Silent())
+    certificates = certify(members, target, store, Options(command=plan.command), Progress())
     kept = {"sets": before.record["choice"]["sets"]}
     document = {
         "making": before.record["making"],
