@@ -26,8 +26,7 @@ TYPE_CHECKING = False  # typing's, without importing it: who only asks for `gemm
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
 
 if TYPE_CHECKING:
-    from gemmgen.api.kernels import diff, explain, tune, verify
-    from gemmgen.api.measurements import bench
+    from gemmgen.api.kernels import bench, diff, explain, tune, verify
     from gemmgen.api.products import export, export_all, library, load, load_library, regret
     from gemmgen.api.rendering import generate
     from gemmgen.arrays.kernel import ArrayKernel
@@ -53,8 +52,7 @@ else:
     # Imported when first asked for: `gemmgen --help` needs no numpy.
     HOMES = {
         "gemmgen.api.rendering": ("generate",),
-        "gemmgen.api.kernels": ("diff", "explain", "tune", "verify"),
-        "gemmgen.api.measurements": ("bench",),
+        "gemmgen.api.kernels": ("bench", "diff", "explain", "tune", "verify"),
         "gemmgen.api.products": ("export", "export_all", "library", "load", "load_library", "regret"),
         "gemmgen.arrays.kernel": ("ArrayKernel",),
         "gemmgen.arrays.library": ("ArrayLibrary",),

@@ -6,9 +6,8 @@
     print(result.winner.source.name, result.winner.time_us, result.winner.time_kind)
 
 rendering.py     generate: one kernel from given parameters
-kernels.py       tune, verify, explain, diff: one kernel
+kernels.py       tune, verify, explain, diff, bench: one kernel, or some beside others
 products.py      export, export_all, library, regret, load, load_library: what kernels become
-measurements.py  bench: kernels beside cuBLASLt
 
 Sizes are in elements, times in microseconds, shared memory in bytes.
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gemmgen.api.measurements import bench
+from gemmgen.api.kernels import bench
 from gemmgen.cli.named import tell_others
 from gemmgen.cli.options import (
     ProblemOptions,

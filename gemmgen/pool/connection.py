@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import time
-from functools import cache
+from functools import cache, partial
+from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
 from gemmgen.pool import remote
 from gemmgen.pool.worker import CPU, distributed
+from gemmgen.run import compile as compiling
 from gemmgen.run.compile import COMPILER
 from gemmgen.support.child import Child, ChildDied
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
@@ -116,3 +119,16 @@ def compilers(name: str, where: str) -> list[Child]:
     """Lanes on that cluster's CPU workers, which compile; empty if there are none."""
     connection = joined(name, where)
     return [] if connection is None else connection.lanes(CPU, COMPILER)
+
+
+class Unpacking:
+    """The side of a worker's child: requests and answers are pickles, which the worker passes on unread."""
+
+    def __init__(self, factory: str, *arguments: str) -> None:
+        if remote.FARM in os.environ:
+            compiling.farm = partial(compilers, *os.environ[remote.FARM].split())
+        module, _, name = factory.partition(":")
+        self._handle = getattr(import_module(module), name)(*arguments)
+
+    def __call__(self, message: bytes) -> bytes:
+        return pickle.dumps(self._handle(pickle.loads(message)), 5)

@@ -19,7 +19,7 @@ from gemmgen.support.errors import CandidateFailed, GemmgenError
 from gemmgen.support.files import generator_digest
 from gemmgen.support.version import gemmgen_version
 
-SERVED = "gemmgen.pool.served:Unpacking"  # what their children are
+SERVED = "gemmgen.pool.connection:Unpacking"  # what their children are
 FARM = "GEMMGEN_FARM"  # of a child's environment: its client, and the scheduler's address
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # numpy's: a lane has one core
 

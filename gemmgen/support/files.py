@@ -59,7 +59,7 @@ def content_key(*parts: str) -> str:
 
 
 def code_digest(*files: str) -> str:
-    """One key for files of gemmgen ("search/pick.py"): results that depend on them stay valid while they do not
+    """One key for files of gemmgen ("search/order.py"): results that depend on them stay valid while they do not
     change."""
     return content_key(*((PACKAGE / file).read_text() for file in files))
 

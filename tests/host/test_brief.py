@@ -16,8 +16,7 @@ from gemmgen.problem.device import device_named
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.gpu.timing import FINAL, Timing
-from gemmgen.search.pick import pick_predicted
-from gemmgen.search.result import TuneResult
+from gemmgen.search.result import TuneResult, pick_predicted
 from gemmgen.search.space import explore
 from gemmgen.search.trial import Trial
 from gemmgen.support.console import PlainConsole

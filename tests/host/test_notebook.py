@@ -18,7 +18,7 @@ from gemmgen.kernel.model import predict
 from gemmgen.kernel.plan import Plan
 from gemmgen.problem.device import DEVICES
 from gemmgen.search.bars import Bars
-from gemmgen.search.pick import Pick
+from gemmgen.search.result import Pick
 from gemmgen.search.trial import Progress
 from gemmgen.verification.bit_replay import Replayed
 

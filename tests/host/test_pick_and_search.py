@@ -27,7 +27,7 @@ from gemmgen.run.gpu.timing import Baseline, InterleavedTimings, Timing
 from gemmgen.search.candidate_times import Measurements
 from gemmgen.search.candidate_verdicts import Verifications
 from gemmgen.search.order import REACH, Search, rounds
-from gemmgen.search.pick import Pick, pick_measured, pick_predicted
+from gemmgen.search.result import Pick, pick_measured, pick_predicted
 from gemmgen.search.space import Space, explore
 from gemmgen.search.trial import Progress, Trial
 from gemmgen.search.tuner import DEFAULT_BUDGET, TILED_BUDGET, Tuner, default_budget

@@ -12,8 +12,7 @@ from gemmgen.cli.reports.words import accepted, bold, occupancy, show_table, tab
 from gemmgen.judge.explain import bound_in_words
 from gemmgen.kernel.model import MODEL_ERROR, representative
 from gemmgen.problem.gemm import Case
-from gemmgen.search.pick import TIE
-from gemmgen.search.result import TuneResult
+from gemmgen.search.result import TIE, TuneResult
 from gemmgen.search.space import Space
 from gemmgen.search.trial import Trial
 from gemmgen.support.words import NONE, figure, percent, plural

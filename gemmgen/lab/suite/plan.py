@@ -177,7 +177,9 @@ def search_digest() -> str:
     templates = (path.relative_to(TEMPLATES) for path in sorted(TEMPLATES.rglob("*.cu")))
     rendered = [TEMPLATES / path for path in templates if not {*path.parts} & {*NOT_KERNELS}]
     texts = [path.read_text() for path in (*modules, *rendered)]
-    return content_key(*texts, code_digest(*(f"search/{module}.py" for module in ("order", "pick", "space", "tuner"))))
+    return content_key(
+        *texts, code_digest(*(f"search/{module}.py" for module in ("order", "result", "space", "tuner")))
+    )
 
 
 def keep(kernel: KernelFile, record: Mapping[str, Any], plan: SuitePlan) -> KernelFile:
