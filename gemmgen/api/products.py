@@ -56,14 +56,10 @@ def export(
     such kernel; `to` holds other files of these names; `torch` for a kernel that takes arrays of pointers),
     CandidateFailed (it does not compile; the device is not available) or GemmgenError (`to` cannot be written).
     """
-    if examples is not None:
-        examples = whole("examples", examples, least=0)
-    seed = whole("seed", seed, least=0)
-    _, spec = compile_target(arch)
-    found = kernel_file(kernel, spec).alone
-    with shown(progress) as heard:
-        wish = Wish(device, arch, examples, seed, command, heard, torch)
-        (exported,) = export_verified([found if name is None else found.renamed(name)], Path(to), wish)
+    if name is not None:
+        kernel = kernel_file(kernel, compile_target(arch)[1]).alone.renamed(name)
+    how = {"examples": examples, "seed": seed, "torch": torch, "command": command, "progress": progress}
+    (exported,) = export_all(kernel, to=to, device=device, arch=arch, **how)
     return exported
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 
 from gemmgen.api.kernels import bench
-from gemmgen.cli.named import tell_others
 from gemmgen.cli.options import (
     ProblemOptions,
     Sectioned,
@@ -48,8 +47,6 @@ def command(
     wanted = [options.problem(parse_shape(text)) if is_shape(text) else text for text in what]
     with watch() as progress:
         rows = bench(*wanted, out=out, energy=energy, command=shlex.join(["gemmgen", *words]), progress=progress)
-    for text, row in zip(what, rows, strict=True):
-        tell_others(text, row.kernel)
     emit(as_json, lambda: {"results": [row.document() for row in rows]}, lambda console: show_bench(console, rows))
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from gemmgen.api.kernels import diff
-from gemmgen.cli.named import tell_others
 from gemmgen.cli.options import json_option, out_option, recorded_arch_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.reports.diff import show_difference
@@ -35,8 +34,6 @@ def command(a: str, b: str, context: int, arch: str, out: Path, as_json: bool) -
     tiles'.
     """
     found = diff(a, b, out=out, arch=arch, context=context)
-    for text, it in ((a, found.a), (b, found.b)):
-        tell_others(text, it.kernel)
     emit(as_json, lambda: _document(found), lambda console: show_difference(console, found))
 
 

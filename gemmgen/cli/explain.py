@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from gemmgen.api.kernels import explain
-from gemmgen.cli.named import named
 from gemmgen.cli.options import json_option, out_option, recorded_arch_option
 from gemmgen.cli.output import emit
 from gemmgen.cli.reports.explain import show_explanation
 from gemmgen.exports.json_records import compiled_document, failure_document, kernel_document, prediction_document
+from gemmgen.exports.kernelfile import find_kernel
 from gemmgen.judge.explain import Explanation, LoopUse
 from gemmgen.run.card import compile_target
 
@@ -34,7 +34,7 @@ def command(kernel: str, arch: str, out: Path, as_json: bool) -> None:
     auto is the architecture that its JSON names.
     """
     _, spec = compile_target(arch)
-    it = explain(named(kernel, out, spec), arch=arch)
+    it = explain(find_kernel(kernel, out, spec), arch=arch)
     emit(as_json, lambda: _document(it), lambda console: show_explanation(console, it))
 
 

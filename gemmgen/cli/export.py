@@ -10,7 +10,6 @@ import click
 from rich.console import Console
 
 from gemmgen.api.products import export_all
-from gemmgen.cli.named import named
 from gemmgen.cli.options import (
     Sectioned,
     as_option,
@@ -28,7 +27,7 @@ from gemmgen.cli.verify import exit_code, passed_in_part, reproduction
 from gemmgen.exports.certificate import examples_to_certify
 from gemmgen.exports.exporting import Exported
 from gemmgen.exports.json_records import Document, kernel_document, verdict_document
-from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.exports.kernelfile import KernelFile, find_kernel
 from gemmgen.run.card import compile_target
 from gemmgen.run.target import DeviceChoice
 
@@ -81,7 +80,7 @@ def command(
             f"--as {own_name} names one kernel, not {len(kernels)}: export each with a --as of its own"
         )
     _, spec = compile_target(arch)
-    found = [named(kernel, out, spec).alone for kernel in kernels]
+    found = [find_kernel(kernel, out, spec).alone for kernel in kernels]
     with watch() as progress:
         exported = export_all(
             *(one if own_name is None else one.renamed(own_name) for one in found),

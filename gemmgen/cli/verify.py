@@ -12,7 +12,6 @@ from click.core import ParameterSource
 from rich.console import Console
 
 from gemmgen.api.kernels import explain
-from gemmgen.cli.named import named
 from gemmgen.cli.options import (
     Sectioned,
     device_option,
@@ -25,7 +24,7 @@ from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
 from gemmgen.cli.reports.verify import coverage_words, show_expected, show_ptx, show_unconfined, show_verdict
 from gemmgen.exports.json_records import cuda_document, kernel_document, verdict_document
-from gemmgen.exports.kernelfile import KernelFile
+from gemmgen.exports.kernelfile import KernelFile, find_kernel
 from gemmgen.exports.other_compilers import hidden_lines
 from gemmgen.exports.recheck import Recheck, open_certified, own_examples, read_certificate, recheck, recheck_document
 from gemmgen.exports.writing import DEFAULT_OUT
@@ -158,7 +157,7 @@ def command(
     counts = target.gpu is None
     require(counts or not require_coverage, "--require-coverage: a GPU counts no branches; --device emulator does")
     with target.executor:
-        found = named(kernel, out, target.spec)
+        found = find_kernel(kernel, out, target.spec)
         own_ptx, cuda, hidden = _compiled(target, found, ptx)
         verdict = _verified(target, found.source, examples, seed, chosen, cuda, bits)
         unconfined = target.executor.unconfined

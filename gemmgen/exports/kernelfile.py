@@ -141,21 +141,6 @@ def find_kernel(text: str, out: Path, card: DeviceSpec) -> KernelFile:
         raise InvalidInput(f"{error}; {places}") from error
 
 
-def others_named(text: str, found: KernelFile) -> list[Path]:
-    """Other kernels of generated/, for other cards, that `text`, a name or its beginning, could mean instead of
-    `found`.
-
-    They have the same architecture and another text; a kernel with the same text is on file for every card that it
-    suits.
-    """
-    if "/" in text or found.path is None or found.path.parent.parent != GALLERY:
-        return []
-    beside = [it for it in card_folders(GALLERY, arch_of(found.path.parent)) if it != found.path.parent]
-    paths = [path for folder in beside for path in kernel_paths(folder, text)]
-    exact = [path for path in paths if path.stem == text]
-    return [path for path in exact or paths if text_path(path).read_text() != found.source.text]
-
-
 def find_rung(title: str, out: Path, card: DeviceSpec) -> KernelFile | None:
     """The kernel for the rung of a ladder that is called `title`; None if there is none. Looks where `find_kernel`
     does.

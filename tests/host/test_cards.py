@@ -21,7 +21,6 @@ from gemmgen.exports.kernelfile import (
     find_rung,
     kernel_paths,
     kernels_in,
-    others_named,
     read_kernel,
 )
 from gemmgen.exports.writing import remove_kernel, text_path, write_kernel
@@ -171,22 +170,6 @@ def test_a_rung_is_that_of_the_card_at_hand(two: Path) -> None:
         found = find_rung("naive", OUT, card)
         assert found is not None and found.source.config["BM"] == tile
     assert find_rung("no such rung", OUT, H200) is None
-
-
-def test_where_another_card_has_another_kernel_by_that_name_it_is_said(
-    two: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (theirs,) = two.glob(f"sm_90_h100/{NAME}*.cu")
-    (ours,) = two.glob(f"sm_90/{NAME}*.cu")
-    assert main(["explain", NAME, "--json"]) == 0
-    said = capsys.readouterr()
-    relative = [str(path.relative_to(two.parent)) for path in (ours, theirs)]
-    assert json.loads(said.out)["name"] == ours.stem and all(path in said.err for path in relative)
-    for text in (ours.stem, str(ours), "gemm_f32_rr_32x32x32"):
-        assert main(["explain", text]) == 0
-        assert capsys.readouterr().err == "", "one kernel alone, or the same on both"
-    theirs.rename(theirs.with_name(ours.name))
-    assert others_named(ours.stem, read_kernel(ours.relative_to(two.parent))) != [], "by one name, and not the same"
 
 
 def test_explain_takes_the_card_of_the_record(two: Path) -> None:
