@@ -58,8 +58,17 @@ def export(
     """
     if name is not None:
         kernel = kernel_file(kernel, compile_target(arch)[1]).alone.renamed(name)
-    how = {"examples": examples, "seed": seed, "torch": torch, "command": command, "progress": progress}
-    (exported,) = export_all(kernel, to=to, device=device, arch=arch, **how)
+    (exported,) = export_all(
+        kernel,
+        to=to,
+        device=device,
+        arch=arch,
+        examples=examples,
+        seed=seed,
+        torch=torch,
+        command=command,
+        progress=progress,
+    )
     return exported
 
 
