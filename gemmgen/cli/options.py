@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,16 +16,15 @@ import click
 from gemmgen.exports.writing import DEFAULT_OUT
 from gemmgen.families import FAMILIES
 from gemmgen.problem.dtype import ELEMENTS, DType
-from gemmgen.problem.epilogue import LINEAR, parse_epilogue
+from gemmgen.problem.epilogue import LINEAR
 from gemmgen.problem.forms import FORM_NAMES
 from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.inputs import PLAIN, Inputs
-from gemmgen.problem.matrix import Layout
+from gemmgen.problem.inputs import PLAIN
 from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, SCALARS, SUMS, C
 from gemmgen.problem.parser import FORM_CALLS
-from gemmgen.problem.sizes import ALIGNS, RUNTIME, TYPICAL, Distance, Size, parse_shape
-from gemmgen.problem.types import Compute, Types
+from gemmgen.problem.sizes import ALIGNS, TYPICAL, Size, parse_shape
+from gemmgen.problem.types import Compute
 from gemmgen.support.errors import require
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -33,6 +33,7 @@ Shape = tuple[Size, Size, Size]
 OPTION_WIDTH = 30  # columns of --help for options and their arguments
 LONGEST_NUMBER = 20  # digits; beyond it, it is no size that anyone means
 FAMILY = click.Choice(list(FAMILIES), case_sensitive=False)
+SIZES = ("m", "n", "k")  # of a Problem, which SHAPE gives
 DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")  # int() reads the digits of every script, and 1_0
 
 
@@ -70,26 +71,9 @@ class Sectioned(click.Command):
                     formatter.write_dl(rows, col_max=OPTION_WIDTH)
 
 
-def distance(text: str) -> Distance:
-    """A number of elements, ? for one that stays a parameter, or dense. Raises InvalidInput."""
-    if text in ("dense", RUNTIME):
-        return "dense" if text == "dense" else None
-    require(
-        DIGITS.fullmatch(text) is not None,
-        f"{text[:LONGEST_NUMBER]!r} is no distance: write a number of elements, ? or dense",
-    )
-    return int(text)
-
-
-def count(text: str) -> Size:
-    """A number of products, or ? for one that stays a parameter. Raises InvalidInput."""
-    if text == RUNTIME:
-        return None
-    require(
-        DIGITS.fullmatch(text) is not None,
-        f"{text[:LONGEST_NUMBER]!r} is no batch: write a number of products, or ?",
-    )
-    return int(text)
+def elements(text: str) -> int | str:
+    """The number that `text` writes in plain digits; else `text`, such as ? or dense, which a Problem judges."""
+    return int(text) if DIGITS.fullmatch(text) else text[: 3 * LONGEST_NUMBER]
 
 
 def typical(text: str) -> tuple[str, int]:
@@ -116,55 +100,18 @@ def _setting(text: str, example: str) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class ProblemOptions:
-    """What the options say of a problem, its shape apart."""
+    """What the options say of a problem, its shape apart: arguments of Problem."""
 
-    dtype: str | None
-    types: str | None
-    compute: str
-    layout: str
-    lda: Distance
-    ldb: Distance
-    ldc: Distance
-    pointer_align: int
-    ld_align: int
-    batch: Size
-    stride_a: Distance
-    stride_b: Distance
-    stride_c: Distance
-    pointers: bool
-    epilogue: str
-    ld_residual: Distance
-    stride_residual: Distance
-    typical: tuple[tuple[str, int], ...]
-    inputs: str
-
-    def _types(self, default: DType) -> Types:
-        require(self.dtype is None or self.types is None, "--dtype and --types both say what A, B and C are: give one")
-        types = self.types or DType.parse(self.dtype or default.label).label
-        return Types.parse(types, Compute.parse(self.compute))
+    given: Mapping[str, Any]
 
     def problem(self, shape: Shape, default: DType = DType.F32) -> Problem:
         """The problem of `shape`, of type `default` where nothing is said of types. Raises InvalidInput."""
-        return Problem(
-            *shape,
-            types=self._types(default),
-            layout=Layout.parse(self.layout),
-            lda=self.lda,
-            ldb=self.ldb,
-            ldc=self.ldc,
-            pointer_align=self.pointer_align,
-            ld_align=self.ld_align,
-            batch=self.batch,
-            stride_a=self.stride_a,
-            stride_b=self.stride_b,
-            stride_c=self.stride_c,
-            pointers=self.pointers,
-            epilogue=parse_epilogue(self.epilogue),
-            ld_residual=self.ld_residual,
-            stride_residual=self.stride_residual,
-            typical=self.typical,
-            inputs=Inputs.parse(self.inputs),
-        )
+        given = dict(self.given)
+        if given["types"] is None:
+            del given["types"]
+            given["dtype"] = given["dtype"] or default
+        require("types" not in given or given["dtype"] is None, "--dtype and --types both say what A, B and C are")
+        return Problem(*shape, **given)
 
 
 _READ = ", ".join(name for name, one in OPERANDS.items() if not one.written)
@@ -185,6 +132,10 @@ def _dtype_option(default: DType) -> Callable[[Function], Function]:
         help=f"Element type of A, B and C: {', '.join(dtype.label for dtype in ELEMENTS)}. Floating-point types "
         f"narrower than f32 are summed in f32, integers in s32.  [default: {default.label}]",
     )
+
+
+def _distance_option(name: str, text: str) -> Callable[[Function], Function]:
+    return click.option(name, type=elements, default="dense", show_default=True, metavar="N|?", help=text)
 
 
 _PROBLEM = (
@@ -210,35 +161,24 @@ _PROBLEM = (
         help="Storage order of A, then B: r row-major, c column-major. C is row-major.",
     ),
     *(
-        click.option(
-            f"--ld{matrix.lower()}",
-            type=distance,
-            default="dense",
-            show_default=True,
-            metavar="N|?",
-            help=f"Leading dimension of {matrix} in elements; ? leaves it to run time.",
-        )
-        for matrix in "ABC"
+        _distance_option(f"--ld{name.lower()}", f"Leading dimension of {name} in elements; ? leaves it to run time.")
+        for name in "ABC"
     ),
     click.option(
         "--batch",
-        type=count,
+        type=elements,
         default="1",
         show_default=True,
         metavar="N|?",
         help="Number of products, each with its own A, B and C; ? leaves it to run time.",
     ),
     *(
-        click.option(
-            f"--stride-{matrix.lower()}",
-            type=distance,
-            default="dense",
-            show_default=True,
-            metavar="N|?",
-            help=f"Elements from one {matrix} of the batch to the next; ? leaves it to run time"
-            + ("." if matrix == "C" else f", with 0 all products share one {matrix}."),
+        _distance_option(
+            f"--stride-{name.lower()}",
+            f"Elements from one {name} of the batch to the next; ? leaves it to run time"
+            + ("." if name == "C" else f", with 0 all products share one {name}."),
         )
-        for matrix in "ABC"
+        for name in "ABC"
     ),
     click.option(
         "--pointers",
@@ -262,21 +202,12 @@ _PROBLEM = (
         "numbers. blocks: scales of 1 x 128 of A and 128 x 128 of B. im2col=56x56x64_3x3_p1x1_s1x1_d1x1: A is images. "
         "Family naive serves these.",
     ),
-    click.option(
-        "--ld-residual",
-        type=distance,
-        default="dense",
-        show_default=True,
-        metavar="N|?",
-        help="Leading dimension of the epilogue's residual in elements; ? leaves it to run time.",
+    _distance_option(
+        "--ld-residual", "Leading dimension of the epilogue's residual in elements; ? leaves it to run time."
     ),
-    click.option(
+    _distance_option(
         "--stride-residual",
-        type=distance,
-        default="dense",
-        show_default=True,
-        metavar="N|?",
-        help="Elements from one residual of the batch to the next; ? leaves it to run time, with 0 all share one.",
+        "Elements from one residual of the batch to the next; ? leaves it to run time, with 0 all share one.",
     ),
     click.option(
         "--typical",
@@ -316,8 +247,8 @@ def problem_options(function: Function, dtype: DType = DType.F32) -> Callable[..
 
     @wraps(function)
     def collected(**values: Any) -> Any:
-        fields = {name: values.pop(name) for name in ProblemOptions.__dataclass_fields__}
-        return function(options=ProblemOptions(**fields), **values)
+        given = {name: values.pop(name) for name in signature(Problem).parameters if name not in SIZES}
+        return function(options=ProblemOptions(given), **values)
 
     return _all(collected, (_dtype_option(dtype), *_PROBLEM))
 

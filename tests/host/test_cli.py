@@ -600,8 +600,8 @@ BROKEN_USAGE = {
         f"generate 64x64x64 --set BM={wide('64')}",
         "write NAME=VALUE with an integer",
     ),
-    "a distance in full-width digits": (f"generate 64x64x64 --lda {wide('64')}", "is no distance"),
-    "a batch in full-width digits": (f"generate 64x64x64 --batch {wide('9')}", "is no batch"),
+    "a distance in full-width digits": (f"generate 64x64x64 --lda {wide('64')}", 'known are "dense", None or "?"'),
+    "a batch in full-width digits": (f"generate 64x64x64 --batch {wide('9')}", "is no whole number"),
     "a part in full-width digits": (f"suite --part {wide('1')}/2", "is no part: write I/N"),
     "an arch in full-width digits": (f"explain x --arch sm_{wide('90')}", f"unknown arch 'sm_{wide('90')}'"),
     "bf16 by WMMA of sm_75": (
@@ -637,9 +637,9 @@ BROKEN_USAGE = {
     "no parameter": ("generate 64x64x64 --set XY=1", "'XY' is no parameter: known are OUTER"),
     "no value": ("generate 64x64x64 --set BM=big", "write NAME=VALUE with an integer"),
     "leading dimension": ("generate 64x64x64 --lda 8", "lda = 8 is shorter than a line of 64"),
-    "no distance": ("generate 64x64x64 --lda 8.5", "is no distance"),
+    "no distance": ("generate 64x64x64 --lda 8.5", "lda = '8.5': known are"),
     "alignment": ("generate 64x64x64 --pointer-align 3", "pointer_align = 3"),
-    "no batch": ("generate 64x64x64 --batch many", "'many' is no batch: write a number of products, or ?"),
+    "no batch": ("generate 64x64x64 --batch many", "batch = 'many' is no whole number"),
     "a stride without a batch": ("generate 64x64x64 --stride-a 0", "stride_a = 0 serves a batch, and batch = 1"),
     "pointers without a batch": ("generate 64x64x64 --pointers", "arrays of pointers serve a batch, and batch = 1"),
     "pointers with strides": (
