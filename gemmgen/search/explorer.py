@@ -72,9 +72,4 @@ def further(search: Search, count: int, timed: Sequence[tuple[Named, float]]) ->
     times = search.known([(config, us) for (_, config), us in timed])
     if not times:
         return search.first(count)
-    details, most = search.details(times), (count + 1) // 2
-    moved: list[Ranked] = []
-    for left, axis in zip(range(len(details), 0, -1), details, strict=True):
-        moved += search.moved(axis, -(-(most - len(moved)) // left), times)
-    near = moved + search.next(count - len(moved), times)
-    return near + search.first(count - len(near))
+    return search.around(count, (count + 1) // 2, search.details(times), times)

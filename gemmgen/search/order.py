@@ -116,6 +116,15 @@ class Search:
         others = ((entry.family, config) for entry in fastest for config in _others(entry.config, axis))
         return self._note(islice(self._sound(self._roomy(others)), count))
 
+    def around(self, count: int, most: int, axes: Sequence[str], timed: Sequence[tuple[Config, float]]) -> list[Ranked]:
+        """`count` untried configs: up to `most` by `moved` along `axes`, then neighbours of the fastest of `timed`, and
+        where there are no more of these the best predicted."""
+        moved: list[Ranked] = []
+        for left, axis in zip(range(len(axes), 0, -1), axes, strict=True):
+            moved += self.moved(axis, math.ceil((most - len(moved)) / left), timed)
+        near = moved + self.next(count - len(moved), timed)
+        return near + self.first(count - len(near))
+
     def given(self, configs: Sequence[tuple[Family, Config]]) -> list[Ranked]:
         """The entries of `configs` that are valid here, whether or not the search would reach them."""
         return self._note(self._sound(configs))
@@ -176,11 +185,7 @@ def rounds(
         timed = _timed(tried())
         count = max(0, math.ceil((budget - len(tried())) / (len(steps) - number)))
         most = count if len(steps) > 1 else math.ceil(count / 2)  # of other details
-        moved: list[Ranked] = []
-        for left, axis in zip(range(len(axes), 0, -1), axes, strict=True):
-            moved += search.moved(axis, math.ceil((most - len(moved)) / left), timed)
-        near = moved + search.next(count - len(moved), timed)
-        yield near + search.first(count - len(near))  # where there are no more neighbours
+        yield search.around(count, most, axes, timed)
 
 
 def _timed(tried: Sequence[tuple[Config, float | None]]) -> list[tuple[Config, float]]:
