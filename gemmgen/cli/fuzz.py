@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
-from rich.status import Status
 from rich.text import Text
 
 from gemmgen.cli.clustered import Workers, workers_of
@@ -135,25 +134,21 @@ def _replay(ctx: click.Context, lane: Child, limits: Limits, path: Path, as_json
 def _progress() -> Iterator[OnStep]:
     """One live line in a terminal, a line now and then elsewhere; yields what to call at each step."""
     console = stderr()
-    live = Status("fuzz", console=console) if console.is_terminal else None
-    every = LOG_SECONDS if live is None else TERMINAL_SECONDS
+    every = TERMINAL_SECONDS if console.is_terminal else LOG_SECONDS
     due = time.monotonic() + every
+    with console.status("fuzz") if console.is_terminal else nullcontext() as live:
 
-    def step(tally: FuzzTally, doing: str) -> None:
-        nonlocal due
-        if time.monotonic() < due:
-            return
-        due = time.monotonic() + every
-        line = f"{doing}: {_line(tally)}"
-        if live is None:
-            console.print(line)
-        else:
-            live.update(Text(line))
+        def step(tally: FuzzTally, doing: str) -> None:
+            nonlocal due
+            if time.monotonic() < due:
+                return
+            due = time.monotonic() + every
+            line = f"{doing}: {_line(tally)}"
+            if live is None:
+                console.print(line)
+            else:
+                live.update(Text(line))
 
-    if live is None:
-        yield step
-        return
-    with live:
         yield step
 
 

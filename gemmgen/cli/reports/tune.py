@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 
 from rich.console import Console
@@ -50,33 +50,17 @@ def space_in_short(space: Space) -> str:
 
 
 def candidates(result: TuneResult) -> Table:
-    """A row a candidate, the fastest first. Axes that all share stand in the caption; several families have others."""
-    trials = result.trials
-    several = len(result.spaces) > 1
-    varying, shared = ([], {}) if several else split_axes([trial.source.config for trial in trials])
-    measured = any(trial.timing for trial in trials)
-    axes = ("<family", "<config") if several else tuple(varying)
+    """A row a candidate, the fastest first."""
+    measured = any(trial.timing for trial in result.trials)
     times = ("predicted\nus", "measured\nus", "TFLOPS") if measured else ("predicted\nus", "TFLOPS")
     resources = ("regs", "spills", "shared\nbytes", "<occupancy")
     title = plural(len(result.trials), "candidate")
-    made = table("#", *axes, *resources, "verified", *times, "<result", title=title)
-    if shared:
-        made.caption = "All have " + " ".join(f"{name}={value}" for name, value in shared.items())
-        made.caption_justify = "left"
-    for number, trial in enumerate(trials, 1):
-        family_and_config = trial.source.family, str(trial.config)
-        values = family_and_config if several else tuple(str(trial.source.config[name]) for name in varying)
+    made = table("#", "<family", "<config", *resources, "verified", *times, "<result", title=title)
+    for number, trial in enumerate(result.trials, 1):
         style = "bold green" if _is(trial, result.winner) else None if trial.failure is None else "dim"
-        cells = (*values, *_resources(trial), *_times(trial, measured))
+        cells = (trial.source.family, str(trial.config), *_resources(trial), *_times(trial, measured))
         made.add_row(str(number), *cells, outcome(trial, result), style=style)
     return made
-
-
-def split_axes(configs: Sequence[dict[str, int]]) -> tuple[list[str], dict[str, int]]:
-    """(axes in which `configs` differ, the others with their common value)."""
-    first = configs[0]
-    varying = [name for name in first if any(config[name] != first[name] for config in configs)]
-    return varying, {name: value for name, value in first.items() if name not in varying}
 
 
 def outcome(trial: Trial, result: TuneResult) -> str:
