@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from rich.console import Console
 
-from gemmgen.cli.reports.bench import show_bench
+from gemmgen.cli.bench import show_bench
 from gemmgen.exports.kernelfile import KernelFile
 from gemmgen.families import NAIVE
 from gemmgen.judge import bench

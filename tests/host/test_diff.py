@@ -9,8 +9,8 @@ import pytest
 
 import gemmgen
 from gemmgen.cli import main
+from gemmgen.cli.diff import show_difference
 from gemmgen.cli.output import stdout
-from gemmgen.cli.reports.diff import show_difference
 from gemmgen.judge.difference import NAME, Difference, body, difference
 from gemmgen.judge.explain import explain
 from gemmgen.problem.device import DEVICES

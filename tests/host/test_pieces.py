@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from gemmgen.cli.reports.bench import show_bench
+from gemmgen.cli.bench import show_bench
 from gemmgen.exports.interface import Interface
 from gemmgen.exports.kernelfile import KernelFile
 from gemmgen.families import WGMMA

@@ -1,1 +1,1 @@
-"""Results for people: rich tables and sentences, a module a kind of result. Nothing is computed here."""
+"""Results for people: rich tables and sentences of verdicts, searches and fuzzing, and the words of all reports."""
