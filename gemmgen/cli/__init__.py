@@ -34,7 +34,7 @@ COMMANDS = {
     "library": "Write kernels of several products with one dispatcher.",
     "devices": "Show what this machine has, and the cards known.",
     "study": "Series of kernels that differ in one idea or one number.",
-    "results": "Write measured times as CSV, T4 or Kernel Tuner's.",
+    "results": "Write measured times as CSV or Kernel Tuner's.",
     "import": "Read measured times from these formats.",
     "report": "Write one HTML page of the kernels on file.",
     "gallery": "Make the README.md of each FOLDER/<arch> from its JSON.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,12 +15,8 @@ from gemmgen.lab.formats.cache import cache_document
 from gemmgen.lab.formats.importing import read_foreign, times_of
 from gemmgen.lab.formats.results import Result, Results, read_results, results_of
 from gemmgen.lab.formats.sheet import csv_text
-from gemmgen.lab.formats.t1 import t1_document
-from gemmgen.lab.formats.t4 import t4_document
 from gemmgen.lab.study.times import TIMES, load_times, save_times
-from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
-from gemmgen.search.space import explore
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
 
@@ -45,12 +40,11 @@ def results() -> Results:
 
 def written(results: Results, kind: str, folder: Path) -> Path:
     path = folder / ("times.csv" if kind == "csv" else "times.json")
-    document = {"t4": t4_document, "kernel-tuner": cache_document}.get(kind)
-    path.write_text(csv_text([results]) if document is None else json.dumps(document(results)))
+    path.write_text(csv_text([results]) if kind == "csv" else json.dumps(cache_document(results)))
     return path
 
 
-@pytest.mark.parametrize("kind", ["csv", "t4", "kernel-tuner"])
+@pytest.mark.parametrize("kind", ["csv", "kernel-tuner"])
 def test_what_was_written_comes_back(results: Results, kind: str, tmp_path: Path) -> None:
     (back,) = read_foreign(written(results, kind, tmp_path))
     assert (back.problem, back.family, back.device) == (results.problem, results.family, results.device)
@@ -60,18 +54,6 @@ def test_what_was_written_comes_back(results: Results, kind: str, tmp_path: Path
         )
         assert theirs.us == (None if ours.us is None else pytest.approx(ours.us)) and theirs.date == ours.date
     assert [row.us for row in back.rows] == [pytest.approx(18.0), pytest.approx(20.5), None]
-
-
-def test_t4_has_what_its_schema_requires(results: Results) -> None:
-    document = t4_document(results)
-    assert document["schema_version"] == "1.0.0"
-    for one in document["results"]:
-        assert {"configuration", "times", "invalidity", "correctness"} <= one.keys()
-        assert one["invalidity"] in ("timeout", "compile", "runtime", "correctness", "constraints", "correct")
-        assert isinstance(one["configuration"], dict) and isinstance(one["times"]["runtimes"], list)
-    first, *_, last = document["results"]
-    assert first["measurements"][0] == {"name": "time", "value": pytest.approx(0.018), "unit": "ms"}
-    assert (first["invalidity"], last["invalidity"], last["measurements"]) == ("correct", "compile", [])
 
 
 def test_a_cache_file_has_what_kernel_tuner_requires(results: Results) -> None:
@@ -91,23 +73,8 @@ def test_a_cache_file_has_what_kernel_tuner_requires(results: Results) -> None:
     ]
 
 
-def test_t1_has_what_its_schema_requires_and_conditions_hold_for_what_is_accepted() -> None:
-    document: dict[str, Any] = t1_document(SIMT, PROBLEM, DEVICES["H200"])
-    space = document["ConfigurationSpace"]
-    assert [one["Name"] for one in space["TuningParameters"]] == [*CONFIG]
-    assert all(
-        one["Type"] == "int" and isinstance(json.loads(one["Values"]), list) for one in space["TuningParameters"]
-    )
-    assert {"Language", "KernelName", "KernelFile", "GlobalSize", "LocalSize"} <= document["KernelSpecification"].keys()
-    assert len(space["Conditions"]) > 10
-    accepted = explore(SIMT, PROBLEM, DEVICES["H200"]).accepted[::500]
-    for one in space["Conditions"]:
-        assert set(one["Parameters"]) <= CONFIG.keys()
-        assert all(eval(one["Expression"], {"__builtins__": {}}, dict(config.values)) for config in accepted), one
-
-
 def test_times_of_another_program_need_a_shape_and_a_family(tmp_path: Path, results: Results) -> None:
-    path = written(results, "t4", tmp_path)
+    path = written(results, "kernel-tuner", tmp_path)
     document = json.loads(path.read_text())
     del document["gemmgen"]
     path.write_text(json.dumps(document))
@@ -123,9 +90,7 @@ def test_times_of_another_program_need_a_shape_and_a_family(tmp_path: Path, resu
     ("text", "said"),
     [
         ("{", "is not a file of measured times"),
-        ("{}", "neither T4"),
-        ('{"results": [{"configuration": {}, "times": {}, "invalidity": "correct"}]}', "no measurement called time"),
-        ('{"results": [{"configuration": {}, "times": {}, "invalidity": "odd"}]}', "invalidity = 'odd': known are"),
+        ("{}", "which has a cache"),
         ('{"cache": {"": {"time": "Nonsense"}}, "tune_params_keys": [], "device_name": "x"}', "time = 'Nonsense'"),
     ],
 )
@@ -136,7 +101,7 @@ def test_what_is_no_such_file_is_refused(text: str, said: str, tmp_path: Path) -
         read_foreign(path, (PROBLEM, SIMT))
 
 
-@pytest.mark.parametrize("kind", ["csv", "t4", "kernel-tuner"])
+@pytest.mark.parametrize("kind", ["csv", "kernel-tuner"])
 def test_times_that_come_with_gemmgen_go_out_and_come_back(kind: str, tmp_path: Path) -> None:
     (first, *_) = read_results(TIMES["simt"])
     times = times_of(read_foreign(written(first, kind, tmp_path)), None, "a test", Store(tmp_path / "store"))
@@ -150,17 +115,17 @@ def test_times_that_come_with_gemmgen_go_out_and_come_back(kind: str, tmp_path: 
 
 def test_commands_write_and_read_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (first, *_) = read_results(TIMES["simt"])
-    path, to = written(first, "t4", tmp_path), tmp_path / "imported.json"
+    path, to = written(first, "kernel-tuner", tmp_path), tmp_path / "imported.json"
     assert main(["import", str(path), "--to", str(to)]) == 0
     assert f"{len(first.rows)} times of 1 problem on H200; 0 configs left out" in capsys.readouterr().out
     assert main(["results", str(to), "--format", "kernel-tuner"]) == 0
     assert len(json.loads(capsys.readouterr().out)["cache"]) == len(first.rows)
-    assert main(["results", str(TIMES["simt"]), "--format", "t4"]) == 2
+    assert main(["results", str(TIMES["simt"]), "--format", "kernel-tuner"]) == 2
     assert "name a folder with --to" in capsys.readouterr().err
-    assert main(["results", str(TIMES["simt"]), "--format", "t4", "--to", str(tmp_path / "all"), "--json"]) == 0
+    assert (
+        main(["results", str(TIMES["simt"]), "--format", "kernel-tuner", "--to", str(tmp_path / "all"), "--json"]) == 0
+    )
     assert len(json.loads(capsys.readouterr().out)["files"]) == len(load_times(TIMES["simt"]).problems)
-    assert main(["space", "512x512x512", "--t1"]) == 0
-    assert "ConfigurationSpace" in json.loads(capsys.readouterr().out)
 
 
 def test_times_of_batches_and_several_families_go_out_and_come_back(tmp_path: Path) -> None:

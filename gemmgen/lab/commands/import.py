@@ -46,10 +46,10 @@ def command(
     to: Path,
     as_json: bool,
 ) -> None:
-    """Read measured times from CSV, T4 or Kernel Tuner's cache files.
+    """Read measured times from CSV or Kernel Tuner's cache files.
 
     Files of gemmgen results name their problem, family and card. For other files give --shape and --family; the
-    parameters are the family's axes, and times of T4 and Kernel Tuner are in milliseconds. Register counts that a file
+    parameters are the family's axes, and times of Kernel Tuner are in milliseconds. Register counts that a file
     lacks come from compiling.
 
     The times become a file for gemmgen study model --data, which compares the model with them.

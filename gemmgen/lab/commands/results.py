@@ -14,25 +14,22 @@ from gemmgen.cli.output import emit
 from gemmgen.lab.formats.cache import cache_document
 from gemmgen.lab.formats.results import Results, read_results
 from gemmgen.lab.formats.sheet import csv_text
-from gemmgen.lab.formats.t4 import t4_document
 from gemmgen.render.naming import problem_name
 from gemmgen.support.errors import require
 from gemmgen.support.files import write_atomic
 
-DOCUMENTS = {"t4": t4_document, "kernel-tuner": cache_document}
-
 
 @click.command()
 @click.argument("path", metavar="FILE|DIR", type=click.Path(path_type=Path, exists=True))
-@click.option("--format", "kind", type=click.Choice(["csv", *DOCUMENTS]), default="csv", show_default=True)
+@click.option("--format", "kind", type=click.Choice(["csv", "kernel-tuner"]), default="csv", show_default=True)
 @click.option("--to", type=click.Path(path_type=Path), help="File to write; for several problems, a folder.")
 @json_option
 def command(path: Path, kind: str, to: Path | None, as_json: bool) -> None:
-    """Write measured times of configs as CSV, T4 or Kernel Tuner's cache file.
+    """Write measured times of configs as CSV or Kernel Tuner's cache file.
 
     They come from a kernel's JSON, a folder of these, the output of `gemmgen tune --json`, or a file of measured times
-    as `gemmgen study model --measure` writes it. Predicted times do not count. CSV takes any number of problems; the
-    other formats have one problem and family per file: without --to there must be only one.
+    as `gemmgen study model --measure` writes it. Predicted times do not count. CSV takes any number of problems; a
+    cache file is of one problem and family: without --to there must be only one.
     """
     found = read_results(path)
     require(bool(found), f"{path} holds no measured times")
@@ -58,7 +55,7 @@ def _files(found: Sequence[Results], kind: str) -> dict[str, str]:
     for one in found:
         name = f"results_{problem_name(one.problem)}_{one.family.name}"
         stem = name if f"{name}.json" not in made else f"{name}_{one.device.replace(' ', '_')}"
-        made[f"{stem}.json"] = _text(DOCUMENTS[kind](one))
+        made[f"{stem}.json"] = _text(cache_document(one))
     return made
 
 

@@ -17,7 +17,6 @@ from gemmgen.cli.options import (
 from gemmgen.cli.output import emit
 from gemmgen.exports.json_records import space_document
 from gemmgen.families import DEFAULT_FAMILY, family_named
-from gemmgen.lab.formats.t1 import t1_document
 from gemmgen.lab.prints.space import show_space
 from gemmgen.run.card import compile_target
 from gemmgen.search.space import explore
@@ -28,18 +27,13 @@ from gemmgen.search.space import explore
 @click.option("--family", type=FAMILY, default=DEFAULT_FAMILY, show_default=True, help="Family of the kernels.")
 @problem_options
 @arch_option
-@click.option("--t1", is_flag=True, help="Print the axes, and the conditions on them alone, as T1: a JSON document.")
 @json_option
-def command(shape: Shape, family: str, options: ProblemOptions, arch: str, t1: bool, as_json: bool) -> None:
+def command(shape: Shape, family: str, options: ProblemOptions, arch: str, as_json: bool) -> None:
     """Show the axes of a family, how many configs are accepted, and why the others are not.
 
     A constraint rejects configs that cannot work; pruning leaves out configs that work but are slow. `gemmgen generate
     --set` accepts every config that satisfies the constraints.
     """
     name, spec = compile_target(arch)
-    if t1:
-        document = t1_document(family_named(family), options.problem(shape), spec)
-        emit(True, lambda: document, lambda _: None)
-        return
     space = explore(family_named(family), options.problem(shape), spec)
     emit(as_json, lambda: {"arch": name, **space_document(space)}, lambda console: show_space(console, space, name))

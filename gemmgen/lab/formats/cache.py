@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from gemmgen.exports.json_records import problem_document
+from gemmgen.exports.record_reading import problem_from
+from gemmgen.families import family_named
 from gemmgen.kernel.model import representative
-from gemmgen.lab.formats.common import MS, OWN, Meant, own_document, restored
-from gemmgen.lab.formats.results import Result, Results
+from gemmgen.lab.formats.results import Meant, Result, Results, results_of
 from gemmgen.render.naming import problem_name
-from gemmgen.support.errors import require
+from gemmgen.support.errors import InvalidInput, require
 
+OWN = "gemmgen"  # other programs pass over it
+MS = 1000.0  # microseconds: the formats' times are in milliseconds
 VERSION = "1.1.0"
-SPENT = (
-    "compile_time",
-    "verification_time",
-    "benchmark_time",
-    "strategy_time",
-    "framework_time",
-)  # which we do not keep
+SPENT = [f"{stage}_time" for stage in ("compile", "verification", "benchmark", "strategy", "framework")]  # not kept
 NEVER = "1970-01-01T00:00:00+00:00"  # a date that was not kept
 # Failures by their kind here; else the last one. Back, a word means the first kind that has it.
 ERRORS = {"rejected": "InvalidConfig", "compile": "CompilationFailedConfig", "launch": "RuntimeFailedConfig"}
@@ -30,7 +28,11 @@ def cache_document(results: Results) -> dict[str, Any]:
     case = representative(results.problem)
     return {
         "schema_version": VERSION,
-        OWN: own_document(results),
+        OWN: {
+            "problem": problem_document(results.problem),
+            "family": results.family.name,
+            "device": results.device,
+        },
         "device_name": results.device,
         "kernel_name": f"gemm_{problem_name(results.problem)}_{results.family.name}",
         "problem_size": [case.m, case.n, case.k],
@@ -46,7 +48,13 @@ def read_cache(document: Mapping[str, Any], meant: Meant | None) -> Results:
     files."""
     keys = document["tune_params_keys"]
     rows = [_read(one, keys) for one in document["cache"].values()]
-    return restored(rows, document, str(document["device_name"]), meant)
+    own, device = document.get(OWN), str(document["device_name"])
+    if own is not None:
+        meant, device = (problem_from(own["problem"]), family_named(own["family"])), own["device"]
+    if meant is None:
+        raise InvalidInput("it does not say of which problem and family its configs are: name SHAPE and --family")
+    problem, family = meant
+    return results_of(*rows, problem=problem, family=family, device=device)
 
 
 def _written(row: Result) -> dict[str, Any]:

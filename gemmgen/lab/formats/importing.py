@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from gemmgen.exports.kernelfile import read_text, reading
 from gemmgen.families.base import Family, first_rejection
 from gemmgen.kernel.source import KernelSource
 from gemmgen.lab.formats.cache import read_cache
-from gemmgen.lab.formats.common import Meant
-from gemmgen.lab.formats.results import UNKNOWN, Result, Results
+from gemmgen.lab.formats.results import UNKNOWN, Meant, Result, Results
 from gemmgen.lab.formats.sheet import read_csv
-from gemmgen.lab.formats.t4 import read_t4
 from gemmgen.lab.study.times import OTHERS, CheckRow, Measured, Times
 from gemmgen.problem.device import DEVICES, DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import CompiledKernel, compile_many
 from gemmgen.support.clock import today
-from gemmgen.support.errors import GemmgenError, InvalidInput, require
+from gemmgen.support.errors import GemmgenError, require
 from gemmgen.support.files import Store
 from gemmgen.support.jsontext import json_value
 from gemmgen.support.version import gemmgen_version
 
 
 def read_foreign(path: Path, meant: Meant | None = None) -> list[Results]:
-    """Read the times in a CSV, a T4 or a Kernel Tuner cache file; `meant` gives what the file does not say.
+    """Read the times in a CSV or a Kernel Tuner cache file; `meant` gives what the file does not say.
 
     Raises InvalidInput for any other file, and for configs that the family does not have.
     """
@@ -35,7 +32,9 @@ def read_foreign(path: Path, meant: Meant | None = None) -> list[Results]:
     with reading(path, "a file of measured times"):
         if path.suffix.lower() == ".csv":
             return read_csv(text, meant)
-        return [_of_json(json_value(text), meant)]
+        document = json_value(text)
+        require("cache" in document, "it is not Kernel Tuner's, which has a cache")
+        return [read_cache(document, meant)]
 
 
 def times_of(found: Sequence[Results], device: DeviceSpec | None, source: str, store: Store) -> Times:
@@ -67,14 +66,6 @@ def require_plain(problem: Problem) -> None:
     plain = Problem(problem.m, problem.n, problem.k, types=problem.types, layout=problem.layout, **others)
     held = ", ".join(OTHERS)
     require(problem == plain, f"{problem}: files of measured times hold shape, types, layout, {held}, and nothing else")
-
-
-def _of_json(document: Mapping[str, Any], meant: Meant | None) -> Results:
-    if "cache" in document:
-        return read_cache(document, meant)
-    if "results" in document:
-        return read_t4(document, meant)
-    raise InvalidInput("it is neither T4, which has results, nor Kernel Tuner's, which has a cache")
 
 
 def _card(names: set[str]) -> DeviceSpec:

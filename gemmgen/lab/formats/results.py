@@ -20,6 +20,8 @@ from gemmgen.support.errors import InvalidInput, require
 
 UNKNOWN = "unknown"
 
+Meant = tuple[Problem, Family]  # what a file is of that does not say so
+
 
 @dataclass(frozen=True)
 class Result:
@@ -27,7 +29,6 @@ class Result:
 
     samples_us  the samples of the median, if they were kept
     registers   registers per thread, as compiled; None if not kept
-    energy_j    energy per launch, in joules; None if not measured
     date        date of the measurement, in ISO 8601; empty if not kept
     """
 
@@ -35,7 +36,6 @@ class Result:
     us: float | None
     samples_us: tuple[float, ...] = ()
     registers: int | None = None
-    energy_j: float | None = None
     failure: str | None = None
     date: str = ""
 
@@ -135,17 +135,9 @@ def _row(record: Mapping[str, Any], date: str) -> Result:
         us=None if failure else float(time["us"]),
         samples_us=() if failure else tuple(time.get("samples_us", ())),
         registers=resources.get("registers"),
-        energy_j=None if failure else _energy_j(record),
         failure=failure["kind"] if failure else None,
         date=date,
     )
-
-
-def _energy_j(record: Mapping[str, Any]) -> float | None:
-    """Joules per launch, from `bench --energy`, `suite --energy` or a search for the least energy; None without
-    them."""
-    ours = ((record.get("bench") or {}).get("energy") or {}).get("ours") or record.get("energy") or {}
-    return ours.get("energy_j")
 
 
 def _joined(found: Iterable[Results]) -> list[Results]:

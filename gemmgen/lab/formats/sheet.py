@@ -7,8 +7,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 
 from gemmgen.families.base import Family
-from gemmgen.lab.formats.common import Meant
-from gemmgen.lab.formats.results import UNKNOWN, Result, Results, results_of
+from gemmgen.lab.formats.results import UNKNOWN, Meant, Result, Results, results_of
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.naming import full_name, parse_name
 from gemmgen.support.errors import InvalidInput, require
