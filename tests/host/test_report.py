@@ -20,14 +20,12 @@ from gemmgen.families.base import check
 from gemmgen.lab import api as lab_api
 from gemmgen.lab.report.measured_on import measuring_cards
 from gemmgen.lab.report.page import Page, collect
-from gemmgen.lab.report.pipeline import Pipeline
 from gemmgen.lab.report.ratios import RADIUS, ratio_plot
 from gemmgen.lab.report.scale import LogScale
 from gemmgen.lab.report.tiles import patches
 from gemmgen.lab.scores import scores_in
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Compute, Types
 from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu.timing import Conditions
@@ -265,33 +263,6 @@ def test_families_whose_lanes_share_elements_say_nothing_of_origins() -> None:
     problem = Problem(4, 512, 512)
     skinny = family_named("skinny")
     assert skinny.plan(problem, skinny.default(problem)).origins == ()
-
-
-def test_a_stage_is_loaded_again_once_it_has_been_multiplied(folder: Path, tmp_path: Path) -> None:
-    page = collect([folder], tmp_path, None, Progress())
-    (plot,) = [plot for card in page.kernels for plot in card.pipelines]  # naive kernels have none
-    assert_a_row_is_busy_with_one_thing(plot)
-    multiplied = sorted((span.start, span.number) for span in plot.spans if span.computes)
-    assert [number for _, number in multiplied] == list(range(len(multiplied)))
-
-
-def assert_a_row_is_busy_with_one_thing(plot: Pipeline) -> None:
-    busy = [(span.row, span.start + i) for span in plot.spans for i in range(span.length)]
-    assert len(busy) == len(set(busy)) and {row for row, _ in busy} == set(range(plot.rows))
-    assert max(time for _, time in busy) < plot.steps
-
-
-def test_consumers_in_turns_multiply_one_after_the_other(tmp_path: Path) -> None:
-    problem = Problem(2048, 2048, 2048, types=Types.parse("bf16"), layout=Layout.parse("rc"))
-    for pingpong in (0, 1):
-        api.generate(problem, family="wgmma", BN=128, PINGPONG=pingpong, arch="sm_90", out=tmp_path / str(pingpong))
-    shared, in_turns = (collect([tmp_path / name], tmp_path, None, Progress()).kernels[0] for name in "01")
-    assert len(shared.pipelines) == 1
-    _, plot = in_turns.pipelines
-    assert_a_row_is_busy_with_one_thing(plot)
-    multiplying = [span.start + i for span in plot.spans if span.computes for i in range(span.length)]
-    assert multiplying == list(range(len(multiplying))), "always one of them"
-    assert "take turns" in dict(in_turns.facts["resources"])["waves"]
 
 
 def test_studies_on_file_lead_to_their_kernels(gallery: tuple[Path, Page]) -> None:

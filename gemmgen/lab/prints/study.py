@@ -36,7 +36,7 @@ def show_study(console: Console, result: StudyResult, files: Sequence[str] = ())
         console.print(bold(f"\nbeside the document's {REPORTED_CARD}"))
         console.print(f"  {_reference_sentence(result)}", soft_wrap=True)
         for one in compared:
-            console.print("  ", bold(one.label), f": {_beside_sentence(one, result)}", sep="", soft_wrap=True)
+            console.print("  ", bold(one.label), f": {_beside_sentence(one)}", sep="", soft_wrap=True)
     if files:
         console.print(bold("\nfiles"), *files, sep="\n  ", soft_wrap=True)
 
@@ -52,7 +52,7 @@ def markdown(result: StudyResult, date: str, command: str, plot: str | None, fol
     compared = beside(result)
     if compared:
         lines += ["", f"## Beside the document's {REPORTED_CARD}", "", f"{_reference_sentence(result)}", ""]
-        lines += [f"- **{one.label}**: {_beside_sentence(one, result)}." for one in compared]
+        lines += [f"- **{one.label}**: {_beside_sentence(one)}." for one in compared]
     lines += ["", f"- {result.runner}, {date}: `{command}`", ""]
     return "\n".join(lines)
 
@@ -129,11 +129,9 @@ def _reference_sentence(result: StudyResult) -> str:
     return f"Shares are of {base.point.label} on the same card, the document's best; {here}."
 
 
-def _beside_sentence(one: Beside, result: StudyResult) -> str:
-    base = reference(result)
-    assert base is not None
+def _beside_sentence(one: Beside) -> str:
     there = (
         f"{figure(one.reported)} TFLOPS ({percent(one.reported_share)} of its best)" if one.reported else "no launch"
     )
     here = f"{figure(one.tflops)} ({percent(one.share)})" if one.tflops else "none"
-    return f"{there}, here {here}: {one.why}"
+    return f"{there}, here {here}"

@@ -6,7 +6,6 @@ roofline.py  rates over intensity, below the card's limits
 ladders.py   studies on file
 tiles.py     the tiles of a kernel, to scale
 measured_on.py  a comparison of the cards that measured
-pipeline.py  the times at which its loads and stores are in flight
 anchor.py    the anchor of a kernel on the page
 page.py      collects all parts, and renders the page
 """

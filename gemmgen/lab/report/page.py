@@ -33,7 +33,6 @@ from gemmgen.lab.report.anchor import anchor
 from gemmgen.lab.report.checks import Certified, certified, checks_of
 from gemmgen.lab.report.ladders import Ladder, ladders_in
 from gemmgen.lab.report.measured_on import MeasuringCard, measuring_cards
-from gemmgen.lab.report.pipeline import Pipeline, pipeline, turns
 from gemmgen.lab.report.ratios import RatioPlot, ratio_plot
 from gemmgen.lab.report.roofline import RooflinePlot, roofline_plot
 from gemmgen.lab.report.tiles import Drawing, drawings
@@ -105,10 +104,6 @@ class KernelCard:
     @cached_property
     def drawings(self) -> tuple[Drawing, ...]:
         return drawings(self.explanation)
-
-    @cached_property
-    def pipelines(self) -> tuple[Pipeline, ...]:
-        return tuple(filter(None, (pipeline(self.explanation), turns(self.explanation))))
 
     @cached_property
     def instructions(self) -> Rows | None:

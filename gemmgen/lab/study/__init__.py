@@ -3,7 +3,7 @@
 points    the studies and their kernels
 engine    runs a study on one card
 reasons   the reasons for each kernel's speed, in numbers
-beside    comparison with the source documents, and why results differ
+beside    comparison with the source documents
 record    the result as JSON-ready data
 
 modelcheck is a study of another kind: the model's predictions against measured times of many configs. times reads and
