@@ -11,7 +11,6 @@ import click
 from click.core import ParameterSource
 from rich.console import Console
 
-from gemmgen.api.kernels import explain
 from gemmgen.cli.options import (
     Sectioned,
     device_option,
@@ -22,20 +21,19 @@ from gemmgen.cli.options import (
 from gemmgen.cli.output import DONE, FAILED, IN_PART, NOT_JUDGED, emit, judging
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
-from gemmgen.cli.reports.verify import coverage_words, show_expected, show_ptx, show_unconfined, show_verdict
+from gemmgen.cli.reports.verify import coverage_words, show_ptx, show_unconfined, show_verdict
 from gemmgen.exports.json_records import cuda_document, kernel_document, verdict_document
 from gemmgen.exports.kernelfile import KernelFile, find_kernel
 from gemmgen.exports.other_compilers import hidden_lines
 from gemmgen.exports.recheck import Recheck, open_certified, own_examples, read_certificate, recheck, recheck_document
 from gemmgen.exports.writing import DEFAULT_OUT
-from gemmgen.judge.explain import Explanation
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource
 from gemmgen.render.rerender import is_rendered
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.emulator.ptx import GivenPtx, read_ptx
 from gemmgen.run.target import DeviceChoice, Target, open_target
-from gemmgen.support.errors import Failure, InvalidInput, require
+from gemmgen.support.errors import Failure, require
 from gemmgen.support.files import Store
 from gemmgen.verification.checks import REPLAY
 from gemmgen.verification.host_memory import require_memory
@@ -165,7 +163,6 @@ def command(
         verdict = covered(verdict)
     in_part = passed_in_part(found.alone.source, verdict)
     again = reproduction(found, verdict, examples, out, ptx)
-    expected = _expected(found) if found.edited and verdict.passed else None
     document = {
         **kernel_document(found.source),
         "only_promised": list(found.only_promised),
@@ -177,14 +174,11 @@ def command(
         "cuda_compiler": cuda_document(cuda),
         "ptx": own_ptx and {"file": str(own_ptx.file), "compiler": own_ptx.compiler, "arch": own_ptx.arch},
         "not_judged": [[one.first, one.last] for one in hidden],
-        "predicted": None if expected is None else {"us": expected.expected_us, "device": expected.device.name},
     }
 
     def show(console: Console) -> None:
         show_verdict(console, found, verdict, again, cuda, hidden, in_part)
         show_ptx(console, own_ptx)
-        if expected is not None:
-            show_expected(console, expected)
         show_unconfined(console, unconfined)
 
     emit(as_json, lambda: document, show)
@@ -229,14 +223,6 @@ def covered(verdict: Verdict) -> Verdict:
     if not verdict.passed or (verdict.coverage is not None and verdict.coverage.complete):
         return verdict
     return replace(verdict, failure=Failure("uncovered", coverage_words(verdict.coverage), "verifier"))
-
-
-def _expected(kernel: KernelFile) -> Explanation | None:
-    """The predicted time of an edited kernel; None if this version does not know its family or config."""
-    try:
-        return explain(kernel)
-    except InvalidInput:
-        return None
 
 
 def _verified(

@@ -160,11 +160,6 @@ class Explanation:
         return _recorded(self.kernel)
 
     @property
-    def expected_us(self) -> float:
-        """The predicted time: that of the edited text if its main loop is known, else as gemmgen would render it."""
-        return self.prediction.time_us if self.edited is None else self.edited.time_us
-
-    @property
     def last_wave(self) -> float:
         """The fill of the last wave of blocks, 0 to 1."""
         waves = self.prediction.waves

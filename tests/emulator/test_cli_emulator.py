@@ -22,7 +22,6 @@ from gemmgen.exports.kernelfile import read_kernel
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.emulator.program import KIND, interpreter, program_key
 from gemmgen.support.files import Store
-from gemmgen.support.words import figure
 
 REPOSITORY = Path(__file__).parents[2]
 HERE = {"PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "error", "COLUMNS": "140"}
@@ -125,20 +124,6 @@ def test_verify_finds_an_edit_and_says_how_to_see_it_again(
     found = document(capsys.readouterr().out)
     verification = found["verification"]
     assert verification["failure"]["kind"] == "wrong" and verification["mismatch"]["row"] == 0
-    assert found["predicted"] is None  # of a wrong kernel nobody asks how fast it is
-
-
-def test_verify_predicts_the_time_of_an_edited_kernel(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["generate", "?x?x?", "--family", "naive"])
-    (kernel,) = environment.glob("gemmgen-out/*.cu")
-    command = ["verify", str(kernel), "--device", "emulator", "--examples", "3", "--json"]
-    kernel.write_text(kernel.read_text().replace("k < s.K", "k <= s.K - 1"))  # as right as it was
-    capsys.readouterr()
-    assert main(command) == 0
-    predicted = document(capsys.readouterr().out)["predicted"]
-    assert predicted["us"] > 0 and predicted["device"]
-    assert main(command[:-1]) == 0
-    assert f"predicted on {predicted['device']}: {figure(predicted['us'])} us" in capsys.readouterr().out
 
 
 def test_verify_of_what_does_not_compile(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:

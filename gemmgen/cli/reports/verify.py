@@ -9,7 +9,6 @@ from rich.console import Console
 from gemmgen.cli.reports.words import bad, bold, facts, good
 from gemmgen.exports.kernelfile import KernelFile
 from gemmgen.exports.writing import text_path
-from gemmgen.judge.explain import Explanation
 from gemmgen.kernel.conditionals import OTHERWISE, Conditional
 from gemmgen.run.coverage import Coverage
 from gemmgen.run.emulator.ptx import GivenPtx
@@ -55,13 +54,6 @@ def show_verdict(
         _show_cuda(console, cuda)
     for result in verdict.sanitizers:
         _show_sanitizer(console, result)
-
-
-def show_expected(console: Console, it: Explanation) -> None:
-    """Print the predicted time of an edited kernel, and that of gemmgen's own kernel with the same constants."""
-    rendered = f"{figure(it.prediction.time_us)} us as gemmgen would render it"
-    ours = rendered if it.edited is None else f"{figure(it.edited.time_us)} us; {rendered}"
-    console.print(f"      predicted on {it.device.name}: {ours}", soft_wrap=True)
 
 
 def show_ptx(console: Console, given: GivenPtx | None) -> None:
