@@ -51,8 +51,9 @@ def rung_or_kernel(kernel: Kernel, out: Path) -> Kernel:
         ) from error
 
 
-def budget_of(count: int | None) -> int | None:
-    return None if count is None else whole("budget", count, least=1)
+def count_of(name: str, count: int | None, least: int = 1) -> int | None:
+    """`count` if it is a whole number of at least `least`, or None. Raises InvalidInput."""
+    return None if count is None else whole(name, count, least)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmgen.api.asked import Kernel, budget_of, kernel_file, rung_or_kernel, shown
+from gemmgen.api.asked import Kernel, count_of, kernel_file, rung_or_kernel, shown
 from gemmgen.api.rendering import require_problem
 from gemmgen.exports.json_records import Origin, provenance
 from gemmgen.exports.kernelfile import reading
@@ -68,7 +68,7 @@ def tune(
     """
     require_problem(problem)
     families = SEARCHED if family is None else (family_named(family),)
-    budget, seed = budget_of(budget), whole("seed", seed, least=0)
+    budget, seed = count_of("budget", budget), whole("seed", seed, least=0)
     if name is not None:
         require_identifier(name)
     if out is not None:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gemmgen.api.asked import Kernel, kernel_file, shown
+from gemmgen.api.asked import Kernel, count_of, kernel_file, shown
 from gemmgen.exports.exporting import Exported, Wish, export_verified
 from gemmgen.exports.writing import Folder
 from gemmgen.run.card import compile_target
@@ -88,8 +88,7 @@ def export_all(
 
     Also raises InvalidInput for kernels with the same name: `KernelFile.renamed` gives another.
     """
-    if examples is not None:
-        examples = whole("examples", examples, least=0)
+    examples = count_of("examples", examples, 0)
     _, spec = compile_target(arch)
     seed = whole("seed", seed, least=0)
     found = [kernel_file(one, spec).alone for one in kernels]
@@ -142,10 +141,10 @@ def library(
     asked = spec if isinstance(spec, Spec) else read_spec(Path(spec), name)
     options = Options(
         device,
-        None if budget is None else whole("budget", budget, least=1),
-        None if examples is None else whole("examples", examples, least=0),
+        count_of("budget", budget),
+        count_of("examples", examples, 0),
         whole("seed", seed, least=0),
-        None if points is None else whole("points", points, least=8),
+        count_of("points", points, 8),
         fallback is not None,
         command,
     )
@@ -181,7 +180,7 @@ def regret(
 
     name, _ = compile_target(arch)
     asked = spec if isinstance(spec, Spec) else read_spec(Path(spec), name)
-    count = None if sizes is None else whole("sizes", sizes, least=1)
+    count = count_of("sizes", sizes)
     seed = whole("seed", seed, least=0)
     with shown(progress) as heard:
         return measured_regret(asked, Path(to), device, count, seed, heard)

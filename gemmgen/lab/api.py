@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemmgen.api.asked import budget_of, shown
+from gemmgen.api.asked import count_of, shown
 from gemmgen.exports.writing import Folder
 from gemmgen.families import DEFAULT_FAMILY, SEARCHED, family_named
 from gemmgen.problem.gemm import Problem
@@ -55,7 +55,7 @@ def study(
     from gemmgen.lab.study import run_study, study_named
 
     chosen = study_named(name)
-    budget = budget_of(budget)
+    budget = count_of("budget", budget)
     require_memory(problem)
     target = open_card(device, store := Store())
     with target.executor, shown(progress) as heard:
@@ -94,7 +94,7 @@ def check_model(
     from gemmgen.lab.study.model_times import measure_times, unmeasured
     from gemmgen.lab.study.times import TIMES, load_times, save_times
 
-    budget, seed = budget_of(budget), whole("seed", seed, least=0)
+    budget, seed = count_of("budget", budget), whole("seed", seed, least=0)
     require(
         not groups or (measure and data is not None),
         "times of a group are measured, to a file of their own: it takes `measure` and `data`",
