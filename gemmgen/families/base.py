@@ -22,9 +22,8 @@ from gemmgen.kernel.expression import assign, count_false, first_false, names_in
 from gemmgen.kernel.plan import Cost, Never, Plan, Share, Tile
 from gemmgen.kernel.source import DEPENDENT_LAUNCH, Launch
 from gemmgen.kernel.streamk import Stream
-from gemmgen.problem.device import STATIC_SHARED_BYTES, WARP, Limits
+from gemmgen.problem.device import STATIC_SHARED_BYTES, Limits
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.mma import sum_place
 from gemmgen.problem.types import Compute
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.words import plural
@@ -336,14 +335,6 @@ class Family(ABC):
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         """The levels of tiling below the block's, the largest first."""
 
-    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        """(row, column) of the first element of C of each thread of the first warp, in the tile that threads divide.
-
-        A thread's TM x TN lie FM x FN together, STEP_M and STEP_N apart. Nothing where threads share elements, or where
-        the hardware keeps to itself which they have. Here those of mma.sync and wgmma.
-        """
-        return () if plan.mma is None else tuple(sum_place(lane, 0) for lane in range(WARP))
-
     @abstractmethod
     def prose(self, plan: Plan) -> tuple[str, ...]:
         """Lines for the comment at the kernel's top, each with a label and a sentence."""
@@ -351,15 +342,6 @@ class Family(ABC):
     def never(self, plan: Plan) -> Iterator[Never]:
         """Outcomes of the kernel's conditions that no launch of `plan` reaches, by the condition's text."""
         yield from ()
-
-
-def zigzag(plan: Plan, threads: int, pair: int) -> tuple[tuple[int, int], ...]:
-    """The origins of `threads` threads, of which `pair` neighbours share their rows; LANES_M threads go down a tile."""
-    value = plan.constants
-    down, rows, columns = value["LANES_M"], value["FM"], value["FN"]
-    return tuple(
-        (lane // pair % down * rows, (lane // (pair * down) * pair + lane % pair) * columns) for lane in range(threads)
-    )
 
 
 @cache

@@ -66,23 +66,6 @@ def test_elements_of_8_bits_lie_in_any_order(
     assert served(types, compute, layout, **axes) == archs
 
 
-@pytest.mark.parametrize("exchange", [0, 1])
-@pytest.mark.parametrize("layout", ["rr", "rc", "cr", "cc"])
-def test_lanes_have_each_element_of_a_warp_tile_once(layout: str, exchange: int) -> None:
-    problem = Problem(256, 256, 256, types="s8,s8,bf16", layout=layout)
-    plan = MMA.plan(problem, MMA.default(problem).with_values(EXCHANGE=exchange))
-    value = plan.constants
-    owned = [
-        (
-            m + i // value["FM"] * value["STEP_M"] + i % value["FM"],
-            n + j // value["FN"] * value["STEP_N"] + j % value["FN"],
-        )
-        for m, n in plan.origins
-        for i, j in product(range(value["TM"]), range(value["TN"]))
-    ]
-    assert sorted(owned) == list(product(range(value["WM"]), range(value["WN"])))
-
-
 def test_lines_that_no_cp_async_fits_go_through_registers() -> None:
     problem = Problem(256, 256, 255, types="bf16", layout="rc")
     assert MMA.default(problem).values["ASYNC"] == 0

@@ -15,16 +15,13 @@ import pytest
 import gemmgen as api
 from gemmgen.cli import main
 from gemmgen.exports.kernelfile import KernelFile
-from gemmgen.families import NAIVE, family_named
-from gemmgen.families.base import check
+from gemmgen.families import NAIVE
 from gemmgen.lab import api as lab_api
 from gemmgen.lab.report.measured_on import measuring_cards
 from gemmgen.lab.report.page import Page, collect
 from gemmgen.lab.report.ratios import RADIUS, ratio_plot
 from gemmgen.lab.report.scale import LogScale
-from gemmgen.lab.report.tiles import patches
 from gemmgen.lab.scores import scores_in
-from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.render.kernel_text import render
@@ -226,43 +223,6 @@ def test_a_logarithmic_axis_keeps_ratios() -> None:
     falling: dict[str, Any] = {"low": 2.0, "high": 1.0, "start": 0.0, "end": 1.0}
     with pytest.raises(InvalidInput, match=r"from 2\.0 to 1\.0"):
         LogScale(**falling)
-
-
-OWNERS = {
-    "naive": ("naive", PROBLEM, {"BM": 8, "BN": 4}),
-    "simt": ("simt", PROBLEM, {}),
-    "simt without warp tiles": ("simt", PROBLEM, {"WM": 0, "WN": 0, "BM": 32, "BN": 64, "TM": 8, "TN": 8}),
-    "batched": ("batched", Problem(16, 16, 16, batch=64), {}),
-    "batchedmma": ("batchedmma", Problem(16, 16, 16, batch=64, types=Types.parse("bf16")), {}),
-    "mma": ("mma", Problem(512, 512, 512, types=Types.parse("bf16")), {}),
-    "wgmma": ("wgmma", Problem(512, 512, 512, types=Types.parse("bf16"), layout="rc"), {}),
-}
-
-
-@pytest.mark.parametrize("kind", OWNERS)
-def test_lanes_share_out_their_tile(kind: str) -> None:
-    name, problem, settings = OWNERS[kind]
-    family = family_named(name)
-    config = family.default(problem).with_values(**settings)
-    check(family, problem, config, ARCHS["sm_90"].limits)
-    plan = family.plan(problem, config)
-    owned = [
-        (row + i, col + j)
-        for lane in range(len(plan.origins))
-        for row, col, rows, cols in patches(plan, lane)
-        for i in range(rows)
-        for j in range(cols)
-    ]
-    rows, cols = (max(place[i] for place in owned) + 1 for i in range(2))
-    assert sorted(owned) == [(row, col) for row in range(rows) for col in range(cols)], "each element once, and all"
-    above = (plan.tile[0], plan.tile[1], *(n for tile in plan.tiles[:-1] for n in (tile.rows, tile.cols)))[-2:]
-    assert rows <= above[0] and cols <= above[1]
-
-
-def test_families_whose_lanes_share_elements_say_nothing_of_origins() -> None:
-    problem = Problem(4, 512, 512)
-    skinny = family_named("skinny")
-    assert skinny.plan(problem, skinny.default(problem)).origins == ()
 
 
 def test_studies_on_file_lead_to_their_kernels(gallery: tuple[Path, Page]) -> None:

@@ -28,7 +28,6 @@ from gemmgen.families.base import (
     rules,
     sides,
     sizes_of,
-    zigzag,
 )
 from gemmgen.kernel.config import Config, Derived, axis
 from gemmgen.kernel.cost import block_cost, instructions, registers, unit_cycles
@@ -241,9 +240,6 @@ class Batched(Family):
             Tile("product", rows, cols, batched.MB * batched.BATCH_TILES),
             Tile("thread", batched.TM, batched.TN, plan.constants["LANES"]),
         )
-
-    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        return zigzag(plan, min(WARP, plan.constants["LANES"]), plan.constants["PAIR"])
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         batched, threads = cast(BatchedConfig, plan.config), plan.launch.threads

@@ -162,10 +162,6 @@ class BatchedMma(Family):
             Tile("thread", value["TM"], value["TN"], WARP),
         )
 
-    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        rows, columns = plan.constants["TM"], plan.constants["TN"]
-        return tuple((lane // LANES_N * rows, lane % LANES_N * columns) for lane in range(WARP))
-
     def prose(self, plan: Plan) -> tuple[str, ...]:
         value = plan.constants
         mmas = value["MMAS_M"] * value["MMAS_N"]

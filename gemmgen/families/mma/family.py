@@ -181,11 +181,6 @@ class MmaFamily(Family):
     def view(self, plan: Plan) -> MmaView:
         return MmaView(plan)
 
-    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        rows, columns = plan.constants["FM"], plan.constants["FN"]
-        once = len(_exchanges(plan.problem, columns)) == 1
-        return tuple((lane // 4 * rows, _first_column(lane % 4, columns, once)) for lane in range(WARP))
-
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         mma, value = cast(MmaConfig, plan.config), plan.constants
         return (
@@ -300,12 +295,6 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
         ),
         products=one.products // WARP if one else 1,
     )
-
-
-def _first_column(lane: int, together: int, once: bool) -> int:
-    """The first column of a lane among the four lanes of a row, with runs of `together` columns. `once`: the lanes
-    exchanged sums once, else twice or never. See templates/device/warp_origin.cu."""
-    return lane % 2 * 2 * together + lane // 2 * together if once else lane * together
 
 
 @cache

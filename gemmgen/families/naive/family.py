@@ -11,7 +11,6 @@ from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.cost import registers
 from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Never, Plan, Tile, Work
-from gemmgen.problem.device import WARP
 from gemmgen.problem.gemm import Problem
 
 
@@ -73,10 +72,6 @@ class Naive(Family):
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         return (Tile("thread", 1, 1, plan.launch.threads),)
-
-    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        columns = plan.constants["BN"]
-        return tuple((thread // columns, thread % columns) for thread in range(min(WARP, plan.launch.threads)))
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         bound = traffic(plan).bound

@@ -23,7 +23,6 @@ from gemmgen.families.base import (
     shared_by,
     sizes_of,
     tile_grid,
-    zigzag,
 )
 from gemmgen.families.simt.axes import CONSTRAINTS, PRUNING, TILE_THREADS, SimtConfig
 from gemmgen.families.simt.operands import (
@@ -42,7 +41,6 @@ from gemmgen.kernel.cost import STALLS, block_cost, instructions, registers, uni
 from gemmgen.kernel.notes import block, main_loop, shared_tiles
 from gemmgen.kernel.plan import Cost, Never, Plan, Share, Tile, Work
 from gemmgen.kernel.streamk import Stream
-from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 
@@ -183,13 +181,6 @@ class Simt(Family):
             Tile("warp", simt.WM, simt.WN, warps),
             Tile("thread", simt.TM, simt.TN, threads // warps),
         )
-
-    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        value = plan.constants
-        if value["WM"]:
-            return zigzag(plan, WARP, 2)
-        lanes = range(min(WARP, value["LANES_M"] * value["LANES_N"]))
-        return tuple((i // value["LANES_N"] * value["FM"], i % value["LANES_N"] * value["FN"]) for i in lanes)
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         shared = f"{plan.shared_bytes} bytes of shared memory"

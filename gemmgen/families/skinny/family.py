@@ -178,9 +178,6 @@ class Skinny(Family):
         rows, cols = (skinny.S, skinny.T) if roles(plan.problem)[0].mn == "m" else (skinny.T, skinny.S)
         return (Tile("thread", rows, cols, plan.launch.threads),)
 
-    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        return ()
-
     def prose(self, plan: Plan) -> tuple[str, ...]:
         return (
             f"{block(plan)}, {plan.shared_bytes} bytes of shared memory",

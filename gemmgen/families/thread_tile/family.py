@@ -15,7 +15,6 @@ from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.cost import registers
 from gemmgen.kernel.notes import block
 from gemmgen.kernel.plan import Never, Plan, Tile, Work
-from gemmgen.problem.device import WARP
 from gemmgen.problem.gemm import Problem
 
 
@@ -87,10 +86,6 @@ class ThreadTile(Family):
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         axes = cast(ThreadTileConfig, plan.config)
         return (Tile("thread", axes.TM, axes.TN, plan.launch.threads),)
-
-    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        columns = plan.constants["STEP_N"]
-        return tuple((thread // columns, thread % columns) for thread in range(min(WARP, plan.launch.threads)))
 
     def prose(self, plan: Plan) -> tuple[str, ...]:
         axes = cast(ThreadTileConfig, plan.config)

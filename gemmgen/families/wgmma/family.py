@@ -51,7 +51,7 @@ from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
 from gemmgen.kernel.plan import Cost, Never, Plan, Share, SumOrder, Tile
 from gemmgen.kernel.tensor_map import UNIT
-from gemmgen.problem.device import L2_LINE, WARP
+from gemmgen.problem.device import L2_LINE
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.pieces import Pieces
@@ -205,13 +205,6 @@ class WgmmaFamily(Family):
         warpgroup, thread = (tile[::-1] if swaps(one) else tile for tile in tiles)
         return Tile("warpgroup", *warpgroup, sharers), Tile("thread", *thread, WARPGROUP)
 
-    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        one, usual = cast(WgmmaConfig, plan.config), super().origins(plan)
-        if not one.FROM_REGISTERS:
-            return tuple((column, row) for row, column in usual) if one.SWAP else usual
-        places = ((fragment_row(lane), column) for lane, (_, column) in enumerate(usual))
-        return tuple((column, row) if swaps(one) else (row, column) for row, column in places)
-
     def never(self, plan: Plan) -> Iterator[Never]:
         if plan.k_tiles[0] >= 1:
             yield Never("previous >= 0", False, "K has a k tile, whose products are under way behind the loop")
@@ -249,14 +242,6 @@ class WgmmaFamily(Family):
         if compute.pieces is not None:
             lines += _pieces_prose(compute, compute.pieces)
         return (*lines, *_copies_prose(plan.problem, one), *_start_prose(one), *shared_tiles(plan.launch))
-
-
-def fragment_row(thread: int) -> int:
-    """The first of the two neighbouring rows of an instruction of which a thread has fragments and sums, as in the
-    template. Pairs of warps share 32 rows, which lie in a line of shared memory."""
-    warp, group = thread // WARP % 4, thread % WARP // 4
-    chunk = (warp % 2 * 2 + group // 4) ^ (group // 2 % 2 * 5)
-    return warp // 2 * 32 + chunk * 4 + group % 2 * 2
 
 
 def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:

@@ -120,9 +120,6 @@ class WmmaFamily(Family):
             Tile("thread", axes.WM // 8, axes.WN // 4, WARP),
         )
 
-    def origins(self, plan: Plan) -> tuple[tuple[int, int], ...]:
-        return ()
-
     def prose(self, plan: Plan) -> tuple[str, ...]:
         axes = cast(WmmaConfig, plan.config)
         products = plan.constants["FRAGMENTS_M"] * plan.constants["FRAGMENTS_N"]
