@@ -50,7 +50,7 @@ def study(
     budget    number of candidates in the search for a tuned winner
 
     A kernel that cannot be compiled or launched is a row with its reason. Raises InvalidInput or GemmgenError, as
-    `tune` does. gemmgen.lab.prints.study_files.write_study writes the result as table, plot and record.
+    `tune` does. gemmgen.lab.prints.study.write_study writes the result as table, plot and record.
     """
     from gemmgen.lab.study import run_study, study_named
 

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from gemmgen.judge.bench import is_winner
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.source import KernelSource
 from gemmgen.lab import runtime_page
-from gemmgen.lab.coverage_lines import moved
 from gemmgen.lab.markdown import markdown_line
 from gemmgen.lab.predicted import is_predicted, predicted_page
 from gemmgen.lab.report.ratios import ratio_plot
@@ -340,3 +340,30 @@ def _record(kernel: KernelFile) -> dict[str, Any]:
 
 def _rung_us(kernel: KernelFile) -> float:
     return float((_record(kernel)["rung"].get("time") or {}).get("us") or "inf")
+
+
+CONDITIONS = ("untaken", "unreachable")  # of a Coverage: each has a line
+
+
+def moved(verdict: Mapping[str, Any], before: str, now: str) -> dict[str, Any]:
+    """The JSON `verdict` on the text `before`, with its coverage transferred to `now`, or dropped if a line is missing
+    there."""
+    there = _lines(before, now)
+    try:
+        return {name: _moved(value, there) if name == "coverage" else value for name, value in verdict.items()}
+    except KeyError:
+        return {name: value for name, value in verdict.items() if name != "coverage"}
+
+
+def _lines(before: str, now: str) -> dict[int, int]:
+    """The line in `now` of each line of `before` that is in both; numbers are from 1."""
+    old, new = before.splitlines(), now.splitlines()
+    blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    return {at.a + offset + 1: at.b + offset + 1 for at in blocks for offset in range(at.size)}
+
+
+def _moved(known: Mapping[str, Any] | None, there: Mapping[int, int]) -> dict[str, Any] | None:
+    if known is None:
+        return None
+    conditions = {name: [{**one, "line": there[one["line"]]} for one in known.get(name, ())] for name in CONDITIONS}
+    return {**known, **conditions, "lines": [[there[first], there[last]] for first, last in known["lines"]]}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmgen.lab.prints.study_files import write_study
+from gemmgen.lab.prints.study import write_study
 from gemmgen.lab.study import Study, StudyPoint, run_study
 from gemmgen.lab.study.points import BLOCK_TILE, LADDER, SCALAR
 from gemmgen.problem.gemm import Problem

@@ -13,8 +13,7 @@ import pytest
 import gemmgen as api
 from gemmgen.cli import main
 from gemmgen.kernel.source import KernelSource
-from gemmgen.lab.coverage_lines import moved
-from gemmgen.lab.gallery import check, folders, readme, rerender, write_readmes
+from gemmgen.lab.gallery import check, folders, moved, readme, rerender, write_readmes
 from gemmgen.lab.scores import scores_in
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.files import Store

@@ -21,8 +21,7 @@ from gemmgen.judge.explain import Explanation
 from gemmgen.kernel.model import predict
 from gemmgen.lab.commands import study as command
 from gemmgen.lab.prints import plots as plotting
-from gemmgen.lab.prints.study import markdown
-from gemmgen.lab.prints.study_files import write_study
+from gemmgen.lab.prints.study import markdown, write_study
 from gemmgen.lab.study import STUDIES, Limit, Study, StudyPoint, StudyResult, StudyRow, engine, run_study, study_named
 from gemmgen.lab.study.beside import beside
 from gemmgen.lab.study.engine import _measured, spill_us

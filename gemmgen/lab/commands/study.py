@@ -26,8 +26,7 @@ from gemmgen.lab.api import check_model as run_check
 from gemmgen.lab.api import study as run
 from gemmgen.lab.prints.arithmetic import arithmetic_document, show_arithmetic
 from gemmgen.lab.prints.model import show_check, write_check
-from gemmgen.lab.prints.study import show_study
-from gemmgen.lab.prints.study_files import Written, write_study
+from gemmgen.lab.prints.study import Written, show_study, write_study
 from gemmgen.lab.prints.tuners import show_contests, write_contests
 from gemmgen.lab.shapes import GROUPS
 from gemmgen.lab.study import STUDIES, Study

@@ -12,7 +12,7 @@ from gemmgen.cli.reports.words import bold, show_table, table
 from gemmgen.kernel.model import MODEL_ERROR
 from gemmgen.lab.markdown import markdown_table
 from gemmgen.lab.prints.plots import draw_check, why_no_plot
-from gemmgen.lab.prints.study_files import Written
+from gemmgen.lab.prints.study import Written
 from gemmgen.lab.study.modelcheck import TOP, Agreement, ModelCheck, check_document
 from gemmgen.support.files import write_atomic
 from gemmgen.support.words import figure, percent, plural

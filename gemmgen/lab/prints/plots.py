@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from statistics import median
 from typing import Any
@@ -61,12 +61,8 @@ def why_no_plot() -> str | None:
 
 def draw(result: StudyResult) -> dict[str, bytes]:
     """The plot in each of FORMATS; the same result and matplotlib give the same bytes. Raises ImportError."""
-    import matplotlib
-    from matplotlib.figure import Figure
 
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **SETTINGS}):
-        height = FRAME_HEIGHT + ROW_HEIGHT * len(result.rows)
-        picture = Figure(figsize=(WIDTH, height), facecolor=GROUND, layout="constrained")
+    def fill(picture: Any) -> None:
         panels = picture.subplots(1, 4, sharey=True, width_ratios=(5.2, 1.5, 1.5, 1.5))
         _rates(panels[0], result)
         _registers(panels[1], result.rows)
@@ -74,21 +70,14 @@ def draw(result: StudyResult) -> dict[str, bytes]:
         _occupancy(panels[3], result.rows)
         for panel in panels:
             _frame(panel)
-        picture.suptitle(_title(result), x=0.01, ha="left", fontsize=11, fontweight="bold")
-        return {kind: _saved(picture, kind) for kind in FORMATS}
+
+    return _drawn((WIDTH, FRAME_HEIGHT + ROW_HEIGHT * len(result.rows)), _title(result), fill)
 
 
 def draw_check(check: ModelCheck, title: str) -> dict[str, bytes]:
     """A plot of predicted against measured times of every config, both logarithmic, in each of FORMATS. Raises
     ImportError."""
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **SETTINGS}):
-        picture = Figure(figsize=(CHECK_SIZE, CHECK_SIZE), facecolor=GROUND, layout="constrained")
-        _times(picture.subplots(), check)
-        picture.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        return {kind: _saved(picture, kind) for kind in FORMATS}
+    return _drawn((CHECK_SIZE, CHECK_SIZE), title, lambda picture: _times(picture.subplots(), check))
 
 
 def _times(panel: Any, check: ModelCheck) -> None:
@@ -114,14 +103,10 @@ def _times(panel: Any, check: ModelCheck) -> None:
 
 def draw_contests(contests: Sequence[Contest], title: str) -> dict[str, bytes]:
     """A plot of the loss of searches by their budget, one panel per space, in each of FORMATS. Raises ImportError."""
-    import matplotlib
-    from matplotlib.figure import Figure
+    across = min(3, len(contests))
+    down = -(-len(contests) // across)
 
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **SETTINGS}):
-        across = min(3, len(contests))
-        down = -(-len(contests) // across)
-        size = (WIDTH, CONTEST_HEIGHT * down + FRAME_HEIGHT / 2)
-        picture = Figure(figsize=size, facecolor=GROUND, layout="constrained")
+    def fill(picture: Any) -> None:
         panels = list(picture.subplots(down, across, sharex=True, sharey=True, squeeze=False).flat)
         for panel, contest in zip(panels, contests, strict=False):
             _losses(panel, contest)
@@ -131,8 +116,8 @@ def draw_contests(contests: Sequence[Contest], title: str) -> dict[str, bytes]:
             panel.set_axis_off()
         handles = panels[0].get_legend_handles_labels()
         picture.legend(*handles, loc="outside lower center", ncols=5, frameon=False)
-        picture.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        return {kind: _saved(picture, kind) for kind in FORMATS}
+
+    return _drawn((WIDTH, CONTEST_HEIGHT * down + FRAME_HEIGHT / 2), title, fill)
 
 
 def _losses(panel: Any, contest: Contest) -> None:
@@ -152,6 +137,18 @@ def _losses(panel: Any, contest: Contest) -> None:
     panel.set_title(f"{contest.recorded.problem}, {contest.recorded.family.name}", fontsize=9)
     panel.set_xlabel("runs")
     panel.spines[["top", "right"]].set_visible(False)
+
+
+def _drawn(size: tuple[float, float], title: str, fill: Callable[[Any], None]) -> dict[str, bytes]:
+    """A picture of `size` inches that `fill` draws into, in each of FORMATS. Raises ImportError."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **SETTINGS}):
+        picture = Figure(figsize=size, facecolor=GROUND, layout="constrained")
+        fill(picture)
+        picture.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+        return {kind: _saved(picture, kind) for kind in FORMATS}
 
 
 def _saved(picture: Any, kind: str) -> bytes:

@@ -11,7 +11,7 @@ from rich.console import Console
 from gemmgen.cli.reports.words import bold, show_table, table
 from gemmgen.lab.markdown import markdown_table
 from gemmgen.lab.prints.plots import draw_contests, why_no_plot
-from gemmgen.lab.prints.study_files import Written
+from gemmgen.lab.prints.study import Written
 from gemmgen.lab.tuners import NEAR, OURS, Contest, tuners_document, tuners_of
 from gemmgen.support.files import write_atomic
 from gemmgen.support.words import NONE, figure, percent, plural
