@@ -21,11 +21,12 @@ from gemmgen.problem.forms import FORM_NAMES
 from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.inputs import PLAIN
-from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, SCALARS, SUMS, C
+from gemmgen.problem.operands import ACC, ACCUMULATORS, DEPTH, OPERANDS, SCALARS, SUMS, C
 from gemmgen.problem.parser import FORM_CALLS
 from gemmgen.problem.sizes import ALIGNS, TYPICAL, Size, parse_shape
 from gemmgen.problem.types import Compute
 from gemmgen.support.errors import require
+from gemmgen.support.words import listed
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Shape = tuple[Size, Size, Size]
@@ -119,7 +120,8 @@ _WRITTEN = ", ".join(name for name, one in OPERANDS.items() if one.written)
 EPILOGUE = (
     "What becomes of acc, an element of A * B. Either forms joined by +, as in scale_m+bias+gelu: "
     f"{', '.join((*FORM_NAMES, *FORM_CALLS))}. Or an expression such as 'gelu(alpha * acc + bias_n) + residual'. It "
-    f"may read {', '.join((ACC, *SCALARS))}, {C} (as beta * {C}), {ACC2} (an element of A times a second B), "
+    f"may read {', '.join((ACC, *SCALARS))}, {C} (as beta * {C}), {listed(ACCUMULATORS[1:])} (of A times "
+    f"further matrices beside B), "
     f"{' and '.join(SUMS)} (of A's row and B's column), {DEPTH}, {_READ}; call {', '.join(FUNCTIONS)}; "
     f"and write x by {_WRITTEN}, which go on with x."
 )

@@ -196,7 +196,7 @@ class SelfTest:
 
     @property
     def _largest(self) -> float:
-        """The largest sum for an element of C: a gated epilogue multiplies two sums."""
+        """The largest sum for an element of C: an epilogue may multiply all of its sums."""
         return float(self.types.c.largest ** (1 / self.out.problem.products))
 
     @property

@@ -180,7 +180,7 @@ class Signature(Built):
 
     @property
     def size_limit(self) -> int:
-        """The limit of each size, which the columns of B, possibly of two matrices, also obey."""
+        """The limit of each size, which the columns of B, possibly of several matrices, also obey."""
         return SIZE_LIMIT // self.problem.products
 
     @property
@@ -195,8 +195,7 @@ class Signature(Built):
     @property
     def _terms(self) -> Iterator[str]:
         """The meanings of the epilogue's names that are not arguments."""
-        gated = self.problem.products > 1
-        yield "acc = A * B1, acc2 = A * B2, B1 and B2 side by side in B" if gated else "acc = A * B"
+        yield self.epilogue.accumulators_text
         meant = {"row_sum": "row_sum of a row of A", "column_sum": "column_sum of a column of B"}
         yield from (meant[name] for name in self.epilogue.sums)
 

@@ -2,8 +2,8 @@
 
     gelu(alpha * acc + beta * C + bias_n) + residual
 
-`acc` is an element of A * B, which K = 0 makes 0; `acc2` that of A times a second matrix, which lies beside the first
-in B: K x 2N. `silu(acc) * acc2` is a gated activation. `row_sum` is the sum of its row of A, `column_sum` that of its
+`acc` is an element of A * B, which K = 0 makes 0; `acc2`, `acc3` and `acc4` are those of A times further matrices, which
+lie beside the first in B: K x 2N, 3N or 4N. `silu(acc) * acc2` is a gated activation. `row_sum` is the sum of its row of A, `column_sum` that of its
 column of B, which the kernel computes besides, and `K` the number of their elements. `C` stands for what C holds before
 the launch: it occurs only as `beta * C`, and beta = 0 leaves it unread. The value is C's new element, rounded once.
 
@@ -24,9 +24,10 @@ from functools import cached_property
 from gemmgen.problem.forms import FORMS, forms_of, parse_forms
 from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.nodes import Binary, Call, Name, Node, Number, is_whole, unparse, walk
-from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, SCALARS, SUMS, C, Operand
+from gemmgen.problem.operands import ACC, ACCUMULATORS, DEPTH, OPERANDS, SCALARS, SUMS, C, Operand
 from gemmgen.problem.parser import parse
 from gemmgen.support.errors import require
+from gemmgen.support.words import listed
 
 MOST_NODES = 100  # of a tree
 _SCALED_ACC = Binary("*", Name("alpha"), Name(ACC))
@@ -40,11 +41,12 @@ class Epilogue:
 
     def __post_init__(self) -> None:
         require(len(self.nodes) <= MOST_NODES, f"an epilogue has at most {MOST_NODES} terms, not {len(self.nodes)}")
-        require(ACC in self.names, f"the epilogue {self} leaves out acc, the product of A and B")
+        for name, matrix in self.accumulators.items():
+            require(name in self.names, f"the epilogue {self} leaves out {name}, the product of A and {matrix}")
         summed = " and ".join(self.sums)
         require(
             self.products == 1 or not self.sums,
-            f"the epilogue {self} takes {summed}, which go with one product, and acc2",
+            f"the epilogue {self} takes {summed}, which go with one product, and {[*self.accumulators][-1]}",
         )
         scaled = sum(is_old(node) for node in self.nodes)
         require(
@@ -66,8 +68,21 @@ class Epilogue:
 
     @cached_property
     def products(self) -> int:
-        """Of A with a matrix of B: 2 where it takes acc2, else 1."""
-        return 1 + (ACC2 in self.names)
+        """The number of its accumulators: the products of A with as many matrices of B, for one C."""
+        return max((n for n, name in enumerate(ACCUMULATORS, 1) if name in self.names), default=1)
+
+    @property
+    def accumulators(self) -> dict[str, str]:
+        """Those of ACCUMULATORS that the kernel computes, each with the name of its matrix of B."""
+        if self.products == 1:
+            return {ACC: "B"}
+        return {name: f"B{n}" for n, name in enumerate(ACCUMULATORS[: self.products], 1)}
+
+    @property
+    def accumulators_text(self) -> str:
+        """What they are: "acc = A * B"."""
+        each = ", ".join(f"{name} = A * {matrix}" for name, matrix in self.accumulators.items())
+        return each if self.products == 1 else f"{each}, {listed(self.accumulators.values())} side by side in B"
 
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
@@ -98,7 +113,7 @@ class Epilogue:
     @property
     def beside(self) -> tuple[str, ...]:
         """The sums that it takes beside acc."""
-        return (ACC2,) * (self.products > 1) + self.sums
+        return (*ACCUMULATORS[1 : self.products], *self.sums)
 
     @property
     def read(self) -> tuple[Operand, ...]:
@@ -211,9 +226,9 @@ def parse_epilogue(text: str) -> Epilogue:
     begin, take the zero points of A's rows and B's columns from acc. swiglu and geglu begin, too, and take acc and
     acc2 as they are.
     """
-    if re.search(r"\bacc2?\b", text, re.ASCII):
+    if re.search(rf"\b({'|'.join(ACCUMULATORS)})\b", text, re.ASCII):
         read = (name for name, one in OPERANDS.items() if not one.written)
-        return Epilogue(parse(text, (ACC, ACC2, *SUMS, DEPTH, *SCALARS, C, *read)))
+        return Epilogue(parse(text, (*ACCUMULATORS, *SUMS, DEPTH, *SCALARS, C, *read)))
     return Epilogue(parse_forms(text))
 
 

@@ -8,7 +8,7 @@ from itertools import product, takewhile
 
 from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.nodes import Binary, Call, Name, Node, inside, substitute, unparse
-from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, SCALARS, SUMS, C
+from gemmgen.problem.operands import ACC, ACCUMULATORS, DEPTH, OPERANDS, SCALARS, SUMS, C
 from gemmgen.problem.parser import FORM_CALLS, parse
 from gemmgen.support.errors import InvalidInput
 
@@ -59,7 +59,7 @@ MOST_FORMS = 8  # of a kernel's name
 
 @cache
 def _form(expression: str) -> Node:
-    return parse(expression, ("x", ACC, ACC2, *SUMS, DEPTH, *OPERANDS))
+    return parse(expression, ("x", *ACCUMULATORS, *SUMS, DEPTH, *OPERANDS))
 
 
 def parse_forms(text: str) -> Node:

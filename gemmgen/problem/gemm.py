@@ -2,8 +2,8 @@
 
     C = alpha * A * B + beta * C        A: M x K, B: K x N, C: M x N (row-major)
 
-or what another epilogue makes of A * B (see `epilogue`), or of two products: then B is K x 2N, two matrices side by
-side, and M x N x K are the sizes of each product. beta = 0 never reads C. K = 0 makes A * B zero.
+or what another epilogue makes of A * B (see `epilogue`), or of up to four products: then B is K x 2N, 3N or 4N, matrices
+side by side, and M x N x K are the sizes of each product. beta = 0 never reads C. K = 0 makes A * B zero.
 
 A batch is many such products, each on its own A, B and C, which lie a stride apart or, in a batch of pointers,
 anywhere. A size, leading dimension or stride of a Problem that is `None` (written `?`) stays a parameter of the kernel;
@@ -73,7 +73,7 @@ class Problem:
                     Those to A and B may repeat and overlap; each is divisible by `pointer_align`
     types           element types of A, B and C, and what computes with them
     epilogue        what becomes of A * B. Vectors that it reads serve all products of a batch. Of one with acc2, as
-                    "swiglu", B is K x 2N: two matrices side by side
+                    "swiglu", B is K x 2N: two matrices side by side; with acc3 K x 3N, with acc4 K x 4N
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
     inputs          how A and B are given: "scales=128+zeros" gives B's columns scales by groups of 128 along K,
                     "groups=8" gives each of 8 groups of rows a matrix B of its own, `stride_b` apart;
@@ -193,7 +193,7 @@ class Problem:
         if self.inputs.is_plain:
             return
         require(not self.batched, f"inputs = {self.inputs} go with one product, and batch = {self.batch or RUNTIME}")
-        require(self.products == 1, f"inputs = {self.inputs} go with one product, and {self.epilogue} takes two")
+        require(self.products == 1, f"inputs = {self.inputs} go with one product, and {self.epilogue} takes {self.products}")
         rows, conv = self.layout.a == "r" or not (self.inputs.gathered or self.inputs.conv), self.inputs.conv
         require(rows, f"inputs = {self.inputs}: rows are those of a row-major A, and layout = {self.layout}")
         if conv is not None:
@@ -241,7 +241,7 @@ class Problem:
 
     @property
     def products(self) -> int:
-        """Of A with a matrix of B, for one C: 2 where the epilogue is gated."""
+        """The number of matrices that lie side by side in B, whose products with A make one C."""
         return self.epilogue.products
 
     @cached_property  # a search asks for each of its configs

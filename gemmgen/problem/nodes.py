@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, SUMS
+from gemmgen.problem.operands import ACCUMULATORS, DEPTH, OPERANDS, SUMS
 
 Operator = Literal["+", "-", "*", "/"]
 
 
 @dataclass(frozen=True)
 class Name:
-    """`acc`, `acc2`, one of SUMS, `K`, a scalar, `C`, an operand, or a parameter of a function's definition."""
+    """One of ACCUMULATORS or SUMS, `K`, a scalar, `C`, an operand, or a parameter of a function's definition."""
 
     name: str
 
@@ -77,7 +77,7 @@ def walk(node: Node) -> Iterator[Node]:
     yield node
 
 
-_WHOLE = frozenset({ACC, ACC2, DEPTH, *SUMS, *(name for name, operand in OPERANDS.items() if operand.summed)})
+_WHOLE = frozenset({*ACCUMULATORS, DEPTH, *SUMS, *(name for name, operand in OPERANDS.items() if operand.summed)})
 
 
 def is_whole(node: Node) -> bool:

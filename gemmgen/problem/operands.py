@@ -8,8 +8,8 @@ from typing import Literal
 Along = Literal["", "m", "n", "mn"]
 
 SCALARS = ("alpha", "beta")
-ACC, C = "acc", "C"
-ACC2 = "acc2"  # of A and a second B, which lies beside the first
+ACCUMULATORS = ("acc", "acc2", "acc3", "acc4")  # of A and each of as many matrices that lie side by side in B
+ACC, C = ACCUMULATORS[0], "C"
 SUMS = ("row_sum", "column_sum")  # of A and B, which kernels compute beside acc
 DEPTH = "K"
 
@@ -72,8 +72,11 @@ _OPERANDS = (
     Operand("bias_n", "n", "added to each element of its column"),
     Operand("scale_m", "m", "a factor of each element of its row"),
     Operand("scale_n", "n", "a factor of each element of its column"),
-    Operand("bias_n2", "n", "a second bias by columns: of acc2, say"),
-    Operand("scale_n2", "n", "a second factor by columns: of acc2, say"),
+    *(
+        Operand(f"{name}_n{number}", "n", f"a {ordinal} {what} by columns: of {ACCUMULATORS[number - 1]}, say")
+        for number, ordinal in ((2, "second"), (3, "third"), (4, "fourth"))
+        for name, what in (("bias", "bias"), ("scale", "factor"))
+    ),
     Operand("scale_a", "", "a factor of all elements: A's, say"),
     Operand("scale_b", "", "a factor of all elements: B's, say"),
     Operand("zero_m", "m", "the zero point of a row of A", summed=True),

@@ -32,12 +32,10 @@ class HeaderText:
         if epilogue.is_linear:
             return f"C = alpha * A * B + beta * C      {self.computes}; C is read unless beta = 0, A and B always"
         given = "".join(self._given())
-        return f"C = {epilogue}      acc = A * B{given}; {self.computes}{self._reads()}"
+        return f"C = {epilogue}      {epilogue.accumulators_text}{given}; {self.computes}{self._reads()}"
 
     def _given(self) -> Iterator[str]:
         sums = self.problem.epilogue.sums
-        if self.problem.products > 1:
-            yield "1, acc2 = A * B2, B1 and B2 side by side in B"
         if "row_sum" in sums:
             yield ", row_sum of a row of A"
         if "column_sum" in sums:

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.problem.operands import ACCUMULATORS
+
 Doubles = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]  # of elements of C, counted row by row
 
 
 # The operation of a step, by its place here, followed by functions. templates/device/plain/judge.cu has the same list.
 STEPS = (
-    *("constant", "acc", "acc2", "operand", "+", "negated", "*", "/"),
+    *("constant", *ACCUMULATORS, "operand", "+", "negated", "*", "/"),
     *("float", "int +", "int -", "int *", "int negated"),
 )
 FUNCTION_STEPS = ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh", "erf", "exp", "abs", "min", "max", "clamp")
@@ -54,7 +56,7 @@ class Rule:
     sizes    whether `size` is needed; else |sum| takes its place
     largest  whether `largest` is needed; else it is 0
     steps    the steps of an epilogue: the last one's result is C's element. Then alpha is 1 and beta 0, and the bound
-             above applies to acc and acc2
+             above applies to each accumulator
 
     rounding, tiny  a step's error bound: `rounding` times its result's magnitude, plus `tiny`
     reordering      the further error of a sum of n > 2 terms: n - 2 times this, times the largest partial sum

@@ -25,7 +25,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
-from gemmgen.problem.operands import ACC, ACC2
+from gemmgen.problem.operands import ACCUMULATORS
 from gemmgen.problem.types import Compute, Types
 from gemmgen.render.rerender import is_rendered
 from gemmgen.run.executor import Floats, Operands
@@ -166,12 +166,13 @@ def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index) -> Plan
     total = sums_of(order, arch, case.problem.types, a, b)
     if case.problem.epilogue.is_linear:
         return _of_bits(case.c.dtype, _linear(situation, total, at))
-    totals = {ACC: Bounded.exact(total)}
-    if case.problem.products > 1:
-        _, b2 = _lines(case, operands, (*at[:-1], at[-1] + case.n))
-        totals[ACC2] = Bounded.exact(sums_of(order, arch, case.problem.types, a, b2))
+    totals = [total]
+    for matrix in range(1, case.problem.products):
+        _, other = _lines(case, operands, (*at[:-1], at[-1] + matrix * case.n))
+        totals.append(sums_of(order, arch, case.problem.types, a, other))
+    accumulators = dict(zip(ACCUMULATORS, map(Bounded.exact, totals), strict=False))
     sums = {name: _signed_sum(case.problem.types, name, a, b) for name in case.problem.epilogue.sums}
-    return _of_range(situation, {**totals, **sums}, at)
+    return _of_range(situation, {**accumulators, **sums}, at)
 
 
 def sums_of(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Floats:

@@ -473,7 +473,7 @@ def exact_magnitude(case: Case) -> int:
     if case.problem.inputs.blocks:
         scale *= max(EXACT_SCALES) ** 2
     limit = int((2.0 ** exact_bits(types) / (scale * (case.k + 1))) ** 0.5)
-    largest = types.c.largest ** (1 / case.problem.products)  # per sum: an epilogue may multiply two
+    largest = types.c.largest ** (1 / case.problem.products)  # per sum: an epilogue may multiply all
     in_range = int((largest / (2 * scale * (case.k + 1) ** 0.5)) ** 0.5)
     return max(1, min(LARGEST_INTEGER, limit, in_range, types.a.exact_integers, types.b.exact_integers))
 

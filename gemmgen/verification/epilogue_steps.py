@@ -12,7 +12,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.functions import Function
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.nodes import Binary, Name, Negation, Node, Number
-from gemmgen.problem.operands import ACC, ACC2, C
+from gemmgen.problem.operands import ACCUMULATORS, C
 from gemmgen.run.acceptance import FUNCTION_STEPS, MOST_STEPS, STEPS, Rule, Step
 from gemmgen.verification.linear import denormal_field, nonzero_terms, root_of
 from gemmgen.verification.reference import scalar_inputs
@@ -86,7 +86,7 @@ class Steps(Walk[int]):
         return self.numbers.setdefault(step, len(self.numbers))
 
     def _leaf(self, name: str, scalars: Mapping[str, Bounded]) -> int:
-        if name in (ACC, ACC2):
+        if name in ACCUMULATORS:
             return self._step(Step(name))
         if name in scalars:
             return self._constant(scalars[name])

@@ -91,7 +91,7 @@ import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
-from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS
+from gemmgen.problem.operands import ACCUMULATORS, DEPTH, OPERANDS
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.bounded_cache import Recent
@@ -290,7 +290,7 @@ def _through_epilogue(
     """
     case, exact = situation.case, situation.data in EXACT_KINDS
     sums = (_accumulator(situation, exact, rooted, *one) for one in of)
-    accumulators = dict(zip((ACC, ACC2), sums, strict=False))
+    accumulators = dict(zip(ACCUMULATORS, sums, strict=False))
     inputs = {**accumulators, **epilogue_inputs(situation, partial(_in_window, window=window))}
     inputs |= {name: _sum(situation, window, name) for name in case.problem.epilogue.sums}
     results = results_of(case.problem, inputs, exact)
@@ -317,7 +317,7 @@ def expected_at(situation: Situation, at: Index, found: Sequence[Products]) -> t
     """
     case, exact = situation.case, situation.data in EXACT_KINDS
     inputs = epilogue_inputs(situation, partial(elements_at, at=at))
-    inputs |= {name: _accumulator(situation, exact, True, *of) for name, of in zip((ACC, ACC2), found, strict=False)}
+    inputs |= {name: _accumulator(situation, exact, True, *of) for name, of in zip(ACCUMULATORS, found, strict=False)}
     c = results_of(case.problem, inputs, exact).c
     value, bound = (np.broadcast_to(one, at[-1].shape) for one in (c.value, c.bound))
     return value, bound

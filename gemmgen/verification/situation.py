@@ -11,6 +11,7 @@ from typing import Literal
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.operands import OPERANDS
 from gemmgen.problem.types import Compute, Types
 from gemmgen.verification.scalars import NAN, SCALAR_KINDS, ScalarKind
 
@@ -21,7 +22,7 @@ ALL_DATA_KINDS: tuple[DataKind, ...] = (*DATA_KINDS, "onehot", "denormal", "huge
 INTEGER_KINDS: frozenset[DataKind] = frozenset({"exact", "random", "onehot"})
 EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
 
-FACTORS = ("scale_m", "scale_n", "scale_n2", "scale_a", "scale_b")  # epilogue operands that are factors
+FACTORS = tuple(name for name in OPERANDS if name.startswith("scale"))  # epilogue operands that are factors
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
 DIFFERENT = (0, 0, 1, 2, 3)  # distinct matrices A, or B, that a batch's pointers name in turn; 0: one per product
 GATHERED = (0, 0, 1, 2, 5, 33, 300)  # rows of an A whose rows are gathered; 0: as many as C

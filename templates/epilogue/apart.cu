@@ -30,9 +30,13 @@ ${ declare_outputs(e) | indent(4, true) | trim("\n") }
 //% endif
     if (exists) {
 //% if kernel.left is not none
-//% set both = kernel.problem.products > 1
-        const ${ kernel.left.ctype }* const left = partials + ${ "(static_cast<long long>(matrix) * s.M + m)" if kernel.problem.batched else "static_cast<long long>(m)" }${ " * 2" if both } * s.N + n;  // M rows, of N sums of each product
-        const ${ types.accumulator.ctype } acc = left[0]${ ", acc2 = left[s.N]" if both };
+//% set several = kernel.problem.products > 1
+        const ${ kernel.left.ctype }* const left = partials + ${ "(static_cast<long long>(matrix) * s.M + m)" if kernel.problem.batched else "static_cast<long long>(m)" }${ " * %d" | format(kernel.problem.products) if several } * s.N + n;  // M rows, of N sums of each product
+        const ${ types.accumulator.ctype } acc = left[0]
+//%- for acc in (e.accumulators | list)[1:]
+, ${ acc } = left[${ "%d * " | format(loop.index) if loop.index > 1 }s.N]
+//%- endfor
+;
 //% endif
         *to = ${ narrowed(applied(kernel, "m", "n", "*to" if kernel.left is none else "acc", types.scalar.arithmetic.zero)) };
 //% if e.written_matrices

@@ -165,9 +165,8 @@ __device__ __forceinline__ Magnitude warp_amax(Magnitude value)
 //% endmacro
 /*# The other sums that the epilogue takes, as further parameters of `type`, or as arguments: `at` leads to a column's. #*/
 //% macro sums_of(e, type="", at="", row="")
-//% set element = {"acc2": at, "row_sum": row, "column_sum": at}
 //%- for name in e.beside
-, ${ type }${ name }${ element[name] }
+, ${ type }${ name }${ row if name == "row_sum" else at }
 //%- endfor
 //%- endmacro
 /*# The call for row `m` and column `n`, with C's old element; `at` leads to the column's of several sums. `outputs`: see below.

@@ -26,18 +26,19 @@ ${ row_by_row(kernel) }    const int m = tile_m * BM + threadIdx.x / BN;
     const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
     if (m >= s.M || n >= s.N) return;
 ${ find_group(kernel) }${ find_row(kernel) }
-//% set gated = kernel.problem.products > 1
-//% set sums = (["acc2"] if gated else []) + kernel.problem.epilogue.sums | list
-    ${ T } acc = ${ zero }${ ", %s = %s" | format(sums | join(" = %s, " | format(zero)), zero) if sums };
+    ${ T } acc = ${ zero }
+//%- for name in kernel.problem.epilogue.beside
+, ${ name } = ${ zero }
+//%- endfor
+;
 //% if kernel.problem.inputs.blocks
 ${ sum_blocks(kernel) }
 //%- else
     for (int k = 0; k < s.K; ++k) {
-${ read_a(kernel) }${ read_b(kernel) }        acc = ${ fma }(a, b, acc);
-//% if gated
-        const ${ T } b2 = B[${ "Offset(k) * s.ldb + s.N + n" if kernel.problem.layout.b == "r" else "Offset(s.N + n) * s.ldb + k" }];  // of the second matrix, beside the first
-        acc2 = ${ fma }(a, b2, acc2);
-//% endif
+${ read_a(kernel) }
+//%- for acc in kernel.problem.epilogue.accumulators
+${ read_b(kernel, loop.index) }        ${ acc } = ${ fma }(a, b${ loop.index if loop.index > 1 }, ${ acc });
+//% endfor
 //% for name in kernel.problem.epilogue.sums
         ${ add_to(name, "a" if name == "row_sum" else "b") }
 //% endfor

@@ -62,12 +62,13 @@ ${ text if count == 1 else "%s * %d" | format(text, count) }
 //% endif
 //% endmacro
 
-/*# b, the element of B in row k and column n. #*/
-//% macro read_b(kernel)
-//% set place = "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k"
+/*# b, the element of B in row k and column n; b2, b3 and b4 are those of further matrices, which lie beside the first. #*/
+//% macro read_b(kernel, matrix=1)
+//% set column = ("n", "s.N + n", "2 * s.N + n", "3 * s.N + n")[matrix - 1]
+//% set place = "Offset(k) * s.ldb + %s" | format(column) if kernel.problem.layout.b == "r" else "Offset(%s) * s.ldb + k" | format(column)
 //% set inputs = kernel.problem.inputs
 //% if inputs.group is none
-        const ${ T } b = B[${ place }];
+        const ${ T } b${ matrix if matrix > 1 } = B[${ place }];${ "  // of the %s matrix, beside the first" | format(("second", "third", "fourth")[matrix - 2]) if matrix > 1 }
 //% else
 //% set rounded = types.a.narrowing
 //% if inputs.group

@@ -12,6 +12,8 @@ from gemmgen.problem.device import L2_LINE
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import MOST_N, M
 
+MOST_PRODUCTS = 2  # of A with a matrix of B each: their sums share a thread's registers
+
 
 @dataclass(frozen=True)
 class WgmmaConfig(Config):
@@ -148,6 +150,7 @@ CHECKED = {
     "C_BOXES == 1 or BN % (CN * C_BOXES) == 0": "all pieces of C have the same number of boxes",
     "WHOLE == 0 or OUTPUTS == 0": "threads store what an epilogue writes beside C, within its edges",
     # Tiles: of a block, a warpgroup, an instruction
+    f"PRODUCTS <= {MOST_PRODUCTS}": "acc3 and acc4, the sums of a third and a fourth product, are for naive",
     f"PRODUCTS * BN <= {MOST_N}": "an instruction multiplies the columns of both products",
     "INTEGER == 0 or SWAP == 0 and (BN <= 32 or BN % 16 == 0) or SWAP == 1 and (BM <= 32 or BM % 16 == 0)": (
         "wgmma of integers has multiples of 16 columns"

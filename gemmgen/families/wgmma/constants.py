@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from gemmgen.families.base import elements_of
-from gemmgen.families.wgmma.axes import WgmmaConfig
+from gemmgen.families.wgmma.axes import MOST_PRODUCTS, WgmmaConfig
 from gemmgen.families.wgmma.operands import Operand, feeds, operands, piece_box, staged, swaps
 from gemmgen.kernel.config import Derived
 from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM
@@ -130,7 +130,7 @@ def register_columns(problem: Problem, config: WgmmaConfig) -> int:
     """Columns of an instruction, or rows where C is transposed, whose sums take a register of each thread: an
     instruction has 64 x BN of each product, or 64 x BM."""
     per_register = 2 if problem.types.compute is Compute.F16 else 1
-    return 2 * per_register // problem.products
+    return 2 * per_register // min(problem.products, MOST_PRODUCTS)  # more of them a constraint refuses
 
 
 def alternates(problem: Problem, config: WgmmaConfig) -> bool:

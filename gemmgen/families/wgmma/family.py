@@ -27,7 +27,7 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.families.base import Family, constants, launch_of, sizes_of, tile_grid
-from gemmgen.families.wgmma.axes import CONSTRAINTS, PRUNING, WgmmaConfig
+from gemmgen.families.wgmma.axes import CONSTRAINTS, MOST_PRODUCTS, PRUNING, WgmmaConfig
 from gemmgen.families.wgmma.constants import derived, direct, donates, mmas, range_step, single
 from gemmgen.families.wgmma.cost import across, cluster_tile, cost_of, work_of
 from gemmgen.families.wgmma.operands import (
@@ -83,7 +83,8 @@ class WgmmaFamily(Family):
     def default(self, problem: Problem) -> Config:
         compute, size = problem.types.compute, problem.types.factors[0].size
         wide = PROMOTED_COLUMNS if compute.promotes else WgmmaConfig.BN
-        rows, columns, feeds_a, feeds_b = WgmmaConfig.BM, wide // problem.products, *can_feed(problem)
+        rows, columns = WgmmaConfig.BM, wide // min(problem.products, MOST_PRODUCTS)
+        feeds_a, feeds_b = can_feed(problem)
         turned, line = feeds_b and not feeds_a, LINE_BYTES // size
         if problem.pointers:  # no box of a tile may lie outside as a whole
             a, b = taken(problem)

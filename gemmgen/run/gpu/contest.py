@@ -222,7 +222,7 @@ class Contest:
                 plan.take_bias(np.random.default_rng(0).uniform(-1, 1, case.n))  # as operands are
             return plan
         if case.problem.products > 1 and case.problem.pointers:
-            raise NoBaseline(f"{GEMM_BATCHED} multiplies no two matrices B side by side", "cublas")
+            raise NoBaseline(f"{GEMM_BATCHED} multiplies no matrices B that lie side by side", "cublas")
         before = product_before(case)
         product = self.library(case).plan(before)
         between = None if left_apart(case.problem) is None else self._images.with_room(lambda: allocate(before.c.bytes))

@@ -72,7 +72,7 @@ def own_epilogue(problem: Problem) -> LtEpilogue | None:
 def left_apart(problem: Problem) -> DType | None:
     """The type of the product that is left for a separate epilogue kernel; None if the product is left in C.
 
-    A product with both matrices of B is twice as wide, and cuBLASLt stores sums of integers only as s32 or s8.
+    A product with several matrices of B is wider than C, and cuBLASLt stores sums of integers only as s32 or s8.
     """
     types = problem.types
     left = types.accumulator if types.accumulator.is_integer else types.c
@@ -83,7 +83,7 @@ def epilogue_apart(problem: Problem, arch: str = DEFAULT_ARCH) -> KernelSource |
     """The kernel, for `arch`, that computes C from A * B once a product is done; None if none is needed.
 
     It takes the parameters of a fused kernel but does not read A and B, nor the old C if beta = 0. A product that is
-    `left_apart` lies at the parameter LEFT: M x N, or M x 2N if B is two matrices. The result is also None if the
+    `left_apart` lies at the parameter LEFT: M x N, with as many times N as B has matrices. The result is also None if the
     epilogue needs sums of A or B.
     """
     if problem.epilogue.is_linear or problem.epilogue.sums or own_epilogue(problem) is not None:

@@ -13,7 +13,7 @@ struct Operands {
 ${ out.element.scalar } into_range(int K) { return std::exp2(std::round(std::log2(${ c } / (2 * ${ a } * ${ b } * std::sqrt(K + 1.0))))); }
 
 //% endif
-//% set columns = "2 * s.N" if out.problem.products > 1 else "s.N"
+//% set columns = "%d * s.N" | format(out.problem.products) if out.problem.products > 1 else "s.N"
 Operands make_operands(const Check& s)
 {
     Random random = {std::mt19937_64(s.M * 3u + s.N * 5u + s.K * 7u)};

@@ -37,7 +37,7 @@ ColumnSums column_sums(const Operands& x, const Check& s${ ", int p" if batched 
 }
 
 //% endif
-//% set columns = "2 * s.N" if out.problem.products > 1 else "s.N"
+//% set columns = "%d * s.N" | format(out.problem.products) if out.problem.products > 1 else "s.N"
 // Row m${ " of product p" if batched }, in ${ test.wide } arithmetic${ ", which holds sums of integers exactly until they wrap around" if integers }.
 ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& columns, " if "column_sum" in sums }${ int_p }int m)
 {
@@ -91,7 +91,8 @@ vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "Integer
     ${ Row } expected(s.N${ ", Integer(0)" if test.scalar.is_integer });
 //% endif
     for (int n = 0; n < s.N; ++n) {
-//% for acc, at in [("acc", "n"), ("acc2", "s.N + n")][:out.problem.products]
+//% for acc in test.epilogue.accumulators
+//% set at = ("n", "s.N + n", "2 * s.N + n", "3 * s.N + n")[loop.index0]
 //% if integers
         const Integer ${ acc }(sum[${ at }]);
 //% else
