@@ -23,8 +23,15 @@ _ZEROS = {
         for of_a, of_b in product(_A_ZEROS, _B_ZEROS)
     },
 }
-# Gated activations, which begin: of two products, one through a function and times the other.
-_GATED = {"swiglu": "silu(acc) * acc2", "geglu": "gelu(acc) * acc2"}
+# Gates, which begin: of two products, one through a function and times the other; of three and four an LSTM's next cell
+# state, of the last one in `residual`, and the hidden state that it gives.
+_LSTM_STATE = "sigmoid(acc) * residual + sigmoid(acc2) * tanh(acc3)"
+_GATED = {
+    "swiglu": "silu(acc) * acc2",
+    "geglu": "gelu(acc) * acc2",
+    "lstm_state": _LSTM_STATE,
+    "lstm": f"sigmoid(acc4) * tanh(aux({_LSTM_STATE}))",
+}
 # What --epilogue calls by a name: an expression over x, the value so far.
 _FORMS = {
     "bias": "x + bias_n",
@@ -99,7 +106,7 @@ def _applied(text: str, value: Node, form: Node) -> Node:
             return Call("clamp", (value, lo, hi))
     if isinstance(form, Name) and form.name in _GATED:
         raise InvalidInput(
-            f"epilogue: {form.name} stands behind others in {text!r}, and it begins: it takes acc and acc2"
+            f"epilogue: {form.name} stands behind others in {text!r}, and it begins: it takes acc and others"
         )
     if _is_zero_point(form):
         raise InvalidInput(
