@@ -1,9 +1,9 @@
-"""Bugs of gated epilogues: the columns of B for the second product, and the pairing of sums and gates."""
+"""Bugs of gated epilogues: the columns of B for further products, and the pairing of sums and gates."""
 
 from __future__ import annotations
 
-from gemmgen.proof.bugs.base import DEADLOCK, POISON, READS, UNWRITTEN, VALUE, WITHIN_CHUNK, Bug
-from gemmgen.proof.bugs.subjects import NAIVE_GATED, WGMMA_GATED, WGMMA_GATED_RR
+from gemmgen.proof.bugs.base import DEADLOCK, POISON, READS, UNWRITTEN, VALUE, WITHIN_CHUNK, WRITES, Bug
+from gemmgen.proof.bugs.subjects import NAIVE_GATED, NAIVE_LSTM, NAIVE_LSTM_STATE, WGMMA_GATED, WGMMA_GATED_RR
 from gemmgen.proof.bugs.wgmma import BYTES, PATTERN, UNDER_WAY
 
 GATED_BUGS = (
@@ -33,4 +33,14 @@ GATED_BUGS = (
     Bug("the second matrix begins in the middle of a line", "gated", NAIVE_GATED, "s.ldb + s.N + n",
         "s.ldb + s.ldb / 2 + n", (VALUE, POISON, READS)),
     Bug("the first matrix twice", "gated", NAIVE_GATED, "fmaf(a, b2, acc2)", "fmaf(a, b, acc2)", (VALUE,)),
+    Bug("the third sums of the second matrix", "gated", NAIVE_LSTM, "fmaf(a, b3, acc3)", "fmaf(a, b2, acc3)", (VALUE,)),
+    Bug("the third matrix begins in the middle of a line", "gated", NAIVE_LSTM, "s.ldb + 2 * s.N + n",
+        "s.ldb + s.ldb / 2 + n", (VALUE, POISON, READS)),
+    Bug("the third matrix a line off", "gated", NAIVE_LSTM_STATE, "Offset(2 * s.N + n) * s.ldb",
+        "Offset(2 * s.N + n + 1) * s.ldb", (VALUE, POISON, READS)),
+    Bug("the fourth matrix where the third lies", "gated", NAIVE_LSTM, "3 * s.N + n", "2 * s.N + n", (VALUE,)),
+    Bug("a column behind the last matrix", "gated", NAIVE_LSTM, "n >= s.N) return", "n > s.N) return",
+        (READS, WRITES)),
+    Bug("gates change places", "gated", NAIVE_LSTM, "m, n, acc, acc2, acc3, acc4", "m, n, acc2, acc, acc3, acc4",
+        (VALUE,)),
 )  # fmt: skip

@@ -387,6 +387,10 @@ BATCHED_FUSED_F16 = Subject(
     (("MB", 4),), BATCHED,
 )  # fmt: skip
 NAIVE_GATED = Subject("naive gated", replace(_runtime("rr"), epilogue=parse_epilogue("swiglu")), family=NAIVE)
+NAIVE_LSTM = Subject("naive lstm", replace(_runtime("rr"), epilogue=parse_epilogue("lstm")), family=NAIVE)
+NAIVE_LSTM_STATE = Subject(
+    "naive lstm state, bf16 rc", replace(_typed("bf16", "rc"), epilogue=parse_epilogue("lstm_state")), family=NAIVE
+)
 WGMMA_GATED = Subject(
     "wgmma gated, bf16 rc",
     Problem(None, 40, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8, epilogue="swiglu"),
