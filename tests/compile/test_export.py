@@ -98,6 +98,7 @@ CONVERTED = {
         "?x24x?", "rc", "naive", {"dtype": DType.F64, "epilogue": "row_amax", "batch": None, "pointers": True}
     ),
     "gated": kernel("?x?x?", "rr", "naive", {"types": "bf16", "epilogue": "swiglu", "batch": None}),
+    "lstm": kernel("?x?x?", "rc", "naive", {"types": "bf16", "epilogue": "lstm"}),
     "f64 aux": kernel("?x64x?", "rr", "naive", {"dtype": DType.F64, "epilogue": "aux+silu"}),
 }
 KERNELS = (
@@ -1111,6 +1112,8 @@ def test_selftest_passes_kernels_of_all_types(name: str, tmp_path: Path) -> None
         ("s8 requantised", "k < s.K; ++k", "k < s.K - 1; ++k", "expected"),
         ("s8 with sums", "sum_n = e.sum_n[n]", "sum_n = e.sum_n[n] + 1", "expected"),
         ("gated", "s.ldb + s.N + n", "s.ldb + n", "exact"),
+        ("lstm", "2 * s.N + n", "s.N + n", "aux[0][0]"),
+        ("lstm", "3 * s.N + n", "2 * s.N + n", "C[0][0]"),
         ("aux", "e.aux[Offset(m) * s.ldc + n] = aux_value;", "", "aux[0][0] = nan, expected"),
         ("aux", "e.aux[Offset(m) * s.ldc + n]", "e.aux[Offset(m) * s.N + n]", "aux["),
         ("aux", "aux += matrix * s.stride_c", "aux += 0 * s.stride_c", "product 1: aux[0][0] = nan"),

@@ -27,6 +27,10 @@ from gemmgen.verification.verifier import verify
 SCALED = "silu(scale_n * acc) * (scale_n2 * acc2)"
 KERNELS = [
     ("naive", {}, "geglu+bias", Problem(None, None, None, "f64", "cc", batch=None)),
+    ("naive", {}, "lstm", Problem(None, None, None, "bf16", "rr", batch=None)),
+    ("naive", {"BM": 8}, "lstm_state+row_amax", Problem(None, 37, 40, layout="rc", types=Types.parse("s8,s8,bf16"))),
+    ("naive", {}, "acc * scale_n - acc2 * scale_n2 + relu(acc3 + bias_n3)", Problem(None, None, None, "f32", "cr")),
+    ("naive", {}, "acc - acc2 * acc3 + acc4", Problem(20, None, None, layout="cc", types=Types.parse("s8,u8,s32"))),
     ("wgmma", {}, "swiglu", Problem(None, None, None, "bf16", "rr")),
     ("wgmma", {"BN": 16}, "geglu", Problem(70, 37, 64, "f16", "rr", ld_align=8)),
     ("wgmma", {}, "swiglu", Problem(70, 37, 50, layout="cr", batch=2, types=Types.parse("f32_bf16x6"))),
@@ -71,10 +75,27 @@ def test_from_python_b_is_two_matrices_side_by_side():
             kernel(x, gate_up.T, np.empty((5, 11), np.float32))
 
 
+def test_from_python_an_lstm_takes_four_matrices_and_its_state():
+    problem = Problem(None, None, None, "f32", "rr", epilogue="lstm")
+    rng = np.random.default_rng(0)
+    x, gates, state = (rng.standard_normal(shape, np.float32) for shape in ((5, 16), (16, 4 * 12), (5, 12)))
+    with gemmgen.load(render(problem, FAMILIES["naive"], FAMILIES["naive"].default(problem)), device="emulator") as lstm:
+        new = np.empty_like(state)
+        hidden = lstm(x, gates, residual=state, aux=new)
+        forget, take, add, out = np.split(x.astype(np.float64) @ gates, 4, axis=1)
+        wanted = state / (1 + np.exp(-forget)) + np.tanh(add) / (1 + np.exp(-take))
+        np.testing.assert_allclose(new, wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(hidden, np.tanh(wanted) / (1 + np.exp(-out)), rtol=1e-5, atol=1e-6)
+        with pytest.raises(InvalidInput, match="B has 47 columns: of 4 matrices side by side as many each"):
+            lstm(x, np.ascontiguousarray(gates[:, 1:]), residual=state, aux=new)
+
+
 @pytest.mark.parametrize("batch", [1, 3])
-def test_the_kernel_behind_a_product_takes_both_halves_of_what_was_left(executor, batch):
-    """A, which it does not read, stands for that here: M x K, and K = 2N."""
-    problem = Problem(20, 30, 60, "f32", batch=batch, epilogue="swiglu")
+@pytest.mark.parametrize("epilogue", ["swiglu", "silu(acc) * acc2 + acc3", "silu(acc) * acc2 + acc3 - acc4"])
+def test_the_kernel_behind_a_product_takes_all_parts_of_what_was_left(executor, batch, epilogue):
+    """A, which it does not read, stands for that here: M x K, and K is N times the number of products."""
+    products = parse_epilogue(epilogue).products
+    problem = Problem(20, 30, 30 * products, "f32", batch=batch, epilogue=epilogue)
     source = epilogue_apart(problem)
     text = re.sub(rf",\s+const float\* __restrict__ {LEFT}\)", ")", source.text).replace(
         "A += matrix * s.stride_a;", ""
@@ -85,5 +106,6 @@ def test_the_kernel_behind_a_product_takes_both_halves_of_what_was_left(executor
     kernel = executor.load(source)
     found = case.c.view(kernel.run(case, operands, watch=False))
     kernel.close()
-    gate, up = np.split(case.a.view(operands.a).astype(np.float64), 2, axis=-1)
-    np.testing.assert_allclose(found, gate / (1 + np.exp(-gate)) * up, rtol=1e-5, atol=1e-7)
+    gate, up, *others = np.split(case.a.view(operands.a).astype(np.float64), products, axis=-1)
+    wanted = gate / (1 + np.exp(-gate)) * up + sum(sign * other for sign, other in zip((1, -1), others, strict=False))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)

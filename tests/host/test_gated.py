@@ -1,7 +1,8 @@
-"""Gated epilogues: two products of A, with matrices that lie side by side in B, and what becomes of both."""
+"""Gated epilogues: several products of A, with matrices that lie side by side in B, and what becomes of them."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -33,8 +34,12 @@ SWIGLU = Problem(None, None, None, "bf16", "rc", epilogue="swiglu")
 LIMITS = ARCHS["sm_90"].limits
 
 
+def sigmoid(x):
+    return 1 / (1 + np.exp(np.minimum(-x, 700.0)))
+
+
 def silu(x):
-    return x / (1 + np.exp(np.minimum(-x, 700.0)))
+    return x * sigmoid(x)
 
 
 @pytest.mark.parametrize(
@@ -44,12 +49,16 @@ def silu(x):
         ("geglu", "gelu(acc) * acc2"),
         ("swiglu+residual", "silu(acc) * acc2 + residual"),
         ("geglu+aux+relu", "relu(aux(gelu(acc) * acc2))"),
+        ("lstm_state", "sigmoid(acc) * residual + sigmoid(acc2) * tanh(acc3)"),
+        ("lstm", "sigmoid(acc4) * tanh(aux(sigmoid(acc) * residual + sigmoid(acc2) * tanh(acc3)))"),
+        ("lstm+row_amax", "row_amax(sigmoid(acc4) * tanh(aux(sigmoid(acc) * residual + sigmoid(acc2) * tanh(acc3))))"),
     ],
 )
 def test_forms_and_expressions_are_the_same(forms, expression):
     epilogue = parse_epilogue(forms)
     assert epilogue == parse_epilogue(expression)
-    assert (epilogue.token, epilogue.products) == (forms.replace("+", "_"), 2)
+    products = max(int(number or 1) for number in re.findall(r"\bacc(\d?)\b", expression))
+    assert (epilogue.token, epilogue.products) == (forms.replace("+", "_"), products)
     problem = replace(SWIGLU, epilogue=epilogue)
     assert parse_name(full_name(problem, WGMMA, WGMMA.default(problem)))[0] == problem
     assert problem_from(problem_document(problem)) == problem
@@ -59,8 +68,13 @@ def test_forms_and_expressions_are_the_same(forms, expression):
     ("text", "message"),
     [
         ("bias+swiglu", "swiglu stands behind others in 'bias\\+swiglu', and it begins"),
-        ("silu(acc2)", "leaves out acc, the product of A and B"),
+        ("silu(acc2)", "leaves out acc, the product of A and B1"),
+        ("acc + acc3", "leaves out acc2, the product of A and B2"),
+        ("acc * acc2 - acc4", "leaves out acc3, the product of A and B3"),
+        ("acc + acc5", "'acc5' is no name here: known are acc, acc2, acc3, acc4, row_sum"),
+        ("lstm+aux", "writes aux 2 times"),
         ("acc * acc2 - row_sum", "takes row_sum, which go with one product, and acc2"),
+        ("acc * acc2 * acc3 - K * column_sum", "takes column_sum, which go with one product, and acc3"),
     ],
 )
 def test_what_is_no_gated_epilogue_is_told(text, message):
@@ -85,6 +99,20 @@ def test_b_has_twice_the_columns_of_c():
         Problem(1, SIZE_LIMIT // 2 + 1, 1, "bf16", "rc", epilogue="swiglu")
 
 
+@pytest.mark.parametrize(("epilogue", "products"), [("lstm_state", 3), ("lstm", 4)])
+def test_b_has_as_many_matrices_as_there_are_accumulators(epilogue, products):
+    rows, lines = (Problem(32, 48, 64, "bf16", layout, epilogue=epilogue) for layout in ("rr", "rc"))
+    assert (rows.sizes["ldb"], rows.case().b.cols, lines.case().b.lines) == (48 * products,) * 3
+    plain = replace(rows, epilogue=parse_epilogue("silu(acc) * residual + aux(1)" if products == 4 else "acc * residual"))
+    assert rows.case().flops == products * plain.case().flops
+    assert rows.case().bytes_moved - plain.case().bytes_moved == (products - 1) * 64 * 48 * 2
+    most = SIZE_LIMIT // products
+    with pytest.raises(InvalidInput, match=f"B has {products * (most + 1)} columns, which exceeds {SIZE_LIMIT}"):
+        Problem(1, most + 1, 1, "bf16", "rc", epilogue=epilogue)
+    text = render(rows, NAIVE, NAIVE.default(rows)).text
+    assert f"acc{products} = A * B{products}" in text and "acc5" not in text
+
+
 def test_families_compute_it_or_say_why_not():
     for name, family in FAMILIES.items():
         problem = replace(SWIGLU, batch=None, m=16, n=16, k=16) if family.small_batches else SWIGLU
@@ -93,9 +121,19 @@ def test_families_compute_it_or_say_why_not():
             continue
         with pytest.raises(InvalidInput, match="acc2, the sums of a second product, are for wgmma and naive"):
             check(family, problem, family.default(problem), LIMITS)
+        with pytest.raises(InvalidInput, match="PRODUCTS == 1 fails \\(PRODUCTS = 4\\)"):
+            check(family, replace(problem, epilogue=parse_epilogue("lstm")), family.default(problem), LIMITS)
         plain = replace(problem, epilogue=parse_epilogue("silu"))
         rejection = first_rejection(family, plain, family.default(plain), LIMITS)
         assert rejection is None or "PRODUCTS" not in str(rejection), name
+
+
+@pytest.mark.parametrize("epilogue", ["lstm_state", "lstm"])
+@pytest.mark.parametrize("types", ["bf16", "f16_f16acc", "e4m3,e4m3,bf16_promoted"])
+def test_wgmma_refuses_three_products_and_four(epilogue, types):
+    problem = Problem(None, None, None, layout="rc", types=Types.parse(types), epilogue=epilogue)
+    with pytest.raises(InvalidInput, match="acc3 and acc4, the sums of a third and a fourth product, are for naive"):
+        check(WGMMA, problem, WGMMA.default(problem), LIMITS)
 
 
 def test_an_instruction_has_the_columns_of_both_products():
@@ -124,8 +162,30 @@ def test_the_reference_gates_one_product_by_the_other(types, batch):
     assert all((np.abs(whole - other) > bound).any() for other in wrong)
 
 
-def test_products_of_an_executor_are_divided_among_the_matrices():
-    case = Problem(9, 7, 33, "bf16", "rr", batch=2, epilogue="geglu").case()
+@pytest.mark.parametrize("types", ["f32", "bf16", "f64", "s8,s8,bf16"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_the_reference_computes_an_lstms_states(types, batch):
+    problem = Problem(9, 7, 20, layout="rr", types=Types.parse(types), batch=batch, epilogue="lstm")
+    situation = Situation(problem.case(), "random", 4)
+    case, operands = situation.case, make_operands(situation)
+    a, b = case.a.dtype.decode(case.a.view(operands.a)), case.b.dtype.decode(case.b.view(operands.b))
+    forget, take, new, out = np.split(a.astype(np.float64) @ b, 4, axis=-1)
+    old = case.extra["residual"].view(operands.extra["residual"])
+
+    def states(forget, take, new, out):
+        state = sigmoid(forget) * old + sigmoid(take) * np.tanh(new)
+        return {"aux": state, "C": sigmoid(out) * np.tanh(state)}
+
+    for name, right in states(forget, take, new, out).items():
+        whole, bound = expected(situation, Window.whole(case), name)
+        assert (np.abs(whole - right) <= bound + 1e-12 * np.abs(whole)).all()
+        swapped = states(take, forget, new, out), states(forget, take, take, out)
+        assert all((np.abs(whole - other[name]) > bound).any() for other in swapped)
+
+
+@pytest.mark.parametrize("epilogue", ["geglu", "lstm_state", "lstm"])
+def test_products_of_an_executor_are_divided_among_the_matrices(epilogue):
+    case = Problem(9, 7, 33, "bf16", "rr", batch=2, epilogue=epilogue).case()
     situation = Situation(case, "random", 5)
 
     def multiply(case, operands, *, seed, sizes):
@@ -134,7 +194,7 @@ def test_products_of_an_executor_are_divided_among_the_matrices():
 
     made = of_each_matrix(case, products_by(multiply, situation))
     wanted = all_products(case, "random", 5, Window.whole(case))
-    assert len(made) == len(wanted) == 2
+    assert len(made) == len(wanted) == case.problem.products
     for ours, theirs in zip(made, wanted, strict=True):
         for one, other in zip(ours, theirs, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12)
@@ -170,7 +230,10 @@ def test_the_baseline_is_one_product_of_all_columns_and_a_kernel_behind_it():
     assert baseline_words(problem) == " and a kernel behind it"
     source = epilogue_apart(problem)
     assert [one.name for one in source.parameters] == ["A", "B", "C", LEFT]
-    assert "left[0], acc2 = left[s.N]" in source.text
+    assert "left[0], acc2 = left[s.N];" in source.text
+    lstm = replace(problem, epilogue=parse_epilogue("lstm"))
+    assert product_before(lstm.case()).n == 4 * 48
+    assert "left[0], acc2 = left[s.N], acc3 = left[2 * s.N], acc4 = left[3 * s.N];" in epilogue_apart(lstm).text
 
 
 def test_a_plain_kernel_says_nothing_of_a_second_product():

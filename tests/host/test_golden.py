@@ -88,6 +88,7 @@ class Sample:
 
 SAMPLES = {
     "naive_epilogue": Sample(NAIVE, epilogue="gelu(alpha * acc + bias_n) + residual"),
+    "naive_lstm": Sample(NAIVE, {}, (None, 1024, 2048), "rc", dtype=DType.BF16, epilogue="lstm"),
     "naive_zero_points": Sample(NAIVE, {}, (None, 300, None), epilogue="zero_m+zero_n+scale_m", types="u8,s8,bf16"),
     "double_buffer_epilogue_split": Sample(
         SIMT, {"SPLIT": 4}, (None, 300, None), batch=None, epilogue="scale_m+scale_n+bias+aux+silu+residual"
