@@ -89,9 +89,9 @@ class Plan:
 class ArrayKernel:
     """A kernel that takes arrays of torch, CuPy, PyCUDA, JAX, numpy or any library with DLPack, without copying them.
 
-    A is M x K, B is K x N (K x 2N if the epilogue takes acc2, and so on) and C is M x N; in a batch the number of products comes
-    first. Strides must be those that the kernel reads: with layout "rc" B is column-major, like `weight.t()` of a
-    torch.nn.Linear. It is a context manager: leaving it frees what `device` holds.
+    A is M x K, B is K x N (K x 2N if the epilogue takes acc2, and so on) and C is M x N; in a batch the number of
+    products comes first. Strides must be those that the kernel reads: with layout "rc" B is column-major, like
+    `weight.t()` of a torch.nn.Linear. It is a context manager: leaving it frees what `device` holds.
     """
 
     def __init__(self, source: KernelSource, backend: Backend) -> None:

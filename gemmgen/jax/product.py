@@ -22,7 +22,7 @@ _registered: dict[tuple[str, float], tuple[str, Any]] = {}  # targets by kernel 
 def gemm(kernel: ArrayKernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any) -> Any:
     """Compute C = alpha * A * B, or the kernel's epilogue of it: M x N. It can be traced, without gradients.
 
-    a, b      M x K and K x N, or K x 2N to 4N if the epilogue takes acc2 to acc4; XLA brings them into the order that the kernel reads.
+    a, b      M x K and K x N (K x 2N with acc2, and so on); XLA brings them into the order that the kernel reads.
               alpha is a Python number
     operands  operands of the epilogue by name; none may be written
 

@@ -2,10 +2,11 @@
 
     gelu(alpha * acc + beta * C + bias_n) + residual
 
-`acc` is an element of A * B, which K = 0 makes 0; `acc2`, `acc3` and `acc4` are those of A times further matrices, which
-lie beside the first in B: K x 2N, 3N or 4N. `silu(acc) * acc2` is a gated activation. `row_sum` is the sum of its row of A, `column_sum` that of its
-column of B, which the kernel computes besides, and `K` the number of their elements. `C` stands for what C holds before
-the launch: it occurs only as `beta * C`, and beta = 0 leaves it unread. The value is C's new element, rounded once.
+`acc` is an element of A * B, which K = 0 makes 0; `acc2`, `acc3` and `acc4` are those of A times further matrices,
+which lie beside the first in B: K x 2N, 3N or 4N. `silu(acc) * acc2` is a gated activation. `row_sum` is the sum of its
+row of A, `column_sum` that of its column of B, which the kernel computes besides, and `K` the number of their elements.
+`C` stands for what C holds before the launch: it occurs only as `beta * C`, and beta = 0 leaves it unread. The value is
+C's new element, rounded once.
 
 Where sums are integers, what is made of acc, these and zero points by +, - and * alone is computed in integers, which
 wrap around, and converted to the type of alpha by what uses it. Where alpha is an integer, all is.

@@ -2,8 +2,8 @@
 
     C = alpha * A * B + beta * C        A: M x K, B: K x N, C: M x N (row-major)
 
-or what another epilogue makes of A * B (see `epilogue`), or of up to four products: then B is K x 2N, 3N or 4N, matrices
-side by side, and M x N x K are the sizes of each product. beta = 0 never reads C. K = 0 makes A * B zero.
+or what another epilogue makes of A * B (see `epilogue`), or of up to four products: then B is K x 2N, 3N or 4N,
+matrices side by side, and M x N x K are the sizes of each product. beta = 0 never reads C. K = 0 makes A * B zero.
 
 A batch is many such products, each on its own A, B and C, which lie a stride apart or, in a batch of pointers,
 anywhere. A size, leading dimension or stride of a Problem that is `None` (written `?`) stays a parameter of the kernel;
@@ -193,7 +193,9 @@ class Problem:
         if self.inputs.is_plain:
             return
         require(not self.batched, f"inputs = {self.inputs} go with one product, and batch = {self.batch or RUNTIME}")
-        require(self.products == 1, f"inputs = {self.inputs} go with one product, and {self.epilogue} takes {self.products}")
+        require(
+            self.products == 1, f"inputs = {self.inputs} go with one product, and {self.epilogue} takes {self.products}"
+        )
         rows, conv = self.layout.a == "r" or not (self.inputs.gathered or self.inputs.conv), self.inputs.conv
         require(rows, f"inputs = {self.inputs}: rows are those of a row-major A, and layout = {self.layout}")
         if conv is not None:

@@ -79,7 +79,9 @@ def test_from_python_an_lstm_takes_four_matrices_and_its_state():
     problem = Problem(None, None, None, "f32", "rr", epilogue="lstm")
     rng = np.random.default_rng(0)
     x, gates, state = (rng.standard_normal(shape, np.float32) for shape in ((5, 16), (16, 4 * 12), (5, 12)))
-    with gemmgen.load(render(problem, FAMILIES["naive"], FAMILIES["naive"].default(problem)), device="emulator") as lstm:
+    with gemmgen.load(
+        render(problem, FAMILIES["naive"], FAMILIES["naive"].default(problem)), device="emulator"
+    ) as lstm:
         new = np.empty_like(state)
         hidden = lstm(x, gates, residual=state, aux=new)
         forget, take, add, out = np.split(x.astype(np.float64) @ gates, 4, axis=1)

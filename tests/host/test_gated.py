@@ -103,7 +103,9 @@ def test_b_has_twice_the_columns_of_c():
 def test_b_has_as_many_matrices_as_there_are_accumulators(epilogue, products):
     rows, lines = (Problem(32, 48, 64, "bf16", layout, epilogue=epilogue) for layout in ("rr", "rc"))
     assert (rows.sizes["ldb"], rows.case().b.cols, lines.case().b.lines) == (48 * products,) * 3
-    plain = replace(rows, epilogue=parse_epilogue("silu(acc) * residual + aux(1)" if products == 4 else "acc * residual"))
+    plain = replace(
+        rows, epilogue=parse_epilogue("silu(acc) * residual + aux(1)" if products == 4 else "acc * residual")
+    )
     assert rows.case().flops == products * plain.case().flops
     assert rows.case().bytes_moved - plain.case().bytes_moved == (products - 1) * 64 * 48 * 2
     most = SIZE_LIMIT // products

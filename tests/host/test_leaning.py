@@ -10,7 +10,7 @@ import pytest
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.operands import ACC, ACC2
+from gemmgen.problem.operands import ACCUMULATORS
 from gemmgen.problem.types import Types
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
@@ -129,7 +129,7 @@ def test_sums_lean_through_an_epilogue(epilogue, way):
 def through(what, sums):
     """C as the epilogue makes it of `sums`, without an error of its own but that of storing."""
     case = what.case
-    names = dict(zip((ACC, ACC2), np.split(sums, case.problem.products, axis=1), strict=False))
+    names = dict(zip(ACCUMULATORS, np.split(sums, case.problem.products, axis=1), strict=False))
     inputs = {name: Bounded.exact(value) for name, value in names.items()} | epilogue_inputs(what, lambda one: one)
     result = make_operands(what).c.copy()
     case.c.view(result)[...] = apply_epilogue(case.problem.epilogue, inputs, DType.F32).c.value

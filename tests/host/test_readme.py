@@ -17,7 +17,7 @@ from gemmgen.lab.scores import Summary, scores_in, summaries
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.forms import FORM_NAMES
 from gemmgen.problem.functions import FUNCTIONS
-from gemmgen.problem.operands import ACC, ACC2, DEPTH, OPERANDS, SCALARS, SUMS, C
+from gemmgen.problem.operands import ACCUMULATORS, DEPTH, OPERANDS, SCALARS, SUMS, C
 from gemmgen.problem.parser import FORM_CALLS
 from gemmgen.verification.situation import ALL_DATA_KINDS
 
@@ -176,7 +176,7 @@ def test_all_that_an_epilogue_may_name_is_described() -> None:
     assert command is not None
     (option,) = (one for one in command.params if one.name == "epilogue")
     assert isinstance(option, click.Option) and option.help is not None
-    names = {ACC, ACC2, C, DEPTH, *SCALARS, *SUMS, *OPERANDS, *FUNCTIONS, *FORM_NAMES}
+    names = {*ACCUMULATORS, C, DEPTH, *SCALARS, *SUMS, *OPERANDS, *FUNCTIONS, *FORM_NAMES}
     page = " ".join(re.findall(r"`([^`\n]+)`", (ROOT / "docs" / "epilogues.md").read_text()))
     for text in (option.help, page):
         assert names <= set(re.findall(r"\w+", text))

@@ -83,8 +83,8 @@ def epilogue_apart(problem: Problem, arch: str = DEFAULT_ARCH) -> KernelSource |
     """The kernel, for `arch`, that computes C from A * B once a product is done; None if none is needed.
 
     It takes the parameters of a fused kernel but does not read A and B, nor the old C if beta = 0. A product that is
-    `left_apart` lies at the parameter LEFT: M x N, with as many times N as B has matrices. The result is also None if the
-    epilogue needs sums of A or B.
+    `left_apart` lies at the parameter LEFT: M x N, with as many times N as B has matrices. The result is also None if
+    the epilogue needs sums of A or B.
     """
     if problem.epilogue.is_linear or problem.epilogue.sums or own_epilogue(problem) is not None:
         return None
