@@ -391,7 +391,7 @@ def test_the_winner_is_a_kernel_that_was_verified(space: Space, monkeypatch: pyt
     monkeypatch.setattr(Verifications, "_verified", lambda self, trial: replace(trial, verdict=passed))
     monkeypatch.setattr(Measurements, "_run", lambda self, some, _: final)
     target = SimpleNamespace(gpu=object(), spec=CARD, arch="sm_90", executor=SimpleNamespace(name="gpu"))
-    tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Silent())
+    tuner = Tuner(PROBLEM, target, Store(), (SIMT,), 0, Progress())
     tuner.trials = tuner.verifications.fastest(tuner.measurements.compare(trials))
     assert [trial.verdict for trial in tuner.trials] == [passed, None]
     winner = tuner._result(()).winner
