@@ -5,9 +5,9 @@
     const ${ TB }* __restrict__ const B = B_array[${ product }];
     ${ TC }* __restrict__ const C = C_array[${ product }];
 //% else
-    A += ${ product } * s.stride_a;
-    B += ${ product } * s.stride_b;
-    C += ${ product } * s.stride_c;
+//% for x in kernel.problem.strides if x.name in "ABC"
+    ${ x.name } += ${ product } * s.${ x.stride };
+//% endfor
 //% endif
 //% for x in kernel.problem.epilogue.operands if kernel.to_product(x, product)
     ${ x.name } += ${ kernel.to_product(x, product) };

@@ -77,6 +77,7 @@ class Problem:
     ld_residual, stride_residual   of its matrix, where it has one, as those of C
     inputs          how A and B are given: "scales=128+zeros" gives B's columns scales by groups of 128 along K,
                     "groups=8" gives each of 8 groups of rows a matrix B of its own, `stride_b` apart;
+                    "groups=8+masked" and "groups=8+along_k" are batches of 8, which is what `batch` then says;
                     "gathered" takes rows of A by a vector of their numbers, "im2col=56x56x64_3x3" of images
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: (("M", 16),). The
                     kernel serves every other as well
@@ -156,6 +157,8 @@ class Problem:
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+        if self.inputs.own_c and self.batch == 1:
+            object.__setattr__(self, "batch", self.inputs.groups)
         self._require_sizes()
         smallest = min(self.types.operands, key=lambda dtype: dtype.size)
         require_align("pointer_align", self.pointer_align, f"addresses of {smallest.label}", "bytes", smallest.size)
@@ -192,25 +195,36 @@ class Problem:
         self.inputs.require_types(self.types)
         if self.inputs.is_plain:
             return
-        require(not self.batched, f"inputs = {self.inputs} go with one product, and batch = {self.batch or RUNTIME}")
+        count, text = self.inputs.groups if self.inputs.own_c else 1, RUNTIME if self.batch is None else self.batch
+        products = "one product" if count == 1 else f"{count} products"
+        require(self.batch == count, f"inputs = {self.inputs} go with {products}, and batch = {text}")
+        require(not self.pointers, f"inputs = {self.inputs} have no pointers to matrices")
         require(
             self.products == 1, f"inputs = {self.inputs} go with one product, and {self.epilogue} takes {self.products}"
         )
-        rows, conv = self.layout.a == "r" or not (self.inputs.gathered or self.inputs.conv), self.inputs.conv
-        require(rows, f"inputs = {self.inputs}: rows are those of a row-major A, and layout = {self.layout}")
+        conv = self.inputs.conv
+        require(
+            self.layout.a == "r" or not self.inputs.needs_rows,
+            f"inputs = {self.inputs}: rows are those of a row-major A, and layout = {self.layout}",
+        )
         if conv is not None:
             require(self.k == conv.depth, f"K = {self.k}, and inputs = {self.inputs} have filters of {conv.depth}")
         summed = " and ".join((*self.epilogue.sums, *(one.name for one in self.epilogue.outputs)))
         require(not summed, f"inputs = {self.inputs}, and the epilogue {self.epilogue} takes {summed}")
+        depth = self.inputs.along_k and self.epilogue.reads_depth
+        require(
+            not depth, f"inputs = {self.inputs} have a K for each group, and the epilogue {self.epilogue} takes one"
+        )
 
     def _require_apart(self) -> None:
         """Strides serve batches, and no matrix of C shares an element with another."""
         require(self.batched or not self.pointers, "arrays of pointers serve a batch, and batch = 1")
         for matrix in self.matrices:
-            given, groups = getattr(self, matrix.stride), self.inputs.groups if matrix.name == "B" else 0
-            known = self.batched or groups > 0 or given == "dense"
-            require(known, f"{matrix.stride} = {given} serves a batch, and batch = 1")
+            given, groups = getattr(self, matrix.stride), self.inputs.groups
             what = RUNTIME if given is None else given
+            known = matrix in self.strides or self.pointers or given == "dense"
+            has = f"inputs = {self.inputs} have one {matrix.name}" if self.inputs.along_k else "batch = 1"
+            require(known, f"{matrix.stride} = {what} serves a batch, and {has}")
             require(not self.pointers or given == "dense", f"{matrix.stride} = {what}: {NO_STRIDE}")
             matrix.require_apart(given, self.sizes, groups or self.batch)
 
@@ -279,7 +293,7 @@ class Problem:
 
     @property
     def batched(self) -> bool:
-        return self.batch != 1
+        return self.batch != 1 or self.inputs.own_c
 
     @property
     def strided(self) -> bool:
@@ -288,7 +302,9 @@ class Problem:
 
     @cached_property  # a search asks for each of its configs
     def strides(self) -> tuple[MatrixSizes, ...]:
-        """The matrices of which there are several, a stride apart: those of a batch, and each group's B."""
+        """The matrices of which there are several, a stride apart: those of a batch, and each group's B, or C."""
+        if self.inputs.along_k:
+            return self.matrices[2:]
         return self.matrices if self.strided else self.matrices[1:2] if self.inputs.groups else ()
 
     @property
@@ -414,7 +430,7 @@ class Problem:
         }
         steps = {
             one.stride: self._pitch(one.stride, values.get(one.stride), one.dense_stride({**size, **ld}) or 0)
-            for one in (self.matrices if self.batched else self.strides)
+            for one in (self.matrices if self.pointers else self.strides)
         }
         return Case(
             self,
@@ -440,7 +456,7 @@ class Problem:
         return given
 
     def __str__(self) -> str:
-        batch = f" x {RUNTIME if self.batch is None else self.batch}" if self.batched else ""
+        batch = f" x {RUNTIME if self.batch is None else self.batch}" if self.batched and not self.inputs.own_c else ""
         batch += " by pointers" if self.pointers else ""
         epilogue = "" if self.epilogue.is_linear else f" {self.epilogue}"
         compute = "" if self.types.compute is Compute.FMA else f" {self.types.compute.label}"
@@ -520,8 +536,12 @@ class Case:
         different = {"A": self.different_a, "B": self.different_b}.get(sizes.name) or None
         ld, stride = getattr(self, sizes.ld), getattr(self, sizes.stride)
         cols = sizes.beside * count[sizes.cols]
-        batch = self.problem.inputs.groups or None if sizes.name == "B" else None
-        return Matrix(count[sizes.rows], cols, ld, sizes.order, batch or self._batch, stride, different, sizes.dtype)
+        batch, inputs = self._batch, self.problem.inputs
+        if inputs.along_k and sizes not in self.problem.strides:
+            batch = None
+        elif inputs.groups and sizes.name == "B":
+            batch = inputs.groups
+        return Matrix(count[sizes.rows], cols, ld, sizes.order, batch, stride, different, sizes.dtype)
 
     @property
     def _batch(self) -> int | None:
@@ -561,7 +581,8 @@ class Case:
 
     @property
     def flops(self) -> int:
-        return 2 * self.m * self.n * self.k * self.batch * self.problem.products
+        products = 1 if self.problem.inputs.along_k else self.batch  # groups along K share it
+        return 2 * self.m * self.n * self.k * products * self.problem.products
 
     @cached_property  # a prediction asks
     def bytes_moved(self) -> int:

@@ -20,13 +20,16 @@ WHOLE_K = 0  # in place of a group of K: all of it has one scale
 GROUPS_OF_K = (32, 64, 128, WHOLE_K)
 SCALED = (DType.U4, DType.S4, DType.U8, DType.S8)  # types of B that may have scales along K
 ROUNDED_TO = (DType.F16, DType.BF16, DType.F32)  # types of A: of B's elements, too, once they are scaled
-COMPANIONS = ("scales_a", "scales_b", "zeros_b", "offs", "index_a")  # every name that a companion has
+COMPANIONS = ("scales_a", "scales_b", "zeros_b", "offs", "group_rows", "index_a")  # every name that a companion has
 MOST_GROUPS = 2**16
 BLOCK = 128  # elements along K of A and B, and columns of B, that share a scale
 IN_BLOCKS = (DType.E4M3, DType.E5M2)  # types of A and B that may have scales by blocks
-_PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|gathered|blocks)"
+_PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|masked|alongk|gathered|blocks)"
 TOKEN = f"(?:i{convolution.TEXT}|{_PART}(?:_{_PART})*)"  # of inputs, in full names
-KNOWN = "scales=32, 64, 128 or K, maybe with +zeros; groups=8, gathered or both; blocks; im2col=56x56x64_3x3_p1x1"
+KNOWN = (
+    "scales=32, 64, 128 or K, maybe with +zeros; groups=8, gathered or both; groups=8+masked; groups=8+along_k; "
+    "blocks; im2col=56x56x64_3x3_p1x1"
+)
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,10 @@ class Inputs:
     groups    number of groups of rows of A and C, each with its own matrix B; 0: all rows use one B. `offs` holds the
               ends: group g has rows offs[g - 1] to offs[g] and may be empty. Rows of C from the last end on keep their
               values
+    masked    each group has its own A, B and C, of M rows, a stride apart as in a batch. Only the first group_rows[g]
+              rows of group g are computed; its other rows of C keep their values
+    along_k   groups are ranges of K: `offs` holds their ends, group g has k from offs[g - 1] to offs[g], and its own C.
+              K is that of all groups together. A group without any k has a product of 0
     gathered  row m of C is computed from row index_a[m] of A. Indices may repeat, and A has any number of rows
     blocks    A has a scale for each BLOCK elements along K of a row, B has one for each BLOCK x BLOCK elements. The
               product of both, rounded to f32, multiplies the sum of a block: total = fma(scale, sum, total)
@@ -86,6 +93,8 @@ class Inputs:
     group: int | None = None
     zeros: bool = False
     groups: int = 0
+    masked: bool = False
+    along_k: bool = False
     gathered: bool = False
     blocks: bool = False
     conv: Convolution | None = None
@@ -95,6 +104,11 @@ class Inputs:
         require(self.group is None or self.group in GROUPS_OF_K, f"scales of groups of {self.group}: known are {known}")
         require(self.group is not None or not self.zeros, "zero points of B go with scales: scales=128+zeros")
         require(0 <= self.groups <= MOST_GROUPS, f"groups = {self.groups}: at most {MOST_GROUPS}")
+        for name, wanted in (("masked", self.masked), ("along_k", self.along_k)):
+            require(not wanted or self.groups > 0, f"{name}, and groups = {self.groups}: write groups=8+{name}")
+        require(not (self.masked and self.along_k), f"inputs = {self}: groups are masked or along_k, not both")
+        rows = not (self.own_c and self.gathered)
+        require(rows, f"inputs = {self}: rows are gathered in one A, and groups are masked or along_k")
         kinds = self.group is not None, self.blocks, self.groups > 0 or self.gathered, self.conv is not None
         require(sum(kinds) <= 1, f"inputs = {self}: scales along K, those of blocks, rows and images go alone")
 
@@ -110,7 +124,7 @@ class Inputs:
                 fields["groups"] = int(number)
             elif name == "im2col":
                 fields["conv"] = Convolution.parse(number)
-            elif part in ("zeros", "gathered", "blocks"):
+            elif part in ("zeros", "masked", "along_k", "gathered", "blocks"):
                 fields[name] = True
             else:
                 raise InvalidInput(f"inputs = {text!r}: write {KNOWN}, or {PLAIN}")
@@ -122,7 +136,8 @@ class Inputs:
         if token.startswith("i"):
             return cls.parse(f"im2col={token[1:]}")
         short = {"k": "scales=", "g": "groups="}
-        numbered = (re.fullmatch(r"([kg])(\d*)|(.*)", part) for part in token.split("_"))
+        parts = token.replace("alongk", "along-k").split("_")
+        numbered = (re.fullmatch(r"([kg])(\d*)|(.*)", part.replace("-", "_")) for part in parts)
         return cls.parse("+".join(one[3] or short[one[1]] + (one[2] or "K") for one in numbered if one))
 
     def __str__(self) -> str:
@@ -136,10 +151,7 @@ class Inputs:
             yield "zeros"
         if self.groups:
             yield f"groups={self.groups}"
-        if self.gathered:
-            yield "gathered"
-        if self.blocks:
-            yield "blocks"
+        yield from (name for name in ("masked", "along_k", "gathered", "blocks") if getattr(self, name))
         if self.conv is not None:
             yield f"im2col={self.conv}"
 
@@ -147,7 +159,7 @@ class Inputs:
     def token(self) -> str:
         """In names: "k128_zeros"; empty where nothing is said."""
         parts = (part.replace("scales=", "k").replace("groups=", "g").replace("im2col=", "i") for part in self._parts)
-        return "_".join("k" if part == "kK" else part for part in parts)
+        return "_".join({"kK": "k", "along_k": "alongk"}.get(part, part) for part in parts)
 
     @property
     def block(self) -> int:
@@ -159,6 +171,21 @@ class Inputs:
         return self == PLAIN
 
     @property
+    def own_c(self) -> bool:
+        """Whether each group has its own C, as each product of a batch."""
+        return self.masked or self.along_k
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether A has to be row-major, as its rows are taken one by one."""
+        return self.gathered or self.conv is not None
+
+    @property
+    def leaves_rows(self) -> bool:
+        """Whether some rows of C may keep their values."""
+        return self.groups > 0 and not self.along_k
+
+    @property
     def depends_on_rows(self) -> bool:
         """Whether a row of C depends on its number, so that the last rows of a launch cannot be run as the first."""
         return bool(self.groups) or self.gathered or self.blocks or self.conv is not None
@@ -166,7 +193,10 @@ class Inputs:
     def companions(self, types: Types) -> Iterator[Companion]:
         """The tensors beside A and B, in the order in which kernels take them."""
         if self.groups:
-            yield Companion("offs", DType.S32, Extent(), Extent(number=self.groups), "ends of the groups of rows")
+            name, what = "offs", f"ends of the groups {'along K' if self.along_k else 'of rows'}"
+            if self.masked:
+                name, what = "group_rows", "the number of rows of each group that count"
+            yield Companion(name, DType.S32, Extent(), Extent(number=self.groups), what)
         if self.gathered:
             yield Companion("index_a", DType.S32, Extent(), Extent("M"), "the row of A that a row of C comes of")
         if self.blocks:

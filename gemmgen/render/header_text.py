@@ -51,15 +51,19 @@ class HeaderText:
     @property
     def products(self) -> Iterator[str]:
         """A line each for a batch, a convolution and groups of rows."""
-        if self.problem.batched:
+        conv, groups = self.problem.inputs.conv, self.problem.inputs.groups
+        if self.problem.inputs.masked:
+            yield f"for each of {groups} groups, whose first rows count, group_rows of them; further rows stay as is"
+        elif self.problem.inputs.along_k:
+            yield f"for each of {groups} ranges of K, which end where offs says; A * B of an empty one is 0"
+        elif self.problem.batched:
             count = self.problem.sizes["batch"] or "a batch's"
             where = ", whose matrices lie where A_array, B_array and C_array say" if self.problem.pointers else ""
             yield f"for each of {count} products{where}"
-        conv, groups = self.problem.inputs.conv, self.problem.inputs.groups
         if conv is not None:
             places, taps = (f"{rows} x {columns}" for rows, columns in (conv.places, conv.taps))
             yield f"row m of C is (image, p, q) of {places} places, K is (r, s, c) of {taps} taps"
-        if groups:
+        if groups and not self.problem.inputs.own_c:
             yield f"for each of {groups} groups of rows, B one of as many matrices; rows past the last end stay as is"
 
     @property

@@ -143,7 +143,7 @@ class Kernel:
     def drops_alpha(self) -> bool:
         """Whether K may be 0. Then alpha has nothing to scale and counts as 0, even if it is infinite or NaN."""
         scaled = self.problem.epilogue.alpha_scales_acc and not self.types.scalar.is_integer
-        return scaled and not self.problem.k
+        return scaled and (not self.problem.k or self.problem.inputs.along_k)
 
     def ctype_of(self, operand: Operand) -> str:
         """The C type of an element of `operand`, one of the epilogue's."""
@@ -215,8 +215,11 @@ class Kernel:
             written = listed(("C", *self.outputs))
             aligned = f"{problem.operand_words} at addresses divisible by {problem.pointer_align}"
             yield f"{aligned}, {written} overlapping {others}"
-        if problem.inputs.groups:
-            yield f"offs ascending, none below 0 or above {self.sizes['M'] or 'M'}"
+        if problem.inputs.masked:
+            yield f"group_rows none below 0 or above {self.sizes['M'] or 'M'}"
+        elif problem.inputs.groups:
+            along = "K" if problem.inputs.along_k else "M"
+            yield f"offs ascending, none below 0 or above {self.sizes[along] or along}"
         if problem.inputs.gathered:
             yield "index_a naming rows that A has"
         if problem.strided:
@@ -265,7 +268,7 @@ def problem_words(problem: Problem) -> Iterator[str]:
     yield f"'{problem.shape}'" if RUNTIME in problem.shape else problem.shape
     yield from _types_options(problem.types, problem.inputs)
     yield f"--layout {problem.layout}"
-    if problem.batched:
+    if problem.batched and not problem.inputs.own_c:
         yield "--batch '?'" if problem.batch is None else f"--batch {problem.batch}"
     if problem.pointers:
         yield "--pointers"

@@ -132,7 +132,8 @@ def _size_texts(problem: Problem) -> Iterator[str]:
 def _batch(problem: Problem) -> list[str]:
     """ "b4096", "pB", or nothing without a batch."""
     kind = "p" if problem.pointers else "b"
-    return [f"{kind}{'B' if problem.batch is None else problem.batch}"] if problem.batched else []
+    said = problem.batched and not problem.inputs.own_c  # else the inputs say it
+    return [f"{kind}{'B' if problem.batch is None else problem.batch}"] if said else []
 
 
 def parse_name(name: str) -> tuple[Problem, Family, Config]:

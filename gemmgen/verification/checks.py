@@ -13,7 +13,7 @@ from gemmgen.problem.operands import is_amax
 from gemmgen.run.executor import Floats, LoadedKernel, Operands
 from gemmgen.run.turns import grid_of, tiles_in_turns, turns_of
 from gemmgen.support.errors import CandidateFailed, Failure
-from gemmgen.verification.companions import computed_rows
+from gemmgen.verification.companions import computed
 from gemmgen.verification.comparison import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.device_check import judge
@@ -154,16 +154,17 @@ def _judge_whole(
     kernel: LoadedKernel, situation: Situation, operands: Operands, result: Floats, output: str, tally: DomainTally
 ) -> float:
     """As `_judge` of all that a run has to compute; rows of C that belong to no group keep their bits."""
-    c, rows = situation.case.c, computed_rows(situation.case, operands)
-    if rows == c.rows:
+    c, windows = situation.case.c, computed(situation.case, operands)
+    if windows == [Window.whole(situation.case)]:
         return _judge(situation, compare(situation, result, output=output, multiply=kernel.multiply), tally)
-    changed = c.view(result.view(c.dtype.bits))[rows:] != c.view(operands.c.view(c.dtype.bits))[rows:]
+    changed = c.view(result.view(c.dtype.bits)) != c.view(operands.c.view(c.dtype.bits))
+    for window in windows:
+        changed[window.index] = False
     if changed.any():
-        row, column = np.argwhere(changed)[0]
-        reason = f"C[{rows + row}][{column}] is written, a row behind the last group's, which end with row {rows - 1}"
-        raise Wrong(situation, Failure("wrong", reason, "verifier"), None)
-    window = Window(0, 0, rows, situation.case.n)
-    return _judge(situation, compare(situation, result, window, output), tally) if rows else 0.0
+        place = "".join(f"[{index}]" for index in np.argwhere(changed)[0])
+        raise Wrong(situation, Failure("wrong", f"C{place} is written, a row of no group", "verifier"), None)
+    found = (_judge(situation, compare(situation, result, window, output), tally) for window in windows)
+    return max(found, default=0.0)
 
 
 def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: DomainTally) -> float:
@@ -199,7 +200,7 @@ def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
     case, launch = situation.case, kernel.source.launch
     if not kernel.can_run_whole(case):
         return False
-    if case.problem.inputs.groups:  # blocks write parts of their tiles
+    if case.problem.inputs.leaves_rows:  # blocks write parts of their tiles
         return True
     few = launch.tiles(case) <= 2 * SAMPLE_TILES or launch_cost(case, launch) <= SOME_COST or not kernel.runs_parts
     return few or situation.seed % WHOLE_SEEDS == 0

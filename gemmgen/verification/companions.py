@@ -6,8 +6,8 @@ Groups of rows may be empty, have as many rows as a tile or one more, or have al
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -33,6 +33,7 @@ SPREAD = 4  # scales of sparse data span 2^-4 to 2^4
 SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
 MOST_SPECIALS = 64  # at most one scale in 64 is special, and fewer where a column has many, so that some stay finite
 GROUP_ROWS = (0, 0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 64, 129)  # of a group
+GROUP_DEPTHS = (0, 0, 1, 2, 3, 5, 8, 15, 16, 17, 33, 64, 67)  # of a group along K
 COLUMNS = 4  # about one column in 4 has such a scale
 
 
@@ -58,11 +59,15 @@ class Wanted:
 def draw_companions(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
     """Values of the companions by name, and the codes of B where it has scales."""
     inputs, found = case.problem.inputs, {}
+    if inputs.masked:
+        return {"group_rows": _rows(case, rng)[None]}
+    if inputs.along_k:
+        return {"offs": _ends(case.k, inputs.groups, GROUP_DEPTHS, rng)[None]}
     if inputs.blocks:
         return {name: _block_scales(case.extra[name], wanted, rng) for name in ("scales_a", "scales_b")}
     rows = case.m
     if inputs.groups:
-        found["offs"] = _ends(case, rng)[None]
+        found["offs"] = _ends(case.m, inputs.groups, GROUP_ROWS, rng)[None]
         rows = int(found["offs"][0, -1])
     if inputs.gathered:
         found["index_a"] = _index(case, rows, rng)[None]
@@ -102,17 +107,42 @@ def _index(case: Case, rows: int, rng: np.random.Generator) -> npt.NDArray[np.in
     return index
 
 
-def _ends(case: Case, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Ends of the groups of rows. The last one may leave rows of C that belong to no group."""
-    count, m = case.problem.inputs.groups, case.m
+def _ends(most: int, count: int, sizes: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Ends of groups of rows, or along K. The last one may leave some that belong to no group."""
     kind = rng.integers(4)
     if kind == 0:  # anywhere
-        return np.sort(rng.integers(0, m + 1, count))
-    if kind == 1:  # one group has all rows, or none has any
-        return np.where(np.arange(count) < rng.integers(0, count + 1), 0, m)
-    sizes = rng.choice(GROUP_ROWS, count)
-    ends = np.minimum(np.cumsum(sizes), m)
-    return np.where(np.arange(count) == count - 1, m, ends) if kind == 2 else ends
+        return np.sort(rng.integers(0, most + 1, count))
+    if kind == 1:  # one group has all, or none has any
+        return np.where(np.arange(count) < rng.integers(0, count + 1), 0, most)
+    ends = np.minimum(np.cumsum(rng.choice(sizes, count)), most)
+    return np.where(np.arange(count) == count - 1, most, ends) if kind == 2 else ends
+
+
+def _rows(case: Case, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """The number of rows of each masked group that count."""
+    count, kind = case.problem.inputs.groups, rng.integers(4)
+    if kind == 0:  # any
+        return rng.integers(0, case.m + 1, count)
+    if kind == 1:  # one group has all its rows, others none
+        return np.where(np.arange(count) == rng.integers(count), case.m, 0)
+    found = np.minimum(rng.choice(GROUP_ROWS, count), case.m)
+    return np.where(rng.random(count) < 0.5, case.m, found) if kind == 2 else found
+
+
+def without_effect(case: Case, companions: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[np.bool_]]:
+    """By name of A and B, a mask of the elements in memory that nothing of C depends on: those of no group."""
+    inputs = case.problem.inputs
+    if not inputs.own_c:
+        return {}
+    used = {name: np.zeros(case.tensors[name].elements, np.bool_) for name in ("A", "B")}
+    of_a, of_b = (case.tensors[name].view(of) for name, of in used.items())
+    if inputs.masked:
+        for of_group, rows in zip(of_a, companions["group_rows"].tolist(), strict=True):
+            of_group[:rows] = True  # groups may share memory
+        return {"A": ~used["A"]}
+    end = int(companions["offs"][-1])
+    of_a[:, :end], of_b[:end] = True, True
+    return {name: ~mask for name, mask in used.items()}
 
 
 def rows_of_groups(case: Case, operands: Operands, rows: slice) -> list[tuple[int, slice]]:
@@ -124,9 +154,22 @@ def rows_of_groups(case: Case, operands: Operands, rows: slice) -> list[tuple[in
     return [(group, of_group) for group, of_group in found if of_group.start < of_group.stop]
 
 
-def computed_rows(case: Case, operands: Operands) -> int:
-    """Number of rows of C that are computed; later rows keep their values."""
-    return int(operands.extra["offs"][-1]) if case.problem.inputs.groups else case.m
+def computed(case: Case, operands: Operands) -> list[Window]:
+    """The parts of C that are computed; other elements keep their values."""
+    inputs, whole = case.problem.inputs, Window.whole(case)
+    if not inputs.leaves_rows:
+        return [whole]
+    if not inputs.masked:
+        rows = int(operands.extra["offs"][-1])
+        return [replace(whole, bottom=rows)] if rows else []
+    counts = enumerate(operands.extra["group_rows"].tolist())
+    return [replace(whole, bottom=rows, first=group, last=group + 1) for group, rows in counts if rows]
+
+
+def depths(case: Case, operands: Operands, window: Window) -> list[slice]:
+    """The range of K of each product inside `window`, a batch of groups along K."""
+    ends = [0, *operands.extra["offs"].tolist()]
+    return [slice(*of_group) for of_group in pairwise(ends)][window.matrices[0]]
 
 
 def group_of(case: Case) -> npt.NDArray[np.int64]:

@@ -19,7 +19,7 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.threads import in_threads
-from gemmgen.verification.companions import EXACT_SCALES, Wanted, alone, code_span, draw_companions
+from gemmgen.verification.companions import EXACT_SCALES, Wanted, alone, code_span, draw_companions, without_effect
 from gemmgen.verification.onehot import code_fully, codes, selection
 from gemmgen.verification.scalars import EXACT_SCALARS
 from gemmgen.verification.situation import (
@@ -164,6 +164,8 @@ def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
         case.a.view(a)[~alone(conv, case.a.rows, rng)] = 0
     if data == "special" and case.k > 0 and conv is None:
         _oppose(case, {"A": a, "B": b}, side, rng)
+    for name, mask in without_effect(case, beside).items():
+        _spoil({"A": a, "B": b}[name], case.tensors[name], mask)
     for flat in (a, b, c):
         _read_only(flat)
     extra = {
@@ -171,6 +173,12 @@ def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
         for name, matrix in case.extra.items()
     }
     return Operands(a, b, c, extra)
+
+
+def _spoil(flat: Floats, matrix: Matrix, mask: npt.NDArray[np.bool_]) -> None:
+    """Put NaN, where the type has one, in elements that nothing of C depends on."""
+    if not matrix.dtype.is_integer and matrix.elements:
+        matrix.stored.view(flat)[matrix.stored.view(mask)] = np.nan
 
 
 def _fill_companions(
@@ -219,7 +227,8 @@ def _fill(
         coded = name != "C" or whole
         known = DType.F16 if types.compute is Compute.TF32 else dtype  # every f16 is a tf32
         view[...] = codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
-        paired = not (case.problem.inputs.gathered or case.problem.inputs.conv)  # rows of A and C, by their numbers
+        inputs = case.problem.inputs
+        paired = not (inputs.gathered or inputs.conv or inputs.along_k)  # rows of A and C, by their numbers
         if known == DType.F32 and coded and paired and case.problem.epilogue.is_linear:
             code_fully(name, view, side)
     elif math.prod(view.shape) > REPEATED and data != "denormal":

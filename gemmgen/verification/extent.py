@@ -85,7 +85,7 @@ def _matrices_apart(source: KernelSource) -> Apart | None:
     products = 2 * dict(source.launch.grid).get("batch", 1) + 1
     sizes = _free(problem, SMALL) | ({"batch": products} if problem.batch is None else {})
     dense = problem.case(**sizes)
-    far = [one for one in problem.matrices if problem.sizes[one.stride] is None]
+    far = [one for one in problem.strides if problem.sizes[one.stride] is None]
     if not far or dense.batch == 1:
         return None
     case = problem.case(**sizes, **{one.stride: _paged(dense, one, "span") for one in far}, beta=BETA)

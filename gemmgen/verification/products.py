@@ -13,7 +13,7 @@ from gemmgen.problem.gemm import Case
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Operands
 from gemmgen.support.blas import multiply
-from gemmgen.verification.companions import block_scales, factor, rows_of_groups
+from gemmgen.verification.companions import block_scales, depths, factor, rows_of_groups
 from gemmgen.verification.data import operands_of
 from gemmgen.verification.situation import EXACT_KINDS, DataKind
 from gemmgen.verification.tensor_bound import needs_largest
@@ -81,10 +81,12 @@ def _slabs(case: Case, window: Window) -> list[Window]:
 
 def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Products:
     operands = operands_of(case, data, seed, True)
+    if case.problem.inputs.along_k:
+        return _along_k(case, operands, window, data)
     a = factor(case, operands, "A", window.a_index)
     if case.problem.inputs.blocks:
         return _of_blocks(case, operands, window, a, data)
-    if not case.problem.inputs.groups:
+    if not case.problem.inputs.groups or case.problem.inputs.masked:
         return _of_factors(a, factor(case, operands, "B", window.b_index), case.problem.types, data)
     found = [np.zeros((window.bottom - window.top, window.right - window.left)) for _ in range(3)]
     for group, rows in rows_of_groups(case, operands, window.rows):
@@ -94,6 +96,18 @@ def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Pro
             of_all[at] = of_group
     product, size, largest = found
     return product, size, largest if needs_largest(case.problem.types) else np.zeros((1, 1))
+
+
+def _along_k(case: Case, operands: Operands, window: Window, data: DataKind) -> Products:
+    """The products of the groups along K inside `window`, each of its own columns of A and rows of B."""
+    a = factor(case, operands, "A", (window.rows, slice(None)))
+    b = factor(case, operands, "B", (slice(None), window.cols))
+    types, parts = case.problem.types, depths(case, operands, window)
+    found = [_of_factors(a[:, part], b[part], types, data) for part in parts]
+    product, size, largest = (
+        np.stack([np.broadcast_to(one, of[0].shape) for one in of]) for of in zip(*found, strict=True)
+    )
+    return product, size, largest if needs_largest(types) else np.zeros((1, 1))
 
 
 def _of_blocks(case: Case, operands: Operands, window: Window, a: Doubles, data: DataKind) -> Products:

@@ -104,6 +104,7 @@ ANY_TYPES = (*("f32", "f32", "f64") * (len(CONVERTED) // 3), *CONVERTED)
 SOME_INPUTS = (
     *("scales=32", "scales=32+zeros", "scales=128+zeros", "scales=K+zeros"),
     *("groups=1", "groups=5", "gathered", "groups=3+gathered", "blocks"),
+    *("groups=1+masked", "groups=5+masked", "groups=1+along_k", "groups=5+along_k"),
     *("im2col=5x6x3_3x2_p1x0x2x1_s2x1", "im2col=7x5x4_2x3_d2x2", "im2col=4x4x8_1x1_s2x2"),
 )
 ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
@@ -145,7 +146,8 @@ def problems(
     layout = Layout.parse(draw(st.sampled_from(LAYOUTS)))
     small = [size for size in SMALL_SIZES if size % multiple == 0]
     sizes = st.sampled_from(small) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
-    inputs = draw(st.sampled_from(ANY_INPUTS)) if any_inputs and layout.a == "r" else PLAIN
+    inputs = draw(st.sampled_from(ANY_INPUTS)) if any_inputs else PLAIN
+    inputs = PLAIN if inputs.needs_rows and layout.a == "c" else inputs
     m, n, k = (draw(sizes) for _ in range(3))
     k = inputs.conv.depth if inputs.conv is not None else k
     known = SCALED_TYPES if inputs.group is not None else BLOCK_TYPES if inputs.blocks else of_types
@@ -160,6 +162,7 @@ def problems(
     fits = epilogues.filter(lambda one: not (problem.pointers and one.has_matrix))
     if not inputs.is_plain:
         fits = fits.filter(lambda one: one.products == 1 and not one.sums and not one.outputs)
+        fits = fits.filter(lambda one: not (inputs.along_k and one.reads_depth))
     problem = replace(problem, epilogue=draw(st.just(LINEAR) if types.scalar.is_integer else fits))
     lines: dict[str, Any] = {}
     for name in problem.line_sizes:
@@ -311,8 +314,9 @@ def _simpler_problems(problem: Problem) -> Iterator[Problem]:
     plain = Problem(None, None, None)
     if problem != plain:
         yield plain
-    together = [("inputs", "types", "stride_b", "lda")] if problem.inputs != PLAIN else []
-    for names in (*together, *((name,) for name in SIMPLER)):
+    together = [("inputs", "types", "batch", "stride_a", "stride_b", "lda")] if problem.inputs != PLAIN else []
+    alone = [name for name in SIMPLER if name != "batch" or not problem.inputs.own_c]  # which say it
+    for names in (*together, *((name,) for name in alone)):
         if any(getattr(problem, name) != getattr(plain, name) for name in names):
             try:
                 yield replace(problem, **{name: getattr(plain, name) for name in names})

@@ -96,6 +96,7 @@ from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.threads import cores, in_threads
+from gemmgen.verification.companions import depths
 from gemmgen.verification.data import MEMORY, data_seed, make_operands, unscaled
 from gemmgen.verification.device_products import Multiply, on_host, products_by
 from gemmgen.verification.linear import (
@@ -274,24 +275,47 @@ def _expected_part(
     situation: Situation, window: Window, output: str, of: tuple[Products, ...], rooted: bool = True
 ) -> tuple[Doubles, Doubles]:
     """The reference of one part; `of` holds the products of A with each matrix of B."""
-    case = situation.case
+    if not situation.case.problem.inputs.along_k:
+        return _of_depth(situation, situation.case, window, output, of, rooted)
+    parts = depths(situation.case, make_operands(situation), window)
+    found = []
+    for place, part in enumerate(parts):
+        own = replace(situation.case, k=part.stop - part.start)
+        one = replace(window, first=window.first + place, last=window.first + place + 1)
+        its = tuple((sums[[place]], size[[place]], most[[place]] if most.ndim > 2 else most) for sums, size, most in of)
+        found.append(_of_depth(situation, own, one, output, its, rooted))
+    values, bounds = (np.concatenate(of_all) for of_all in zip(*found, strict=True))
+    return values, bounds
+
+
+def _of_depth(
+    situation: Situation, depth: Case, window: Window, output: str, of: tuple[Products, ...], rooted: bool
+) -> tuple[Doubles, Doubles]:
+    """The reference of one part whose sums are as long as those of `depth`, which is the case itself where all are."""
+    case, as_long = situation.case, replace(situation, case=depth)
     if not case.problem.epilogue.is_linear:
-        return _through_epilogue(situation, window, of, output, rooted)
+        return _through_epilogue(situation, as_long, window, of, output, rooted)
     old = case.c.view(make_operands(situation).c)[window.index] if case.beta != 0 else None  # it may hold NaN
-    return linear(situation, *of[0], old, rooted)
+    return linear(as_long, *of[0], old, rooted)
 
 
 def _through_epilogue(
-    situation: Situation, window: Window, of: tuple[Products, ...], output: str, rooted: bool
+    situation: Situation,
+    as_long: Situation,
+    window: Window,
+    of: tuple[Products, ...],
+    output: str,
+    rooted: bool,
 ) -> tuple[Doubles, Doubles]:
     """The epilogue's `output` for these products, and the bound that its tree derives from those of the sums.
 
-    Here the sum itself does not include alpha and beta * C, so n is K.
+    Here the sum itself does not include alpha and beta * C, so n is K, which `as_long` has.
     """
     case, exact = situation.case, situation.data in EXACT_KINDS
-    sums = (_accumulator(situation, exact, rooted, *one) for one in of)
+    sums = (_accumulator(as_long, exact, rooted, *one) for one in of)
     accumulators = dict(zip(ACCUMULATORS, sums, strict=False))
     inputs = {**accumulators, **epilogue_inputs(situation, partial(_in_window, window=window))}
+    inputs |= scalar_inputs(as_long.case)
     inputs |= {name: _sum(situation, window, name) for name in case.problem.epilogue.sums}
     results = results_of(case.problem, inputs, exact)
     result = results.c if output == "C" else results.outputs[output]

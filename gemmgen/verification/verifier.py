@@ -235,7 +235,7 @@ def _beyond_draws(
     far = far_situations(source, largest) if examples >= THOROUGH else []
     most = FAR_ELEMENTS // 4 if by_their_end else FAR_ELEMENTS
     far = [one for one in far if _elements(one.case) <= most]
-    if source.problem.inputs.groups:  # which run whole
+    if source.problem.inputs.leaves_rows:  # which run whole
         return [one for one in far if launch_cost(one.case, source.launch) <= GROUPED_COST]
     if examples < EXHAUSTIVE:
         return far

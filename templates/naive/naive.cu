@@ -5,7 +5,7 @@
 //% from "device/convert.cu" import add_to, element_types
 //% from "epilogue/result.cu" import result, narrowed
 //% from "tile_row_by_row.cu" import row_by_row
-//% from "naive/operands.cu" import codes, find_group, find_row, read_a, read_b, sum_blocks
+//% from "naive/operands.cu" import codes, find_group, find_row, find_range, read_a, read_b, rows, sum_blocks
 //% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
 ${ header(kernel) }
 namespace {
@@ -19,13 +19,14 @@ ${ epilogue(kernel) }
 
 ${ signature(kernel) }{
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
-//% if kernel.drops_alpha
+//% set along_k = kernel.problem.inputs.along_k
+//% if kernel.drops_alpha and not along_k
     if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
 //% endif
 ${ row_by_row(kernel) }    const int m = tile_m * BM + threadIdx.x / BN;
     const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
-    if (m >= s.M || n >= s.N) return;
-${ find_group(kernel) }${ find_row(kernel) }
+    if (m >= ${ rows(kernel) } || n >= s.N) return;
+${ find_group(kernel) }${ find_row(kernel) }${ find_range(kernel) }
     ${ T } acc = ${ zero }
 //%- for name in kernel.problem.epilogue.beside
 , ${ name } = ${ zero }
@@ -34,7 +35,7 @@ ${ find_group(kernel) }${ find_row(kernel) }
 //% if kernel.problem.inputs.blocks
 ${ sum_blocks(kernel) }
 //%- else
-    for (int k = 0; k < s.K; ++k) {
+    for (int k = ${ "begin" if along_k else 0 }; k < ${ "end" if along_k else "s.K" }; ++k) {
 ${ read_a(kernel) }
 //%- for acc in kernel.problem.epilogue.accumulators
 ${ read_b(kernel, loop.index) }        ${ acc } = ${ fma }(a, b${ loop.index if loop.index > 1 }, ${ acc });

@@ -20,14 +20,29 @@ __device__ __forceinline__ int code(const unsigned char* __restrict__ bytes, Off
 ${ "code(%s, %s)" | format(operand, place) if types.b.storage_bits == 4 else "%s[%s]" | format(operand, place) }
 //%- endmacro
 
+/*# The number of rows of C that are computed, at most. #*/
+//% macro rows(kernel)
+${ "group_rows[matrix]" if kernel.problem.inputs.masked else "s.M" }
+//%- endmacro
+
 /*# The group of row m, and its B. #*/
 //% macro find_group(kernel)
 //% set groups = kernel.problem.inputs.groups
-//% if groups
+//% if groups and not kernel.problem.inputs.own_c
     int group = 0;
     while (group < ${ groups } && m >= offs[group]) ++group;  // empty groups end where they begin
     if (group == ${ groups }) return;  // behind the last end
     B += group * s.stride_b;
+//% endif
+//% endmacro
+
+/*# The range of K of a group. #*/
+//% macro find_range(kernel)
+//% if kernel.problem.inputs.along_k
+    const int begin = matrix > 0 ? offs[matrix - 1] : 0, end = offs[matrix];
+//% if kernel.drops_alpha
+    if (begin == end) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
+//% endif
 //% endif
 //% endmacro
 

@@ -79,7 +79,7 @@ class Naive(Family):
 
     def never(self, plan: Plan) -> Iterator[Never]:
         for size, tile in (("M", "BM"), ("N", "BN")):
-            if size not in plan.edges:
+            if size not in plan.edges and not (size == "M" and plan.problem.inputs.masked):
                 yield Never(f"{size.lower()} >= s.{size}", True, f"{tile} divides {size}")
 
 
