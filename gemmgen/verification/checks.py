@@ -200,8 +200,6 @@ def runs_whole(kernel: LoadedKernel, situation: Situation) -> bool:
     case, launch = situation.case, kernel.source.launch
     if not kernel.can_run_whole(case):
         return False
-    if case.problem.inputs.leaves_rows:  # blocks write parts of their tiles
-        return True
     few = launch.tiles(case) <= 2 * SAMPLE_TILES or launch_cost(case, launch) <= SOME_COST or not kernel.runs_parts
     return few or situation.seed % WHOLE_SEEDS == 0
 
@@ -287,17 +285,11 @@ def check_tiles(
     blocks = launch.blocks_of(case, drawn)
     numbers = launch.tiles_of(case, blocks).tolist()
     chosen: list[int] = np.random.default_rng(situation.seed).permutation(blocks).tolist()
-    written = tiles_written(kernel, situation, operands, chosen)
-    if not written or (len(written) != len(numbers) and tally.numbered):
-        raise UnexpectedTiles(situation, f"blocks {chosen} write {len(written)} tiles of C, not {len(numbers)}")
-    all_numbers, all_tiles = seen.setdefault((case.m, case.n, case.batch), (set(), set()))
-    all_numbers.update(numbers)
-    all_tiles.update(written)
-    if len(all_tiles) != len(all_numbers) and tally.numbered:
-        reason = f"the blocks of {len(all_numbers)} tiles write {len(all_tiles)} tiles of C: some write the same"
-        reason += ", of this and other samples" if len(all_numbers) > len(numbers) else ""
-        raise UnexpectedTiles(situation, reason)
-    worst = 0.0
+    written, worst = tiles_written(kernel, situation, operands, chosen), 0.0
+    if case.problem.inputs.leaves_rows:  # tiles without a row of a group are not written, others maybe in part
+        written = [part for tile in written for one in computed(case, operands) if (part := tile.part_in(one))]
+    else:
+        _require_tiles(situation, chosen, numbers, written, seen, tally)
     for name in case.written:
         result = kernel.run(case, operands, seed=situation.seed, blocks=chosen, watch=name == "C", output=name)
         if is_amax(name):
@@ -305,12 +297,33 @@ def check_tiles(
         else:
             _require_inside(situation, operands, result, name, written, chosen)
             comparisons = [compare(situation, result, tile, name) for tile in written]
-        worst = max(worst, *(_judge(situation, comparison, tally) for comparison in comparisons))
-        if name == "C":
+        worst = max([worst, *(_judge(situation, comparison, tally) for comparison in comparisons)])
+        if name == "C" and written:
             _judge_bits(situation, result, written[0], tally)
     watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
     tally.ran(situation, len(chosen), watched, whole=len(chosen) == launch.blocks(case))
     return worst
+
+
+def _require_tiles(
+    situation: Situation,
+    blocks: list[int],
+    numbers: list[int],
+    written: list[Window],
+    seen: Seen,
+    tally: DomainTally,
+) -> None:
+    """Raises UnexpectedTiles unless `blocks` have written as many tiles as they have `numbers`, and no tile twice."""
+    case = situation.case
+    if not written or (len(written) != len(numbers) and tally.numbered):
+        raise UnexpectedTiles(situation, f"blocks {blocks} write {len(written)} tiles of C, not {len(numbers)}")
+    all_numbers, all_tiles = seen.setdefault((case.m, case.n, case.batch), (set(), set()))
+    all_numbers.update(numbers)
+    all_tiles.update(written)
+    if len(all_tiles) != len(all_numbers) and tally.numbered:
+        reason = f"the blocks of {len(all_numbers)} tiles write {len(all_tiles)} tiles of C: some write the same"
+        reason += ", of this and other samples" if len(all_numbers) > len(numbers) else ""
+        raise UnexpectedTiles(situation, reason)
 
 
 def _require_inside(

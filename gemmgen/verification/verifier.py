@@ -25,7 +25,6 @@ from gemmgen.verification.checks import (
     check_apart,
     cost_with_edges,
     failing,
-    launch_cost,
     runs_whole,
 )
 from gemmgen.verification.comparison import Mismatch
@@ -61,7 +60,6 @@ from gemmgen.verification.whole_grid import check_grid, grid_situations, right_a
 
 DEFAULT_EXAMPLES = 100  # situations of `gemmgen verify` and of a certificate
 THOROUGH = 20  # from so many examples on, there are expensive situations
-GROUPED_COST = 2.5e8  # FLOPs of a launch whose blocks all run, as those of groups of rows do: seconds
 EXHAUSTIVE = 100  # from so many examples on, there are situations that take a second
 SOUGHT_PART = 4  # the last quarter of the drawn situations aims at branches that have not run
 FAR_ELEMENTS = 2**27  # limit of situations with many rows or columns: they take about 3 GB
@@ -235,8 +233,6 @@ def _beyond_draws(
     far = far_situations(source, largest) if examples >= THOROUGH else []
     most = FAR_ELEMENTS // 4 if by_their_end else FAR_ELEMENTS
     far = [one for one in far if _elements(one.case) <= most]
-    if source.problem.inputs.leaves_rows:  # which run whole
-        return [one for one in far if launch_cost(one.case, source.launch) <= GROUPED_COST]
     if examples < EXHAUSTIVE:
         return far
     products = products_beyond_16_bits(source.problem) if whole or source.problem.pointers else []

@@ -70,7 +70,7 @@ def grid_situations(source: KernelSource, seed: int = 0) -> list[Situation]:
     """
     problem, tile = source.problem, dict(source.launch.grid)
     if problem.m is None and problem.n is None:
-        return [] if problem.inputs.leaves_rows else _raster_situations(source, seed)  # whose tiles are written whole
+        return _raster_situations(source, seed)
     wanted = {"m": 2 * tile.get("M", 1) + BEYOND, "n": 2 * tile.get("N", 1) + BEYOND, "k": DEPTH}
     free = {name: size for name, size in wanted.items() if problem.sizes[name.upper()] is None}
     return [Situation(problem.case(**free, batch=problem.batch or PRODUCTS, beta=1.0), "exact", seed=0)]

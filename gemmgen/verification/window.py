@@ -45,6 +45,20 @@ class Window:
         """A window of the same size, `columns` columns to the right."""
         return replace(self, left=self.left + columns, right=self.right + columns)
 
+    def part_in(self, other: Window) -> Window | None:
+        """What both have in common; None if that is nothing. Both are of a batch, or neither is."""
+        last = None if self.last is None or other.last is None else min(self.last, other.last)
+        found = Window(
+            max(self.top, other.top),
+            max(self.left, other.left),
+            min(self.bottom, other.bottom),
+            min(self.right, other.right),
+            max(self.first, other.first),
+            last,
+        )
+        some = found.top < found.bottom and found.left < found.right and (last is None or found.first < last)
+        return found if some else None
+
     @property
     def elements(self) -> int:
         matrices = 1 if self.last is None else self.last - self.first
