@@ -112,6 +112,8 @@ NAIVE_S8_LONG, NAIVE_TO_S8_LONG, NAIVE_TO_F16_LONG = (
 )
 NAIVE_U4 = Subject("naive f16, u4 scaled along K, rr", _typed("f16,u4,f32", "rr", "scales=32+zeros"), family=NAIVE)
 NAIVE_GROUPS = Subject("naive groups of rows, bf16 rc", _typed("bf16,bf16,f32", "rc", "groups=5"), family=NAIVE)
+NAIVE_MASKED = Subject("naive masked groups, bf16 rc", _typed("bf16,bf16,f32", "rc", "groups=5+masked"), family=NAIVE)
+NAIVE_ALONG_K = Subject("naive groups along K, f16 cr", _typed("f16,f16,f32", "cr", "groups=5+along_k"), family=NAIVE)
 NAIVE_BLOCKS = Subject("naive scales of blocks, e4m3 rc", _typed("e4m3,e4m3,f32", "rc", "blocks"), family=NAIVE)
 NAIVE_CONV = Subject(
     "naive convolution, f16 rc",

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from gemmgen.proof.bugs.subjects import NAIVE_BLOCKS, NAIVE_CONV, NAIVE_GATHERED, NAIVE_GROUPS, NAIVE_U4
+from gemmgen.proof.bugs.subjects import (
+    NAIVE_ALONG_K,
+    NAIVE_BLOCKS,
+    NAIVE_CONV,
+    NAIVE_GATHERED,
+    NAIVE_GROUPS,
+    NAIVE_MASKED,
+    NAIVE_U4,
+)
 from gemmgen.proof.edits.base import Edit
 
 SEARCH = """\
@@ -40,6 +48,20 @@ INPUT_EDITS = (
         else end = middle;
     }
 """),)),
+    Edit("tiles without a row that counts end at once", NAIVE_MASKED, (
+        ("    A += matrix * s.stride_a;\n", """\
+    if (blockIdx.x / columns % rows * BM >= group_rows[matrix]) return;
+    A += matrix * s.stride_a;
+"""),)),
+    Edit("a group's k from its last to its first", NAIVE_ALONG_K, (
+        ("for (int k = begin; k < end; ++k)", "for (int k = end - 1; k >= begin; --k)"),)),
+    Edit("A and B of a group begin at its first k", NAIVE_ALONG_K, (
+        ("    if (begin == end) alpha = 0.0f;", """\
+    A += Offset(begin) * s.lda;
+    B += Offset(begin) * s.ldb;
+    if (begin == end) alpha = 0.0f;"""),
+        ("for (int k = begin; k < end; ++k)", "for (int k = 0; k < end - begin; ++k)"),
+    )),
     Edit("a pointer to the gathered row", NAIVE_GATHERED, (
         ("const int row_a = index_a[m];", "const float* const row_a = A + Offset(index_a[m]) * s.lda;"),
         ("A[Offset(row_a) * s.lda + k]", "row_a[k]"),
