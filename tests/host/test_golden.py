@@ -114,6 +114,8 @@ SAMPLES = {
     "naive_convolution_rc": Sample(
         NAIVE, {}, (None, 64, 576), "rc", dtype=DType.BF16, inputs="im2col=56x56x64_3x3_p1x1_s2x2"
     ),
+    "naive_along_k_cr": Sample(NAIVE, {}, (None, 300, None), "cr", types="bf16,bf16,f32", inputs="groups=8+along_k"),
+    "naive_masked_rc": Sample(NAIVE, {}, (None, 300, 64), "rc", dtype=DType.BF16, inputs="groups=8+masked"),
     "naive_groups_rc": Sample(NAIVE, {}, (None, 300, 64), "rc", dtype=DType.BF16, inputs="groups=8"),
     "naive_runtime_cc": Sample(NAIVE, {"BM": 8, "BN": 32}, (None, None, None), "cc"),
     "single_buffer": Sample(SIMT, {"STAGES": 1}),

@@ -16,14 +16,18 @@ from gemmgen.families import FAMILIES, NAIVE
 from gemmgen.families.base import PLAIN_INPUTS, first_rejection
 from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.inputs import PLAIN, Inputs
+from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import F32_TYPES
 from gemmgen.render.kernel_text import render
 from gemmgen.render.naming import full_name, parse_name
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.companions import computed_rows, factor
+from gemmgen.verification.companions import computed, factor
 from gemmgen.verification.corpus import situation_document, situation_from
 from gemmgen.verification.data import make_operands
+from gemmgen.verification.linear import root_of
 from gemmgen.verification.reference import expected
 from gemmgen.verification.situation import ALL_DATA_KINDS, Situation, side_of
 from gemmgen.verification.window import Window
@@ -35,6 +39,11 @@ PROBLEMS = (SCALED, replace(SCALED, inputs=Inputs.parse("scales=K"), epilogue="b
 PROBLEMS += tuple(replace(GROUPED, inputs=Inputs.parse(inputs), stride_b="dense") for inputs in (GATHERED, MIXTURE))
 BLOCKS = Problem(None, 150, 300, types="e4m3,e4m3,bf16", layout="rc", inputs="blocks")
 IMAGES = Problem(None, 35, 24, types="f16,f16,f32", layout="rc", inputs="im2col=8x9x4_3x2_p1x1x2x0_s2x1_d1x2")
+MASKED, ALONG_K = (
+    replace(GROUPED, inputs=Inputs.parse(f"groups=5+{form}"), stride_b="dense", stride_c=None)
+    for form in ("masked", "along_k")
+)
+PROBLEMS += (MASKED, ALONG_K, replace(ALONG_K, layout=Layout.parse("cr"), k=None))
 PROBLEMS += (BLOCKS, IMAGES, replace(IMAGES, lda=None, inputs=Inputs.parse("im2col=8x9x4_3x2")))
 
 
@@ -75,11 +84,38 @@ def test_records_and_names_of_plain_inputs_say_nothing_of_them():
         ("f32", "im2col=9x9x4_3x3_d1x5", "the filter is larger than the padded image, along its columns"),
         ("f32", "im2col=8x9x4_3x3", "K = None, and .* have filters of 36"),
         ("f32", "groups=65537", "groups = 65537: at most 65536"),
+        ("f32", "masked", "masked, and groups = 0: write groups=8\\+masked"),
+        ("f32", "gathered+along_k", "along_k, and groups = 0"),
+        ("f32", "groups=3+masked+along_k", "groups=3.masked.along_k: groups are masked or along_k, not both"),
+        ("f32", "groups=3+masked+gathered", "rows are gathered in one A"),
+        ("e4m3", "groups=3+along_k+blocks", "go alone"),
     ],
 )
 def test_what_means_nothing_is_refused(types, inputs, words):
     with pytest.raises(InvalidInput, match=words):
         Problem(None, None, None, types=types, inputs=inputs)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "more", "words"),
+    [
+        ("groups=5", {"batch": 5}, "groups=5 go with one product, and batch = 5"),
+        ("groups=5+masked", {"batch": 3}, "groups=5.masked go with 5 products, and batch = 3"),
+        ("groups=5+along_k", {"batch": None}, "go with 5 products, and batch = \\?"),
+        ("groups=5+masked", {"pointers": True}, "have no pointers to matrices"),
+        ("groups=5+along_k", {"stride_a": 0}, "stride_a = 0 serves a batch, and inputs = groups=5.along_k have one A"),
+        ("groups=5+along_k", {"stride_b": None}, "stride_b = \\? serves a batch, and .* have one B"),
+        (
+            "groups=5+along_k",
+            {"epilogue": "acc + K * scale_m"},
+            "have a K for each group, and the epilogue .* takes one",
+        ),
+        ("groups=5+masked", {"epilogue": "bias+row_amax"}, "takes row_amax"),
+    ],
+)
+def test_groups_with_a_c_each_are_a_batch_of_their_own(inputs, more, words):
+    with pytest.raises(InvalidInput, match=words):
+        Problem(None, None, None, inputs=inputs, **more)
 
 
 @pytest.mark.parametrize("more", [{"batch": 3}, {"epilogue": "swiglu"}, {"epilogue": "zero_n+scale_n"}], ids=str)
@@ -125,13 +161,99 @@ def test_ends_of_groups_ascend_and_some_are_empty_last_or_all():
 def test_the_reference_of_a_group_is_the_product_with_its_b():
     situation = Situation(GROUPED.case(m=40), "random", 3)
     case, operands = situation.case, make_operands(situation)
-    values, _ = expected(situation, Window(0, 0, computed_rows(case, operands), case.n))
+    (window,) = computed(case, operands)
+    values, _ = expected(situation, window)
     a, b = case.a.view(operands.a).astype(float), case.b.view(operands.b).astype(float)
     ends = [0, *operands.extra["offs"]]
     assert ends[-1] > 0
     for group in range(5):
         rows = slice(ends[group], ends[group + 1])
         assert np.allclose(values[rows], a[rows] @ b[group])
+
+
+@pytest.mark.parametrize("form", ["masked", "along_k"])
+def test_groups_say_the_batch_whatever_their_number(form):
+    one, eight = (Problem(9, 8, 7, inputs=f"groups={count}+{form}") for count in (1, 8))
+    assert (one.batch, one.case().c.batch, eight.batch, eight.case().c.batch) == (1, 1, 8, 8)
+    assert "batch" not in render(one, NAIVE, NAIVE.default(one)).text.split("Made by")[1].splitlines()[0]
+    assert replace(eight, inputs=PLAIN) == Problem(9, 8, 7, batch=8)
+
+
+def test_groups_along_k_share_a_and_b():
+    case = ALONG_K.case(m=9)
+    assert (case.a.batch, case.b.batch, case.c.batch) == (None, None, 5)
+    assert case.flops == 2 * 9 * 35 * 67
+    assert "stride_a" not in ALONG_K.sizes
+
+
+def test_masked_groups_have_no_rows_some_or_all_and_nan_behind_them():
+    drawn = [make_operands(Situation(MASKED.case(m=40), "random", seed)) for seed in range(40)]
+    counts = np.array([one.extra["group_rows"] for one in drawn])
+    assert counts.min() == 0
+    assert counts.max() == 40
+    assert ((counts > 0) & (counts < 40)).any()
+    assert any(sorted(of_one) == [0, 0, 0, 0, 40] for of_one in counts.tolist())
+    case = MASKED.case(m=40)
+    for operands in drawn:
+        for of_group, rows in zip(case.a.view(operands.a).astype(float), operands.extra["group_rows"], strict=True):
+            assert np.isfinite(of_group[:rows]).all()
+            assert np.isnan(of_group[rows:]).all()
+
+
+def test_groups_that_share_an_a_keep_the_rows_of_the_longest():
+    case = replace(MASKED, stride_a=0).case(m=40)
+    drawn = (make_operands(Situation(case, "random", seed)) for seed in range(99))
+    operands = next(one for one in drawn if 0 < one.extra["group_rows"].max() < 40)
+    values, most = case.a.view(operands.a).astype(float), operands.extra["group_rows"].max()
+    assert np.isfinite(values[:, :most]).all()
+    assert np.isnan(values[:, most:]).all()
+
+
+def test_ranges_of_k_are_empty_last_or_all_and_nan_lies_behind_them():
+    case = ALONG_K.case(m=3)
+    drawn = [make_operands(Situation(case, "random", seed)) for seed in range(40)]
+    ends = np.array([one.extra["offs"] for one in drawn])
+    sizes = np.diff(ends, axis=1, prepend=0)
+    assert sizes.min() == 0
+    assert sizes.max() == 67
+    assert (ends[:, -1] < 67).any()
+    for operands, end in zip(drawn, ends[:, -1], strict=True):
+        a, b = (matrix.view(of).astype(float) for matrix, of in ((case.a, operands.a), (case.b, operands.b)))
+        assert np.isfinite(a[:, :end]).all()
+        assert np.isfinite(b[:end]).all()
+        assert np.isnan(a[:, end:]).all()
+        assert np.isnan(b[end:]).all()
+
+
+@pytest.mark.parametrize("data", ["exact", "random"])
+def test_the_reference_of_a_range_of_k_is_the_product_of_its_columns_and_rows(data):
+    for seed in range(6):
+        situation = Situation(replace(ALONG_K, types=F32_TYPES).case(m=20, beta=1.0), data, seed)
+        case, operands = situation.case, make_operands(situation)
+        values, bounds = expected(situation, Window.whole(case))
+        a, b, c = (
+            of.view(stored).astype(float)
+            for of, stored in zip(case.matrices, (operands.a, operands.b, operands.c), strict=True)
+        )
+        ends = [0, *operands.extra["offs"]]
+        for group in range(5):
+            part = slice(ends[group], ends[group + 1])
+            assert np.allclose(values[group], a[:, part] @ b[part] + c[group], rtol=1e-6)
+            one = Window(3, 4, 9, 11, group, group + 1)
+            assert np.array_equal(expected(situation, one)[0][0], values[group, 3:9, 4:11])
+            size = np.abs(a[:, part]) @ np.abs(b[part]) + np.abs(c[group])
+            roundings = root_of(ends[group + 1] - ends[group] + 2, True)  # of its own k, not of all groups'
+            assert (bounds[group] <= 1.001 * roundings * 2.0**-24 * size).all()
+
+
+@pytest.mark.parametrize("epilogue", ["alpha * acc + beta * C", "relu(alpha * acc + bias_n)"])
+def test_an_infinite_alpha_scales_nothing_of_an_empty_range(epilogue):
+    problem = replace(ALONG_K, epilogue=parse_epilogue(epilogue))
+    for seed in range(6):
+        situation = Situation(problem.case(m=4, alpha=np.inf, beta=0.0), "exact", seed)
+        values, _ = expected(situation, Window.whole(situation.case))
+        empty = np.diff(make_operands(situation).extra["offs"], prepend=0) == 0
+        assert np.isfinite(values[empty]).all()
 
 
 @pytest.mark.parametrize("inputs", [GATHERED, "im2col=8x9x4_3x3"])
@@ -147,11 +269,11 @@ def test_gathered_rows_repeat_and_reach_the_last_row_of_a(inputs):
     assert (case.a.rows, case.c.rows) == (case.rows_a, 40)
     for seed in range(8):
         operands = make_operands(Situation(case, "random", seed))
-        computed, index = computed_rows(case, operands), operands.extra["index_a"]
-        assert computed == 0 or index[:computed].max() == case.rows_a - 1
-        assert (index[computed:] == -1).all()  # nobody may read these
-        values = factor(case, operands, "A", (slice(0, computed), slice(None)))
-        assert np.array_equal(values, case.a.view(operands.a)[index[:computed]].astype(float))
+        rows, index = sum(window.bottom for window in computed(case, operands)), operands.extra["index_a"]
+        assert rows == 0 or index[:rows].max() == case.rows_a - 1
+        assert (index[rows:] == -1).all()  # nobody may read these
+        values = factor(case, operands, "A", (slice(0, rows), slice(None)))
+        assert np.array_equal(values, case.a.view(operands.a)[index[:rows]].astype(float))
 
 
 def test_the_sums_of_a_block_are_multiplied_by_both_scales_whose_product_is_rounded():
@@ -207,6 +329,12 @@ def test_no_filter_meets_two_pixels_of_a_that_selects():
         rows = factor(one.case, make_operands(one), "A", (slice(0, 90), slice(None))).reshape(90, 6, 4)
         assert ((rows != 0).any(axis=2).sum(axis=1) <= 1).all()
         assert (rows != 0).any()
+
+
+@pytest.mark.parametrize("problem", [MASKED, ALONG_K], ids=str)
+def test_a_corpus_holds_groups_with_a_c_each(problem):
+    situation = Situation(problem.case(m=9, stride_c=9 * 35 + 3), "exact", 3)
+    assert situation_from(situation_document(situation), problem) == situation
 
 
 @pytest.mark.parametrize("problem", [GROUPED, replace(GROUPED, inputs=Inputs.parse(MIXTURE))], ids=str)
