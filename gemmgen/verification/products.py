@@ -104,10 +104,10 @@ def _along_k(case: Case, operands: Operands, window: Window, data: DataKind) -> 
     b = factor(case, operands, "B", (slice(None), window.cols))
     types, parts = case.problem.types, depths(case, operands, window)
     found = [_of_factors(a[:, part], b[part], types, data) for part in parts]
-    product, size, largest = (
-        np.stack([np.broadcast_to(one, of[0].shape) for one in of]) for of in zip(*found, strict=True)
-    )
-    return product, size, largest if needs_largest(types) else np.zeros((1, 1))
+    product, size = (np.stack(of_all) for of_all in zip(*(one[:2] for one in found), strict=True))
+    if not needs_largest(types):
+        return product, size, np.zeros((1, 1))
+    return product, size, np.stack([np.broadcast_to(one[2], one[0].shape) for one in found])  # of no k a single 0
 
 
 def _of_blocks(case: Case, operands: Operands, window: Window, a: Doubles, data: DataKind) -> Products:

@@ -20,7 +20,7 @@ from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.inputs import PLAIN, Inputs
 from gemmgen.problem.matrix import Layout
-from gemmgen.problem.types import F32_TYPES
+from gemmgen.problem.types import F32_TYPES, Types
 from gemmgen.render.kernel_text import render
 from gemmgen.render.naming import full_name, parse_name
 from gemmgen.support.errors import InvalidInput
@@ -244,6 +244,14 @@ def test_the_reference_of_a_range_of_k_is_the_product_of_its_columns_and_rows(da
             size = np.abs(a[:, part]) @ np.abs(b[part]) + np.abs(c[group])
             roundings = root_of(ends[group + 1] - ends[group] + 2, True)  # of its own k, not of all groups'
             assert (bounds[group] <= 1.001 * roundings * 2.0**-24 * size).all()
+
+
+def test_a_bound_by_the_largest_product_knows_ranges_of_k_that_are_empty():
+    case = replace(ALONG_K, types=Types.parse("f64")).case(m=20)
+    ends = (make_operands(Situation(case, "random", seed)).extra["offs"] for seed in range(99))
+    seed = next(seed for seed, one in enumerate(ends) if one[0] == 0 < one[-1])
+    _, bounds = expected(Situation(case, "random", seed), Window.whole(case))
+    assert bounds[0].max() < bounds.max()
 
 
 @pytest.mark.parametrize("epilogue", ["alpha * acc + beta * C", "relu(alpha * acc + bias_n)"])
