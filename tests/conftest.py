@@ -29,8 +29,10 @@ import hypothesis
 import pytest
 
 from gemmgen.arrays import fastcall
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.prepare import Prepare
-from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.wgmma import wgmmas
@@ -217,10 +219,10 @@ def program() -> Callable[..., KernelSource]:
         problem = Problem(None, None, None, layout=layout, types=types, epilogue="acc", **fields)
         grid = (("M", 8), ("N", 8), *((("batch", 1),) if problem.batched else ()))
         launch = Launch(64, grid, prepares=(Prepare("A", "r"), Prepare("B", "c")))  # lines of both along K
-        taken = parameters(problem, launch)
-        view = {"copies": copy_texts(problem, launch, "k"), "parameters": taken}
+        contract = Contract.of(problem, launch)
+        view = {"copies": copy_texts(problem, launch, "k"), "parameters": contract.parameters}
         rendered = environment(problem.types).from_string(text).render(batched=problem.batched, **view)
-        return KernelSource("k", rendered, problem, "by hand", {}, launch, taken)
+        return KernelSource("k", rendered, "by hand", {}, contract)
 
     return made
 
@@ -232,7 +234,7 @@ def cooperative(n: int | None) -> KernelSource:
     shared = 4 * (128 + 64) * 64 * 2 + 128 * 64 * 2 + 2 * 4 * 8
     launch = Launch(384, (("M", 128), ("N", 64)), shared, maps=maps, persistent=True)
     rendered = text.render(instruction=wgmmas()["wgmma_m64n64k16_bf16"], n=n)
-    return KernelSource("k", rendered, problem, "by hand", {}, launch, parameters(problem, launch))
+    return KernelSource("k", rendered, "by hand", {}, Contract.of(problem, launch))
 
 
 @pytest.fixture(scope="session")

@@ -94,8 +94,8 @@ class CardBackend:
         entry = step.entry(self._source.name)
         source, ordinal = next(one for one in self._source.program if one.name == entry), view.ordinal or 0
         with failures(), current(ordinal) as context:
-            form = Form(context, source, case, False, (step.source, step.part))
-            form.add(source, self._function(context, entry))
+            form = Form(context, source.contract, case, False, (step.source, step.part))
+            form.add(source.contract, self._function(context, entry))
             form.run((view.address, made.address), None, handle_in(library, ordinal, stream))
 
     def close(self) -> None:
@@ -109,11 +109,11 @@ class CardBackend:
         if known.empty:
             return Zeroing(context, tuple((names.index(name), size) for name, size in known.zeroed if size), waits)
         parts = [name for name in source.launch.parts if name not in (*names, "semaphores")]
-        form = Form(context, source, known.case, known.by_rows, names, parts, waits)
+        form = Form(context, source.contract, known.case, known.by_rows, names, parts, waits)
         made = {one.entry(source.name) for one in source.launch.prepares if one.part in names}
         for step in source.program:
             if step.name not in made:
-                form.add(step, self._function(context, step.name))
+                form.add(step.contract, self._function(context, step.name))
         return form
 
     def _function(self, context: Context, name: str) -> DriverFunction:

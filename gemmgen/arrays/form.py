@@ -18,7 +18,8 @@ from gemmgen.arrays.context import Context, elsewhere, failures
 from gemmgen.arrays.fastcall import Direct, Pointers
 from gemmgen.arrays.libraries import Library
 from gemmgen.arrays.view import view_of
-from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.tensor_map import MAP_BYTES, TiledTensor
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Case
@@ -147,15 +148,15 @@ class Form:
     def __init__(
         self,
         context: Context,
-        source: KernelSource,
+        contract: Contract,
         case: Case,
         by_rows: bool,
         names: Sequence[str],
         parts: Sequence[str] = (),
         waits: bool = False,
     ) -> None:
-        self.context, self._source, self._case, self._by_rows = context, source, case, by_rows
-        self._zeroed = source.zeroed
+        self.context, self._contract, self._case, self._by_rows = context, contract, case, by_rows
+        self._zeroed = contract.zeroed
         self._parts, self._waits = (*parts, "semaphores") if parts else (), waits
         self.takes_workspace = bool(parts)
         places = (*names, *self._parts, "M")
@@ -168,16 +169,16 @@ class Form:
         self._extents: dict[int | None, Extent] = {}
         self._alone = Lock()  # threads of one stream's callers share the arguments
 
-    def add(self, source: KernelSource, function: DriverFunction) -> None:
-        """Add the launch of `source` as the next step, unless it has no block."""
-        blocks = blocks_on(source.launch, self._case.values, self.context.sms)
+    def add(self, contract: Contract, function: DriverFunction) -> None:
+        """Add the launch of `contract` as the next step, unless it has no block."""
+        blocks = blocks_on(contract.launch, self._case.values, self.context.sms)
         if blocks == 0:
             return  # K = 0, and a launch that prepares an operand without an element
-        slots, place_of = slots_of(source, self._case), self._places
+        slots, place_of = slots_of(contract, self._case), self._places
         unbound = defaultdict[str, int](int)
         arguments = [slot.argument(unbound, lambda tensor, address: bytes(MAP_BYTES)) for slot in slots]
         planned = function.planned(arguments, blocks)
-        for place, (parameter, slot) in enumerate(zip(source.parameters, slots, strict=True)):
+        for place, (parameter, slot) in enumerate(zip(contract.parameters, slots, strict=True)):
             name = "M" if parameter.name == "M" and self._by_rows else slot.name
             if name is None:
                 continue
@@ -187,8 +188,8 @@ class Form:
             else:  # of M, an int, the low bytes of a word: hosts of CUDA are little-endian
                 planned.parameters[place] = addressof(self._words) + sizeof(c_uint64) * place_of[name]
                 self._variables.append((place, place_of[name]))
-        zeroed = tuple((place_of[name], name) for name in source.zeroed)
-        self._steps = (*self._steps, Step(source.launch, planned, zeroed))
+        zeroed = tuple((place_of[name], name) for name in contract.zeroed)
+        self._steps = (*self._steps, Step(contract.launch, planned, zeroed))
 
     def extent(self, rows: int | None) -> Extent:
         found = self._extents.get(rows)
@@ -208,7 +209,7 @@ class Form:
 
     def _with_memory(self, extent: Extent, case: Case) -> Extent:
         """`extent` with the memory that launches of `case` use or zero."""
-        lengths = self._source.launch.workspace(case).lengths
+        lengths = self._contract.launch.workspace(case).lengths
         rounded = [-(-lengths[name] // PART_ALIGN) * PART_ALIGN for name in self._parts[:-1]]
         *offsets, rest = accumulate(rounded, initial=0)
         words = {name: case.extra[name].bytes // WORD for name in self._zeroed}

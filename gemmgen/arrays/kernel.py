@@ -25,8 +25,9 @@ from gemmgen.arrays.fastcall import Call, launch_of, tensor_type, unknown
 from gemmgen.arrays.libraries import library_of
 from gemmgen.arrays.traced import LOADED, Traced, forget
 from gemmgen.arrays.view import ArrayView, Device, address_of, seen, tracked, view_of
+from gemmgen.kernel.contract import OPERANDS
 from gemmgen.kernel.prepare import Prepare
-from gemmgen.kernel.source import OPERANDS, KernelSource
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require

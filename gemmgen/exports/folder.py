@@ -16,7 +16,8 @@ from gemmgen.exports.kernelfile import read_record, read_text, source_from_recor
 from gemmgen.exports.names import taken_by
 from gemmgen.exports.selftest import SelfTest
 from gemmgen.exports.torchop import TorchOperator
-from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
+from gemmgen.kernel.launch import DEPENDENT_LAUNCH
+from gemmgen.kernel.source import KernelSource
 from gemmgen.render.kernel_text import environment
 from gemmgen.run.compile import arch_for
 from gemmgen.support.errors import InvalidInput, require

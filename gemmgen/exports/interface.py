@@ -10,8 +10,10 @@ from gemmgen.exports.arguments import WORKSPACE_ALIGN, Alignment, Argument, Lead
 from gemmgen.exports.copies import Copy, Sums
 from gemmgen.exports.maps import Maps
 from gemmgen.exports.signature import Signature
+from gemmgen.kernel.contract import OPERANDS
+from gemmgen.kernel.launch import DEPENDENT_LAUNCH
 from gemmgen.kernel.prepare import Prepare, Step
-from gemmgen.kernel.source import DEPENDENT_LAUNCH, OPERANDS, KernelSource
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.sizes import POINTER_BYTES
 
 
@@ -95,7 +97,7 @@ class Interface(Signature):
     @cached_property
     def maps(self) -> Maps:
         """The tensor maps that it takes."""
-        return Maps(self.source, self.sizes, self.copies)
+        return Maps(self.source.contract, self.sizes, self.copies)
 
     @property
     def persistent(self) -> bool:

@@ -90,7 +90,7 @@ def kernel_document(source: KernelSource) -> Document:
         "problem": problem_document(source.problem),
         "family": source.family,
         "config": source.config,
-        **source.interface(),
+        **source.contract.interface,
         "sha256": source.digest,
     }
 

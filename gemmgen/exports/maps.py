@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gemmgen.exports.copies import Copy
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.tensor_map import FAR, NEAR, UNIT, TensorMap
 from gemmgen.problem.sizes import MatrixSizes
 
@@ -97,19 +97,19 @@ class EncodedMap:
 
 @dataclass(frozen=True)
 class Maps:
-    """The tensor maps of `source`, and TMA's conditions on operands beyond the problem's promises; copies need none."""
+    """The tensor maps of a kernel, and TMA's conditions on operands beyond the problem's promises; copies need none."""
 
-    source: KernelSource
+    contract: Contract
     sizes: dict[str, str]
     copies: tuple[Copy, ...]
 
     @cached_property
     def encoded(self) -> tuple[EncodedMap, ...]:
-        matrices = {matrix.name: matrix for matrix in self.source.problem.matrices}
+        matrices = {matrix.name: matrix for matrix in self.contract.problem.matrices}
         copies = {copy.operand: copy for copy in self.copies}
         return tuple(
             EncodedMap(one, matrices[one.operand], self.sizes, copies.get(one.operand))
-            for one in self.source.launch.maps
+            for one in self.contract.launch.maps
         )
 
     @cached_property

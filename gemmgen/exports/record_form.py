@@ -20,7 +20,7 @@ from gemmgen.exports.json_records import VERDICTS, Document, case_document
 from gemmgen.exports.record_reading import LAUNCH, PROBLEM, field_defaults, launch_from, problem_from
 from gemmgen.families import FAMILIES
 from gemmgen.kernel.config import axes_of_record
-from gemmgen.kernel.source import parameters
+from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.gemm import Case
 from gemmgen.support.jsontext import json_text
@@ -79,7 +79,7 @@ def _parts(record: Document) -> Iterator[Part]:
     if "launch" in record:
         yield record["launch"], LAUNCH
         yield from ((one, MAP) for one in record["launch"]["maps"])
-        taken = parameters(problem, launch_from(record["launch"]))
+        taken = Contract.of(problem, launch_from(record["launch"])).parameters
         yield record, {"parameters": [asdict(one) for one in taken]}
     if record.get("resources"):
         yield record["resources"], {**RESOURCES, "compiler": record.get("compiler")}

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, replace
 from typing import Any
 
 from gemmgen.exports.json_records import Document, problem_document
 from gemmgen.kernel.config import AXIS_END, axes_of_record
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.prepare import step_of_record
-from gemmgen.kernel.source import KernelSource, Launch, Parameter, parameters
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.streamk import Stream
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.dtype import DType
@@ -99,15 +101,15 @@ def source_of(record: Mapping[str, Any]) -> KernelSource:
     problem, launch = problem_from(record["problem"]), launch_from(record["launch"])
     is_word = isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) is not None
     require(is_word, f"name = {name!r} names no function")  # files get it too: with a "/" it would be a path
-    given = record.get("parameters")
+    contract = Contract.of(problem, launch)
+    if (given := record.get("parameters")) is not None:
+        contract = replace(contract, parameters=tuple(_parameter(one) for one in given))
     return KernelSource(
         name=name,
         text="",
-        problem=problem,
         family=family,
         config=axes_of_record({name: _axis(name, value) for name, value in record["config"].items()}),
-        launch=launch,
-        parameters=parameters(problem, launch) if given is None else tuple(_parameter(one) for one in given),
+        contract=contract,
     )
 
 

@@ -41,7 +41,7 @@ class SelfTest:
 
     @cached_property
     def shapes(self) -> tuple[Case, ...]:
-        return selftest_shapes(self.out.source)
+        return selftest_shapes(self.out.source.contract)
 
     @property
     def shape_fields(self) -> tuple[str, ...]:

@@ -6,21 +6,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.contract import Contract
 from gemmgen.problem.gemm import Case, Problem
 
 BATCH = 5  # products, where their number is free
 PADDING = 3  # in units of ld_align: odd, so that padded lines lose every alignment beyond the promised one
 
 
-def selftest_shapes(source: KernelSource) -> tuple[Case, ...]:
+def selftest_shapes(contract: Contract) -> tuple[Case, ...]:
     """The shapes without repetition. Only sizes and leading dimensions differ; the self-test chooses data and
     scalars."""
-    return tuple(dict.fromkeys(_shapes(source)))
+    return tuple(dict.fromkeys(_shapes(contract)))
 
 
-def _shapes(source: KernelSource) -> Iterator[Case]:
-    tile = dict(source.launch.grid)
+def _shapes(contract: Contract) -> Iterator[Case]:
+    tile = dict(contract.launch.grid)
     tile_m, tile_n = tile.get("M", 1), tile.get("N", 1)
     for m, n, k in (
         (1, 1, 1),
@@ -30,7 +30,7 @@ def _shapes(source: KernelSource) -> Iterator[Case]:
         (9 * tile_m + 2, 3, 5),  # rows enough for a second raster group
         (tile_m, tile_n, 0),  # beta * C
     ):
-        dense = _case(source.problem, m, n, k)
+        dense = _case(contract.problem, m, n, k)
         yield dense
         yield _padded(dense)
 

@@ -11,9 +11,10 @@ from functools import cached_property
 from gemmgen.exports.arguments import WORKSPACE, Argument
 from gemmgen.exports.built import Built
 from gemmgen.exports.elements import ELEMENTS, Element
+from gemmgen.kernel.contract import OPERANDS, Contract, Parameter
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.prepare import PREPARED, dtype_of_part
-from gemmgen.kernel.source import OPERANDS, Launch, Parameter, parameters
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.matrix import Layout
@@ -34,7 +35,7 @@ class Signature(Built):
         They are operands, run-time sizes, leading dimensions, strides, scalars and the workspace.
         """
         plain = Launch(self.source.launch.threads, self.source.launch.grid)
-        return (*(self._argument(parameter) for parameter in parameters(self.problem, plain)), *WORKSPACE)
+        return (*(self._argument(parameter) for parameter in Contract.of(self.problem, plain).parameters), *WORKSPACE)
 
     def declared(
         self,

@@ -19,8 +19,8 @@ from typing import Any, Literal, TypeVar
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.cost import block_cost, instructions, unit_cycles
 from gemmgen.kernel.expression import assign, count_false, first_false, names_in, show_values
+from gemmgen.kernel.launch import DEPENDENT_LAUNCH, Launch
 from gemmgen.kernel.plan import Cost, Never, Plan, Share, Tile
-from gemmgen.kernel.source import DEPENDENT_LAUNCH, Launch
 from gemmgen.kernel.streamk import Stream
 from gemmgen.problem.device import STATIC_SHARED_BYTES, Limits
 from gemmgen.problem.gemm import Problem

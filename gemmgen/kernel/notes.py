@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from gemmgen.kernel.analysis import CYCLES_PER_WARP_FMA, Traffic, traffic
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.model import representative
 from gemmgen.kernel.plan import Plan, Work
-from gemmgen.kernel.source import Launch
 from gemmgen.problem.device import least_ridge
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem

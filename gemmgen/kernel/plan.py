@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Any, Literal, Protocol
 
 from gemmgen.kernel.config import Config, Constraint, Derived
+from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.expression import names_in, without_guards
-from gemmgen.kernel.source import Launch, Parameter, parameters
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.streamk import Schedule
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Case, Problem
@@ -298,9 +299,9 @@ class Plan:
         )
 
     @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """The kernel's parameters, in the order of its signature."""
-        return parameters(self.problem, self.launch)
+    def contract(self) -> Contract:
+        """What its kernel promises to callers."""
+        return Contract.of(self.problem, self.launch)
 
     @property
     def view(self) -> object:

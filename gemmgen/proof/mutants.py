@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 
-from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 
 
 @dataclass(frozen=True)
@@ -314,7 +315,7 @@ def _enough_blocks(source: KernelSource, launch: Launch) -> bool:
 
 def _mutant(source: KernelSource, operator: str, change: Edit | Launch) -> Mutant:
     if isinstance(change, Launch):
-        return Mutant(operator, 0, str(source.launch), str(change), source, replace(source, launch=change))
+        return Mutant(operator, 0, str(source.launch), str(change), source, source.promising(launch=change))
     text = change.apply(source.text)
     first = source.text.count("\n", 0, change.start)
     lines = 1 + source.text.count("\n", change.start, change.end)

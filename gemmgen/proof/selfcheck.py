@@ -215,7 +215,7 @@ def plant(bug: Bug, limits: Limits) -> KernelSource:
     """Return the kernel with its bug. Raises InvalidInput if the text to replace is not found exactly `count` times."""
     source = rendered(bug.subject, limits)
     if bug.launch is not None:
-        return replace(source, launch=bug.launch)
+        return source.promising(launch=bug.launch)
     text = _exchanged(source.text, bug.old, bug.new, bug, bug.count)
     if bug.also is not None:
         text = _exchanged(text, *bug.also, bug)
@@ -229,7 +229,7 @@ def edited(edit: Edit, limits: Limits) -> KernelSource:
     for old, new in edit.changes:
         text = _exchanged(text, old, new, edit)
     shared = source.launch.shared_bytes if edit.dynamic_shared is None else edit.dynamic_shared
-    return replace(source, text=text, launch=replace(source.launch, shared_bytes=shared))
+    return replace(source, text=text).promising(launch=replace(source.launch, shared_bytes=shared))
 
 
 def _exchanged(text: str, old: str, new: str, entry: Bug | Edit, count: int = 1) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.notes import matrix_texts
-from gemmgen.kernel.source import Launch
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.operands import Operand
 

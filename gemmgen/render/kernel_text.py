@@ -18,8 +18,10 @@ from jinja2.bccache import Bucket
 from gemmgen.families import DEFAULT_FAMILY, family_named
 from gemmgen.families.base import Family
 from gemmgen.kernel.config import Config, Derived
+from gemmgen.kernel.contract import size_type
+from gemmgen.kernel.launch import DEPENDENT_LAUNCH
 from gemmgen.kernel.plan import Plan
-from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, size_type
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEFAULT_ARCH, WARP, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import LD_ALIGN, POINTER_ALIGN, Problem
@@ -74,7 +76,7 @@ class Kernel:
 
     def __init__(self, plan: Plan, arch: str, name: str) -> None:
         self.plan, self.arch, self.name = plan, arch, name
-        self.problem, self.launch, self.parameters = plan.problem, plan.launch, plan.parameters
+        self.problem, self.launch, self.parameters = plan.problem, plan.launch, plan.contract.parameters
         self.asserts, self.edges, self.notes = plan.asserts, plan.edges, plan.prose
         problem, launch = self.problem, self.launch
         self.full_name = full_name(problem, family_named(plan.family), plan.config)
@@ -330,11 +332,9 @@ def render_plan(plan: Plan, arch: str = DEFAULT_ARCH) -> KernelSource:
     return KernelSource(
         name=name,
         text=text.replace(unnamed, name),
-        problem=plan.problem,
         family=plan.family,
         config=dict(plan.config.values),
-        launch=plan.launch,
-        parameters=plan.parameters,
+        contract=plan.contract,
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from gemmgen.kernel.contract import prepare_parameters
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.notes import ORDER_WORDS
 from gemmgen.kernel.prepare import SUM_LANES, SUM_LINES, LineSums, Prepare, Step
-from gemmgen.kernel.source import Launch, prepare_parameters
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 

@@ -23,7 +23,7 @@ def rendered_again(source: KernelSource, arch: str | None = None, problem: Probl
     `arch` None is the one that its text names.
     Raises InvalidInput for a family or an axis that is not known any more, or a config that cannot be rendered.
     """
-    asked = source if problem is None else replace(source, problem=problem)
+    asked = source if problem is None else source.promising(problem=problem)
     with config_to_blame(asked):
         again = render(asked.problem, *config_of(asked), arch or source.arch)
     return again if source.own_name is None else again.renamed(source.own_name)

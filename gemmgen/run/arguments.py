@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gemmgen.kernel.source import KernelSource, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
 from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, TiledTensor
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import POINTER_BYTES
@@ -94,14 +94,14 @@ class Slot:
         return encode(self.tensor, 0 if self.tensor.anywhere else address)
 
 
-def slots_of(source: KernelSource, case: Case) -> tuple[Slot, ...]:
+def slots_of(contract: Contract, case: Case) -> tuple[Slot, ...]:
     """The slots of a launch of `case`, in the order of the parameters."""
-    maps = {one.parameter: one for one in source.launch.maps}
+    maps = {one.parameter: one for one in contract.launch.maps}
 
     def slot(parameter: Parameter) -> Slot:
         if parameter.is_map:
             tensor = maps[parameter.name]
-            prepare = source.launch.prepared(tensor.operand)
+            prepare = contract.launch.prepared(tensor.operand)
             if prepare is not None:
                 return Slot(prepare.part, tensor.of(case, prepare.matrix(case)))
             return Slot(tensor.operand, tensor.of(case))
@@ -109,12 +109,12 @@ def slots_of(source: KernelSource, case: Case) -> tuple[Slot, ...]:
             return Slot(parameter.name)
         return Slot(None, number=Argument.scalar(parameter.ctype, case.values[parameter.name]))
 
-    return tuple(slot(parameter) for parameter in source.parameters)
+    return tuple(slot(parameter) for parameter in contract.parameters)
 
 
 def arguments_of(
-    source: KernelSource, case: Case, pointers: Mapping[str, int], encode: Callable[[TiledTensor, int], bytes]
+    contract: Contract, case: Case, pointers: Mapping[str, int], encode: Callable[[TiledTensor, int], bytes]
 ) -> tuple[Argument, ...]:
     """Return the arguments of a launch of `case`; `pointers` maps names of operands and workspace parts to
     addresses."""
-    return tuple(slot.argument(pointers, encode) for slot in slots_of(source, case))
+    return tuple(slot.argument(pointers, encode) for slot in slots_of(contract, case))

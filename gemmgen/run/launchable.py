@@ -5,7 +5,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from gemmgen.kernel.source import KernelSource, Parameter
+from gemmgen.kernel.contract import Parameter
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import MAP_BYTES
 from gemmgen.problem.device import REGISTER_UNIT, REGISTERS_PER_SM, WARP, parse_arch
 from gemmgen.problem.sizes import POINTER_BYTES

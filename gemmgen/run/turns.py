@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.source import Launch
+from gemmgen.kernel.launch import Launch
 from gemmgen.problem.gemm import Case
 
 TURNS = (4, 2)  # tiles of a block, or one less

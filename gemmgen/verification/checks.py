@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.source import Launch
+from gemmgen.kernel.launch import Launch
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.operands import is_amax
 from gemmgen.run.executor import Floats, LoadedKernel, Operands

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from gemmgen.kernel.source import Launch
+from gemmgen.kernel.launch import Launch
 from gemmgen.problem.gemm import Case
 from gemmgen.run.coverage import Near
 from gemmgen.run.executor import LoadedKernel, tells

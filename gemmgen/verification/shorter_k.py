@@ -37,7 +37,7 @@ def shortened(source: KernelSource, most: int) -> KernelSource | None:
         changes = _other_numbers(original.text, other.text.replace(other.name, original.name))
         text = None if changes is None else _with_lines(source.text, original.text, changes)
         if text is not None:
-            return replace(source, text=text, problem=problem)
+            return replace(source, text=text).promising(problem=problem)
     return None
 
 

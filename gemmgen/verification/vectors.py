@@ -10,7 +10,9 @@ from functools import partial
 
 import numpy as np
 
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import WARP, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -68,7 +70,7 @@ class Vectors:
             Parameter("B", f"const {read}*"),
             Parameter("C", f"{mma.c_type}*"),
         )
-        return KernelSource(name, text, problem, "vectors", {}, launch, parameters)
+        return KernelSource(name, text, "vectors", {}, Contract(problem, launch, parameters))
 
     def expected(self, arch: str) -> Codes:
         """D by the model of `arch`."""

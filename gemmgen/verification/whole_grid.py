@@ -20,7 +20,8 @@ from functools import partial
 
 import numpy as np
 
-from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Executor, LoadedKernel

@@ -12,7 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.run import compile as compiler
 from gemmgen.run.compile import (
@@ -50,7 +52,7 @@ def source_of(text: str) -> KernelSource:
         Parameter("K", "int"),
     )
     launch = Launch(threads=64, grid=(("M", 1),))
-    return KernelSource("naive", text, Problem(1, 64, None), "naive", {}, launch, parameters)
+    return KernelSource("naive", text, "naive", {}, Contract(Problem(1, 64, None), launch, parameters))
 
 
 @pytest.fixture

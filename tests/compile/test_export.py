@@ -23,8 +23,9 @@ from gemmgen.exports.atomic_files import write_together
 from gemmgen.exports.folder import export, export_all
 from gemmgen.exports.interface import Interface
 from gemmgen.families import FAMILIES, WGMMA
+from gemmgen.kernel.launch import DEPENDENT_LAUNCH
 from gemmgen.kernel.prepare import Prepare
-from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import PROMOTIONS, SWIZZLES
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
@@ -637,7 +638,7 @@ def test_a_persistent_grid_is_whole_clusters(
     tmp_path: Path, kernel_of_maps: KernelSource, sms: int, blocks: int
 ) -> None:
     launch = replace(kernel_of_maps.launch, cluster=2, attributes=(DEPENDENT_LAUNCH,))
-    source = replace(kernel_of_maps, launch=launch, text=f"{kernel_of_maps.text}// __cluster_dims__\n")
+    source = replace(kernel_of_maps, text=f"{kernel_of_maps.text}// __cluster_dims__\n").promising(launch=launch)
     library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
     (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, sms]
     status, made = plan(library)
@@ -687,7 +688,7 @@ def test_what_is_refused_says_why(mapped: ctypes.CDLL, changes: dict[str, Any], 
 @needs_gcc
 def test_the_map_of_an_operand_that_is_prepared_is_its_copy_s(tmp_path: Path, kernel_of_maps: KernelSource) -> None:
     launch = replace(kernel_of_maps.launch, prepares=(Prepare("A", "r"),))
-    source = replace(kernel_of_maps, launch=launch)
+    source = kernel_of_maps.promising(launch=launch)
     library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
     library.k_workspace_bytes.restype = ctypes.c_size_t
     for m, k in ((300, 100), (7, 0)):

@@ -47,9 +47,9 @@ def test_a_right_kernel_is_launchable(shared_store: Store) -> None:
     [
         (edited(("float acc", "flaot acc")), "flaot"),
         (edited((BOUNDS, "__launch_bounds__(32)")), "more than the kernel's __launch_bounds__ of 32"),
-        (replace(SOURCE, parameters=SOURCE.parameters[:-1]), "parameters of"),
+        (SOURCE.promising(parameters=SOURCE.parameters[:-1]), "parameters of"),
         (edited(('extern "C" __global__', "__global__")), 'finds no function extern "C"'),
-        (replace(SOURCE, launch=replace(SOURCE.launch, shared_bytes=300_000)), "300000 of the launch are more than"),
+        (SOURCE.promising(launch=replace(SOURCE.launch, shared_bytes=300_000)), "300000 of the launch are more than"),
     ],
     ids=["syntax", "bounds", "parameters", "name", "shared"],
 )
@@ -61,7 +61,7 @@ def test_what_no_gpu_would_run_fails(source: KernelSource, words: str, shared_st
 def test_a_block_may_have_all_the_shared_memory_that_there_is(shared_store: Store) -> None:
     most = parse_arch("sm_90").limits.shared_bytes - compile_kernel(SOURCE, "sm_90", shared_store).shared_bytes
     for dynamic, launchable in ((most, True), (most + 1, False)):
-        source = replace(SOURCE, launch=replace(SOURCE.launch, shared_bytes=dynamic))
+        source = SOURCE.promising(launch=replace(SOURCE.launch, shared_bytes=dynamic))
         assert (checked(source, shared_store).failure is None) == launchable
 
 
@@ -101,7 +101,7 @@ def test_registers_of_a_whole_block(shared_store: Store) -> None:
     for (float sum : sums) acc += sum;"""
     line = next(line for line in SOURCE.text.splitlines() if "float acc" in line)
     source = edited((line, many), (BOUNDS, ""))
-    source = replace(source, launch=replace(source.launch, threads=1024))
+    source = source.promising(launch=replace(source.launch, threads=1024))
     failure = checked(source, shared_store).failure
     assert failure is not None and failure.kind == "launch" and "registers need" in failure.reason
 

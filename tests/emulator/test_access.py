@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.render.kernel_text import environment
@@ -37,7 +39,7 @@ def kernel(body: str, before: str = "") -> KernelSource:
     """A kernel called `k`, whose body is line 2 where nothing stands before; its block takes a product."""
     head = 'extern "C" __global__ void __launch_bounds__(32) k(const float* A, const float* B, float* C, float beta)'
     text = f"{before}{head} {{\n{body}\n}}\n"
-    return KernelSource("k", text, ANY_SHAPE, "test", {}, Launch(32, (("batch", 1),)), PARAMETERS)
+    return KernelSource("k", text, "test", {}, Contract(ANY_SHAPE, Launch(32, (("batch", 1),)), PARAMETERS))
 
 
 @pytest.fixture(scope="module")

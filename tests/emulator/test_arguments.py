@@ -7,7 +7,9 @@ import struct
 import numpy as np
 import pytest
 
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.arguments import Argument
 from gemmgen.run.emulator.arena import ArenaLayout, SharedArena
@@ -28,7 +30,7 @@ struct Three { unsigned char at[3]; };
 def launch(parameters: str, body: str, arguments: list[Argument], store: Store) -> list[float]:
     """C, of 8 elements, after a launch of one thread; C is the first argument."""
     text = f'{MAP}extern "C" __global__ void k(float* C, {parameters}) {{ {body} }}\n'
-    source = KernelSource("k", text, PROBLEM, "test", {}, Launch(1, ()), (Parameter("C", "float*"),))
+    source = KernelSource("k", text, "test", {}, Contract(PROBLEM, Launch(1, ()), (Parameter("C", "float*"),)))
     case = PROBLEM.case(1, 8, 1)
     layout = ArenaLayout.of(case, source.launch.workspace(case), 1, 0)
     operands = Operands(*(np.zeros(matrix.elements, np.float32) for matrix in case.matrices))

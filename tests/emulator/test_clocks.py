@@ -9,7 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.render.kernel_text import environment
 from gemmgen.run.emulator import EmulatorExecutor
@@ -36,7 +38,7 @@ def by_hand(body: str, threads: int = 96, workspace: bool = False) -> KernelSour
     signature = ", ".join(f"{one.ctype} {one.name}" for one in parameters)
     text = f'{functions}extern "C" __global__ void __launch_bounds__({threads}) k({signature}) {{\n{body}\n}}\n'
     launch = Launch(threads, (("M", 1), ("N", 64)), splits=3) if workspace else Launch(threads, (("M", 1),))
-    return KernelSource("k", text, ANY_SHAPE, "test", {}, launch, tuple(parameters))
+    return KernelSource("k", text, "test", {}, Contract(ANY_SHAPE, launch, tuple(parameters)))
 
 
 @pytest.fixture(scope="module")

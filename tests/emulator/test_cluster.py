@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import environment
@@ -36,7 +38,7 @@ def text() -> str:
 
 def source_of(text: str, cluster: int = 2) -> KernelSource:
     launch = Launch(64, (("M", cluster),), 2048, cluster=cluster, maps=(TensorMap("A", (32, 1)),))
-    return KernelSource("k", text, PROBLEM, "test", {}, launch, parameters(PROBLEM, launch))
+    return KernelSource("k", text, "test", {}, Contract.of(PROBLEM, launch))
 
 
 def given() -> Operands:
@@ -184,7 +186,8 @@ def test_a_block_knows_its_rank(cluster: int, threads: int, emulator: EmulatorEx
     problem = Problem(32, 1, 1)
     text = environment(problem.types).from_string(RANKS).render().replace("CLUSTER", str(cluster))
     launch = Launch(threads, (("M", cluster),), cluster=cluster)
-    kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch)[:3]))
+    contract = Contract(problem, launch, Contract.of(problem, launch).parameters[:3])
+    kernel = emulator.load(KernelSource("k", text, "test", {}, contract))
     case = problem.case()
     operands = Operands(*(np.zeros(matrix.elements, np.float32) for matrix in case.matrices))
     for seed in SEEDS:
@@ -237,7 +240,8 @@ def test_what_a_block_writes_to_memory_the_clusters_barrier_tells(
     problem = Problem(2, 1, 1)
     text = environment(problem.types).from_string(TOLD).render().replace("TELLS", tells).replace("WAITS", waits)
     launch = Launch(32, (("M", 2),), 128, cluster=2)
-    kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch)[:3]))
+    contract = Contract(problem, launch, Contract.of(problem, launch).parameters[:3])
+    kernel = emulator.load(KernelSource("k", text, "test", {}, contract))
     case = problem.case(beta=1)  # C may be read
     operands = Operands(*(np.ones(matrix.elements, np.float32) for matrix in case.matrices))
     for seed in SEEDS:
@@ -283,7 +287,8 @@ def sums(
     text = edited(environment(problem.types).from_string(SUMS).render(), edit)
     text = text.replace("CLUSTER", str(cluster)).replace("THREADS", str(threads))
     launch = Launch(threads, (("M", cluster),), 16 * threads, cluster=cluster)
-    kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch)[:3]))
+    contract = Contract(problem, launch, Contract.of(problem, launch).parameters[:3])
+    kernel = emulator.load(KernelSource("k", text, "test", {}, contract))
     operands = Operands(*(np.ones(matrix.elements, np.float32) for matrix in problem.case().matrices))
     try:
         return kernel.run(problem.case(), operands, seed=seed).ravel()

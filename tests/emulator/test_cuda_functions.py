@@ -122,7 +122,7 @@ def edited(body: str) -> KernelSource:
     before, kernel, rest = SOURCE.text.partition('extern "C" __global__')
     signature, brace, rest = rest.partition("\n{\n")
     text = f"{before}{FILE_SCOPE}{kernel}{signature}{brace}{body}{rest}"
-    return replace(SOURCE, text=text, launch=replace(SOURCE.launch, shared_bytes=DYNAMIC_BYTES))
+    return replace(SOURCE, text=text).promising(launch=replace(SOURCE.launch, shared_bytes=DYNAMIC_BYTES))
 
 
 def test_the_usual_functions_work(emulator: EmulatorExecutor) -> None:

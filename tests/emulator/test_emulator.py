@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.dtype import CANARY
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.render.kernel_text import environment
@@ -116,7 +118,7 @@ WARPS = Launch(32, (("M", 1), ("N", 1)))
 def kernel(body: str, launch: Launch = ROW, problem: Problem = ANY_SHAPE, before: str = "") -> KernelSource:
     """A kernel called `k` whose body starts at line 2, plus the lines of `before`."""
     head = f'extern "C" __global__ void __launch_bounds__({launch.threads}) k{SIGNATURE}'
-    return KernelSource("k", f"{before}{head}\n{{{body}}}\n", problem, "test", {}, launch, PARAMETERS)
+    return KernelSource("k", f"{before}{head}\n{{{body}}}\n", "test", {}, Contract(problem, launch, PARAMETERS))
 
 
 def line_of(source: KernelSource, text: str) -> str:
@@ -492,7 +494,7 @@ def test_dynamic_shared_memory(emulator: EmulatorExecutor) -> None:
     np.testing.assert_array_equal(emulator.load(source).run(case, data(case)), [63, 62, 61])
     beyond = ANY_SHAPE.case(1, 3, 1, alpha=2.0)
     assert "reads 0 bytes after the end of dynamic shared memory" in fails(emulator, source, beyond)
-    assert "shared memory, of which the block has none" in fails(emulator, replace(source, launch=ROW), case)
+    assert "shared memory, of which the block has none" in fails(emulator, source.promising(launch=ROW), case)
 
 
 def test_other_faults(emulator: EmulatorExecutor) -> None:
@@ -536,7 +538,7 @@ def test_compile_error_shows_the_line(emulator: EmulatorExecutor) -> None:
 
 def test_parameters_must_match(emulator: EmulatorExecutor) -> None:
     right = kernel(NAIVE)
-    wrong = KernelSource("k", right.text, ANY_SHAPE, "test", {}, ROW, PARAMETERS[:-1])
+    wrong = KernelSource("k", right.text, "test", {}, Contract(ANY_SHAPE, ROW, PARAMETERS[:-1]))
     takes, passes = "8 8 8 4 4 4 4 4 4 4 4", "8 8 8 4 4 4 4 4 4 4"
     told = f'launch: the kernel takes parameters of "{takes}" bytes and is launched with "{passes}"'
     assert fails(emulator, wrong, ANY_SHAPE.case(1, 1, 1)) == told

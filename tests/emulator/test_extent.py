@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from gemmgen.families import BATCHED_MMA, NAIVE, SIMT, WGMMA
-from gemmgen.kernel.source import KernelSource, Workspace
+from gemmgen.kernel.launch import Workspace
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types

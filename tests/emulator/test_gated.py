@@ -102,7 +102,7 @@ def test_the_kernel_behind_a_product_takes_all_parts_of_what_was_left(executor, 
     text = re.sub(rf",\s+const float\* __restrict__ {LEFT}\)", ")", source.text).replace(
         "A += matrix * s.stride_a;", ""
     )
-    source = replace(source, text=text.replace(LEFT, "A"), parameters=source.parameters[:-1])
+    source = replace(source, text=text.replace(LEFT, "A")).promising(parameters=source.parameters[:-1])
     case = problem.case()
     operands = make_operands(Situation(case, "random", 1))
     kernel = executor.load(source)

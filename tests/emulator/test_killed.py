@@ -38,13 +38,15 @@ HANG = """
 import sys
 from pathlib import Path
 from gemmgen.problem.gemm import Problem
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.reference import make_operands
 text = 'extern "C" __global__ void k(float* C) {{ for (volatile int i = 0;;) i = 1; }}'
 problem = Problem(8, 8, 8)
-source = KernelSource("k", text, problem, "test", {{}}, Launch(32, (("M", 1),)), (Parameter("C", "float*"),))
+source = KernelSource("k", text, "test", {{}}, Contract(problem, Launch(32, (("M", 1),)), (Parameter("C", "float*"),)))
 kernel = EmulatorExecutor(timeout=1000.0).load(source)
 case = problem.case(8, 8, 8)
 kernel.run(case, make_operands(Situation(case, "exact", 0)))

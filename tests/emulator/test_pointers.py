@@ -10,7 +10,9 @@ import pytest
 
 from gemmgen.families import BATCHED, SKINNY
 from gemmgen.families.base import check
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
@@ -45,7 +47,7 @@ def by_hand(body: str, problem: Problem = PROBLEM) -> KernelSource:
     )
     functions = environment(problem.types).from_string(CP_ASYNC).render()
     text = f"{functions}{head} {{\nconst int p = blockIdx.x;\n{body}\n}}\n"
-    return KernelSource("k", text, problem, "test", {}, Launch(1, (("batch", 1),)), parameters)
+    return KernelSource("k", text, "test", {}, Contract(problem, Launch(1, (("batch", 1),)), parameters))
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 from gemmgen.families import NAIVE
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
@@ -326,7 +328,9 @@ def test_the_words_for_a_place(case: Case, number: int, offset: int, words: str,
 
 def test_ptx_is_kept(store: Store) -> None:
     text = 'extern "C" __global__ void k(float* C) {\n  C[threadIdx.x] = 1.0f;\n}\n'
-    source = KernelSource("k", text, PROBLEM, "test", {}, Launch(32, (("M", 1),)), (Parameter("C", "float*"),))
+    source = KernelSource(
+        "k", text, "test", {}, Contract(PROBLEM, Launch(32, (("M", 1),)), (Parameter("C", "float*"),))
+    )
     compilers = PtxCompilers()
     ptx = compilers.ptx(source, store)
     assert ".visible .entry k(" in ptx and re.search(r"\.loc\t1 2 ", ptx) and "\0" not in ptx

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch, parameters
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import DEPENDENT_LAUNCH, Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import environment
 from gemmgen.run.emulator import EmulatorExecutor
@@ -127,7 +129,8 @@ def test_what_a_kernel_touches_has_to_wait_for_the_kernel_before(
     functions, head, body = text.partition('extern "C"')
     launch = Launch(64, (("M", 1),), attributes=(DEPENDENT_LAUNCH,) if dependent else ())
     text = functions + head + body.replace(*edit)
-    kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch)[:3]))
+    contract = Contract(problem, launch, Contract.of(problem, launch).parameters[:3])
+    kernel = emulator.load(KernelSource("k", text, "test", {}, contract))
     operands = Operands(*(np.ones(matrix.elements, np.float32) for matrix in problem.case().matrices))
     if words:
         with pytest.raises(CandidateFailed, match=words):

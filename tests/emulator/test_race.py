@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from gemmgen.families import NAIVE, SIMT
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.render.kernel_text import environment, render
 from gemmgen.run.emulator import EmulatorExecutor
@@ -45,9 +47,8 @@ def by_hand(body: str, threads: int = 64) -> KernelSource:
     functions = environment(ANY_SHAPE.types).from_string(FUNCTIONS).render()
     head = f'extern "C" __global__ void __launch_bounds__({threads}) k(const float* A, const float* B, float* C)'
     parameters = (Parameter("A", "const float*"), Parameter("B", "const float*"), Parameter("C", "float*"))
-    return KernelSource(
-        "k", f"{functions}{head} {{\n{body}\n}}\n", ANY_SHAPE, "test", {}, Launch(threads, (("M", 1),)), parameters
-    )
+    contract = Contract(ANY_SHAPE, Launch(threads, (("M", 1),)), parameters)
+    return KernelSource("k", f"{functions}{head} {{\n{body}\n}}\n", "test", {}, contract)
 
 
 def data(case: Case) -> Operands:
@@ -317,7 +318,7 @@ def sharing(*lines: str) -> KernelSource:
     workspace = (Parameter("partials", "float*"), Parameter("semaphores", "unsigned*"))
     text = source.text.replace("float* C)", "float* C, float* partials, unsigned* semaphores)")
     launch = Launch(64, (("M", 1), ("N", 64)), splits=3)
-    return replace(source, text=text, launch=launch, parameters=(*source.parameters, *workspace))
+    return replace(source, text=text).promising(launch=launch, parameters=(*source.parameters, *workspace))
 
 
 @pytest.mark.parametrize("seed", [0, 3])

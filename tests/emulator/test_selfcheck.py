@@ -195,7 +195,7 @@ def test_equal_machine_code_is_proof(store):
     other = replace(right, text=right.text.replace("k < s.K;", "k <= s.K;"))
     reasons = [why_harmless(Mutant("relation", 1, "", "", right, source), store) for source in (same, other)]
     assert reasons == [SAME_CODE, None]
-    moved = replace(right, launch=replace(right.launch, threads=512))
+    moved = right.promising(launch=replace(right.launch, threads=512))
     assert why_harmless(Mutant(LAUNCH, 0, "", "", right, moved), store) is None
 
 

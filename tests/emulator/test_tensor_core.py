@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.kernel.source import KernelSource, Launch, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -140,9 +142,8 @@ def matrices_kernel() -> KernelSource:
         Parameter("C", "float*"),
         Parameter("K", "int"),
     )
-    return KernelSource(
-        "k", f"{functions}{head} {{{body}}}\n", problem, "test", {}, Launch(32, (("M", 8),)), parameters
-    )
+    contract = Contract(problem, Launch(32, (("M", 8),)), parameters)
+    return KernelSource("k", f"{functions}{head} {{{body}}}\n", "test", {}, contract)
 
 
 def launch(emulator: EmulatorExecutor, k: int, seed: int = 0) -> None:

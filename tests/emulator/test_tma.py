@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import environment
@@ -72,9 +74,9 @@ def mover(swizzle: int) -> KernelSource:
     text = environment(BATCH.types).from_string(MOVE).render()
     maps = tuple(TensorMap(name, (8, 4, 1), swizzle) for name in "AC")
     launch = Launch(32, (("M", 2**20), ("N", 2**20)), 1024, maps=maps)
-    taken = {one.name: one for one in parameters(BATCH, launch)}
+    taken = {one.name: one for one in Contract.of(BATCH, launch).parameters}
     order = re.findall(r"(\w+)[,)]", text[text.index("\nk(") : text.index("\n{", text.index("\nk("))])
-    return KernelSource("k", text, BATCH, "test", {}, launch, tuple(taken[name] for name in order))
+    return KernelSource("k", text, "test", {}, Contract(BATCH, launch, tuple(taken[name] for name in order)))
 
 
 @pytest.mark.parametrize("swizzle", [0, 32])
@@ -163,7 +165,8 @@ ROW = Problem(1, 384, 384)
 def test_warpgroups_take_the_registers_that_others_give_up(body: str, words: str, emulator: EmulatorExecutor) -> None:
     text = environment(ROW.types).from_string(REGISTERS).render().replace("BODY", body)
     launch = Launch(384, (("M", 1),))
-    kernel = emulator.load(KernelSource("k", text, ROW, "test", {}, launch, parameters(ROW, launch)[:3]))
+    contract = Contract(ROW, launch, Contract.of(ROW, launch).parameters[:3])
+    kernel = emulator.load(KernelSource("k", text, "test", {}, contract))
     given = Operands(*(np.ones(matrix.elements, np.float32) for matrix in ROW.case().matrices))
     for seed in SEEDS:
         if not words:
@@ -179,7 +182,7 @@ def test_elements_become_tf32_to_nearest_even(emulator: EmulatorExecutor) -> Non
     problem = Problem(8, 32, 32)
     text = environment(problem.types).from_string(TF32).render()
     launch = Launch(32, (("M", 8), ("N", 32)), 1024, maps=(TensorMap("A", (32, 8), tf32=True),))
-    kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch)))
+    kernel = emulator.load(KernelSource("k", text, "test", {}, Contract.of(problem, launch)))
     bits = np.zeros(256, np.uint32)
     bits[:6] = [0x3F801000, 0x3F803000, 0xBF801001, 0x7F7FFFFF, 0x7F800000, 0x00001000]
     case = problem.case()

@@ -11,7 +11,9 @@ import pytest
 
 from gemmgen.families import NAIVE, SIMT, SKINNY, Family
 from gemmgen.families.base import check
-from gemmgen.kernel.source import MADE_BY, KernelSource, Launch, parameters
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import MADE_BY, KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -80,8 +82,8 @@ def converted(
     problem = Problem(None, 1, 1, types=Types.parse(types))
     text = f"{MADE_BY}a test --arch {arch}\n{environment(problem.types, arch).from_string(CONVERT).render()}"
     launch = Launch(256, (("M", 256),))
-    taken = [one for one in parameters(problem, launch) if one.name in ("A", "C", "M")]
-    kernel = emulator.load(KernelSource("k", text, problem, "test", {}, launch, tuple(taken)))
+    taken = [one for one in Contract.of(problem, launch).parameters if one.name in ("A", "C", "M")]
+    kernel = emulator.load(KernelSource("k", text, "test", {}, Contract(problem, launch, tuple(taken))))
     case = problem.case(m=len(given))
     b, c = np.zeros(case.b.elements, problem.types.b.numpy), np.zeros(case.c.elements, problem.types.c.numpy)
     result = kernel.run(case, Operands(given, b, c), watch=False)

@@ -186,7 +186,7 @@ def test_a_batch_that_a_block_is_one_product_short_of_is_found(emulator):
     problem = Problem(8, 12, 16, batch=None, pointers=True)
     source = render(problem, BATCHED, BATCHED.default(problem).with_values(MB=4, BATCH_TILES=5))
     assert dict(source.launch.grid)["batch"] == 20
-    wrong = replace(source, launch=replace(source.launch, grid=(("batch", 21),)))
+    wrong = source.promising(launch=replace(source.launch, grid=(("batch", 21),)))
     verdict = verify(emulator, wrong, examples=THOROUGH)
     assert verdict.situation is not None and verdict.situation.case.batch == 21
     assert verify(emulator, source, examples=THOROUGH).passed

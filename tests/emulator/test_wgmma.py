@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Case, Problem
@@ -41,7 +43,7 @@ def kernel_source(n: int = 0, **launch: object) -> KernelSource:
     shared = STAGES * 2 * 64 * 64 * 2 + 64 * 64 * 4
     geometry = Launch(160, (("M", 128), ("N", 64)), shared, maps=maps)
     geometry = replace(geometry, **launch)  # type: ignore[arg-type]
-    return KernelSource("k", text, PROBLEM, "test", {}, geometry, parameters(PROBLEM, geometry))
+    return KernelSource("k", text, "test", {}, Contract.of(PROBLEM, geometry))
 
 
 @pytest.fixture(scope="module")
@@ -280,8 +282,8 @@ def test_the_kernel_passes_verification(emulator: EmulatorExecutor) -> None:
     problem = Problem(None, 72, None, ldc=None, layout="rc", types=PROBLEM.types, epilogue="acc", ld_align=8)
     source = kernel_source(n=72)
     text = source.text.replace(", float alpha, float beta)", ")").replace("static_cast<int>(alpha)", "-1")
-    taken = parameters(problem, source.launch)
-    verdict = verify(emulator, replace(source, text=text, problem=problem, parameters=taken), examples=15, runs=3)
+    source = replace(source, text=text, contract=Contract.of(problem, source.launch))
+    verdict = verify(emulator, source, examples=15, runs=3)
     assert verdict.passed, verdict.failure or verdict.mismatch
     assert verdict.domain is not None and verdict.coverage is not None
 

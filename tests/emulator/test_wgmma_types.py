@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -62,7 +64,7 @@ def kernel_source() -> KernelSource:
     instructions = list(dict.fromkeys(product.one for product in products))
     text = environment(PROBLEM.types).from_string(TEXT).render(products=products, instructions=instructions)
     launch = Launch(128, (("M", 64),), 16384)
-    return KernelSource("k", text, PROBLEM, "test", {}, launch, parameters(PROBLEM, launch))
+    return KernelSource("k", text, "test", {}, Contract.of(PROBLEM, launch))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import pytest
 
 from gemmgen.families import SIMT, SKINNY
 from gemmgen.families.base import Family
-from gemmgen.kernel.source import WORKSPACE, KernelSource
+from gemmgen.kernel.launch import WORKSPACE
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor

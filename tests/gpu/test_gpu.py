@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from gemmgen.families import BATCHED, FAMILIES, SIMT, Family
-from gemmgen.kernel.source import LAUNCH_ATTRIBUTES, KernelSource, Launch, Parameter
+from gemmgen.kernel.contract import Contract, Parameter
+from gemmgen.kernel.launch import LAUNCH_ATTRIBUTES, Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.lab.study import Study, StudyPoint, run_study
 from gemmgen.lab.study.model_times import measure_times
 from gemmgen.lab.study.modelcheck import check_model
@@ -67,17 +69,19 @@ def kernel(body: str, *, pointer_align: int = 16, shared_bytes: int = 0, tile: i
     return KernelSource(
         name="naive",
         text=SIGNATURE + body,
-        problem=Problem(None, None, None, lda=None, ldb=None, ldc=None, pointer_align=pointer_align),
         family="handwritten",
         config={},
-        launch=Launch(threads=256, grid=(("M", tile),), shared_bytes=shared_bytes),
-        parameters=(
-            Parameter("A", "const float*"),
-            Parameter("B", "const float*"),
-            Parameter("C", "float*"),
-            *(Parameter(size, "int") for size in SIZES),
-            Parameter("alpha", "float"),
-            Parameter("beta", "float"),
+        contract=Contract(
+            Problem(None, None, None, lda=None, ldb=None, ldc=None, pointer_align=pointer_align),
+            Launch(threads=256, grid=(("M", tile),), shared_bytes=shared_bytes),
+            parameters=(
+                Parameter("A", "const float*"),
+                Parameter("B", "const float*"),
+                Parameter("C", "float*"),
+                *(Parameter(size, "int") for size in SIZES),
+                Parameter("alpha", "float"),
+                Parameter("beta", "float"),
+            ),
         ),
     )
 
@@ -299,7 +303,7 @@ def test_a_launch_in_clusters(cluster: int, gpu: GpuExecutor) -> None:
     if gpu.properties.arch < "sm_90":
         pytest.skip("clusters came with sm_90")
     source = kernel(CLUSTER, tile=cluster)
-    source = replace(source, launch=replace(source.launch, cluster=cluster))
+    source = source.promising(launch=replace(source.launch, cluster=cluster))
     case = replace(PADDED, m=64)
     result = gpu.load(source).run(case, operands_of(case))
     ranks = np.arange(64) % cluster
@@ -319,7 +323,7 @@ def test_a_grid_of_no_whole_clusters_is_refused(gpu: GpuExecutor) -> None:
 @pytest.mark.parametrize("attribute", LAUNCH_ATTRIBUTES)
 def test_launch_attributes_change_no_result(attribute: str, gpu: GpuExecutor) -> None:
     source = kernel(BODY, shared_bytes=60_000)
-    source = replace(source, launch=replace(source.launch, attributes=(attribute,)))
+    source = source.promising(launch=replace(source.launch, attributes=(attribute,)))
     operands = operands_of(PADDED)
     result = gpu.load(source).run(PADDED, operands)
     np.testing.assert_allclose(PADDED.c.view(result), expected(PADDED, operands), rtol=1e-4, atol=1e-4)
@@ -346,7 +350,7 @@ def test_kernel_that_cannot_launch(gpu: GpuExecutor) -> None:
 def test_a_launch_without_the_memory_that_its_kernel_takes(gpu: GpuExecutor) -> None:
     problem = Problem(None, None, None)
     streams = render(problem, SIMT, SIMT.default(problem).with_values(BM=32, BN=64, TM=4, TN=4, WM=16, WN=32, STREAM=3))
-    failure = failure_of(gpu, replace(streams, launch=replace(streams.launch, stream=None)))
+    failure = failure_of(gpu, streams.promising(launch=replace(streams.launch, stream=None)))
     assert (failure.kind, failure.reason.split(";")[0]) == ("launch", "the kernel takes partials, semaphores")
     assert_works(gpu)
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
@@ -28,7 +30,7 @@ MAPS = (TensorMap("A", (64, 64), 128), TensorMap("B", (64, 64), 128), TensorMap(
 def by_hand() -> KernelSource:
     text = environment(PROBLEM.types).from_string(TEXT).render(instruction=wgmmas()["wgmma_m64n64k16_bf16"], n=0)
     launch = Launch(160, (("M", 128), ("N", 64)), TILES, maps=MAPS)
-    return KernelSource("k", text, PROBLEM, "test", {}, launch, parameters(PROBLEM, launch))
+    return KernelSource("k", text, "test", {}, Contract.of(PROBLEM, launch))
 
 
 def test_card_and_emulator_agree_to_the_bit(gpu: GpuExecutor, shared_store: Store) -> None:
@@ -52,7 +54,7 @@ def test_blocks_of_a_cluster_bring_rows_to_each_other(gpu: GpuExecutor, shared_s
     problem = Problem(256, 96, 96)  # many clusters at once, which end at different times
     text = environment(problem.types).from_string((KERNELS / "cluster.cu").read_text()).render()
     launch = Launch(64, (("M", 2),), 2048, cluster=2, maps=(TensorMap("A", (32, 1)),))
-    source = KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch))
+    source = KernelSource("k", text, "test", {}, Contract.of(problem, launch))
     case = problem.case()
     values = np.random.default_rng(3).integers(-8, 8, case.a.elements).astype(np.float32)
     given = Operands(values, *(np.zeros(one.elements, np.float32) for one in (case.b, case.c)))
@@ -65,7 +67,7 @@ def test_tma_rounds_to_tf32_as_the_emulator_does(gpu: GpuExecutor, shared_store:
     problem = Problem(8, 32, 32)
     text = environment(problem.types).from_string((KERNELS / "tma_tf32.cu").read_text()).render()
     launch = Launch(32, (("M", 8), ("N", 32)), 1024, maps=(TensorMap("A", (32, 8), tf32=True),))
-    source = KernelSource("k", text, problem, "test", {}, launch, parameters(problem, launch))
+    source = KernelSource("k", text, "test", {}, Contract.of(problem, launch))
     bits = np.random.default_rng(2).integers(0, 2**32, 256, dtype=np.uint32)
     ties, corners = (
         0x3F801000 + 0x1000 * np.arange(16),

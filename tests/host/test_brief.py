@@ -66,7 +66,7 @@ def test_the_report_names_the_sizes_that_a_search_was_for(result: TuneResult) ->
     console = PlainConsole(stderr=False, width=200)
     console.file = io.StringIO()
     problem = replace(PROBLEM, typical={"M": 16, "batch": 3})
-    source = replace(result.winner.source, problem=problem)
+    source = result.winner.source.promising(problem=problem)
     trials = (replace(result.winner, source=source, timing=None, failure=None),)
     show_tuning(console, replace(result, problem=problem, trials=trials, finalists=trials, pick=pick_predicted([1.0])))
     shown = console.file.getvalue()

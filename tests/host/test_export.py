@@ -26,7 +26,8 @@ from gemmgen.exports.kernelfile import read_record
 from gemmgen.exports.selftest import SelfTest
 from gemmgen.exports.torchop import TorchOperator
 from gemmgen.families import FAMILIES, NAIVE
-from gemmgen.kernel.source import KernelSource, parameters
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
@@ -42,8 +43,7 @@ def naive(**problem: Any) -> KernelSource:
 
 def mapped(source: KernelSource, *maps: TensorMap, **launch: Any) -> KernelSource:
     """`source` with a launch of tensor maps, whatever its text takes."""
-    geometry = replace(source.launch, maps=maps, **launch)
-    return replace(source, launch=geometry, parameters=parameters(source.problem, geometry))
+    return replace(source, contract=Contract.of(source.problem, replace(source.launch, maps=maps, **launch)))
 
 
 QUANTISED = "aux(alpha * (acc - zero_a * column_sum) * scale_n + beta * C) + residual"
@@ -203,7 +203,7 @@ def test_the_reference_keeps_integers_apart() -> None:
 
 def test_launches_without_a_launcher_are_refused(tmp_path: Path) -> None:
     source = naive()
-    special = replace(source, launch=replace(source.launch, attributes=("cooperative",)))
+    special = source.promising(launch=replace(source.launch, attributes=("cooperative",)))
     with pytest.raises(InvalidInput, match="no launcher for kernels whose launch takes cooperative"):
         require_exportable(special)
     with pytest.raises(InvalidInput, match="cooperative"):

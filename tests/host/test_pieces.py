@@ -20,9 +20,9 @@ from gemmgen.judge.accuracy import Accuracy, measured
 from gemmgen.judge.bench import BenchRow
 from gemmgen.judge.explain import peak
 from gemmgen.kernel.analysis import traffic
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.model import least_us
 from gemmgen.kernel.plan import SumOrder
-from gemmgen.kernel.source import Launch
 from gemmgen.problem.device import DEVICES, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem

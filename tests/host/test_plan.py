@@ -94,7 +94,7 @@ def test_the_launch_covers_c(plan: Plan) -> None:
 @pytest.mark.parametrize("plan", PLANS, ids=names)
 def test_what_is_rendered_is_what_the_plan_says(plan: Plan) -> None:
     source = render_plan(plan)
-    assert (source.family, source.launch, source.parameters) == (plan.family, plan.launch, plan.parameters)
+    assert (source.family, source.contract) == (plan.family, plan.contract)
     assert plan_of(source) == plan
     declared = [f"constexpr int {line.name} = {line.expression};" for line in plan.declares]
     text = " ".join(source.text.split())  # long lines are broken

@@ -15,8 +15,10 @@ from gemmgen.exports.json_records import kernel_document
 from gemmgen.exports.kernelfile import source_from_record
 from gemmgen.families import NAIVE, WGMMA
 from gemmgen.families.base import first_rejection
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.prepare import LineSums, Prepare
-from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
@@ -51,15 +53,14 @@ def test_tiles_cover_the_copy() -> None:
 
 def test_the_kernel_takes_the_copy_in_the_operand_s_place() -> None:
     launch = Launch(64, (("M", 8), ("N", 8), ("batch", 1)), prepares=(A_BY_ROWS, B_BY_ROWS))
-    assert [one.name for one in parameters(BATCH, launch)][:3] == ["prepared_a", "prepared_b", "C"]
+    assert [one.name for one in Contract.of(BATCH, launch).parameters][:3] == ["prepared_a", "prepared_b", "C"]
     mapped = replace(launch, maps=(TensorMap("A", (8, 8, 1)),))
-    taken = parameters(BATCH, mapped)
-    assert [one.name for one in taken][:3] == ["map_a", "prepared_b", "C"]
-    source = KernelSource("k", "", BATCH, "", {}, mapped, taken)
+    contract = Contract.of(BATCH, mapped)
+    assert [one.name for one in contract.parameters][:3] == ["map_a", "prepared_b", "C"]
     case = BATCH.case(5, 9, 11, lda=7, batch=3)
     told = []
     pointers = {"prepared_a": 16, "prepared_b": 32, "C": 48}
-    arguments_of(source, case, pointers, lambda *one: told.append(one) or bytes(128))
+    arguments_of(contract, case, pointers, lambda *one: told.append(one) or bytes(128))
     ((tensor, address),) = told
     assert (tensor.sizes, tensor.strides, address) == ((11, 5, 3), (32, 160), 16)
 
@@ -197,5 +198,5 @@ def test_a_copy_of_many_lines_may_take_long() -> None:
     """Of so many lines of one element it took 20 s while it was watched, and 31 s on a busy machine: its limit then."""
     problem = Problem(None, None, 1, types="s8,s8,s32")
     source = render(problem, WGMMA, WGMMA.default(problem))
-    assert long_preparation(source, problem.case(2112000, 1)) > 60
-    assert long_preparation(source, problem.case(64, 64)) < 0.5
+    assert long_preparation(source.contract, problem.case(2112000, 1)) > 60
+    assert long_preparation(source.contract, problem.case(64, 64)) < 0.5

@@ -17,7 +17,7 @@ from gemmgen.cli.reports.verify import show_verdict
 from gemmgen.exports.json_records import verdict_document
 from gemmgen.exports.kernelfile import KernelFile
 from gemmgen.families import NAIVE
-from gemmgen.kernel.source import Launch
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.streamk import Stream
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
@@ -168,22 +168,22 @@ def test_large_launches_run_their_first_blocks_and_small_ones_all():
 
 
 def test_blocks_that_share_a_tile_run_together():
-    shared = replace(SOURCE, launch=replace(SOURCE.launch, splits=3))
+    shared = SOURCE.promising(launch=replace(SOURCE.launch, splits=3))
     large = PROBLEM.case(4096, 4096, 4096)
     for tool in sanitizer.TOOLS:
         assert blocks_to_run(shared, large, tool) == 3 * blocks_to_run(SOURCE, large, tool)
 
 
 def test_a_persistent_kernel_runs_whole():
-    persistent = replace(SOURCE, launch=replace(SOURCE.launch, persistent=True))
+    persistent = SOURCE.promising(launch=replace(SOURCE.launch, persistent=True))
     large = PROBLEM.case(4096, 4096, 4096)
     for tool in sanitizer.TOOLS:
         assert blocks_to_run(persistent, large, tool) == SOURCE.launch.blocks(large), "fewer do the work of all"
 
 
 def test_a_stream_runs_its_helpers_too_where_all_tiles_run():
-    whole = replace(SOURCE, launch=Launch(64, (("M", 1), ("N", 1))))
-    stream = replace(SOURCE, launch=replace(whole.launch, stream=Stream(1100, 8)))
+    whole = SOURCE.promising(launch=Launch(64, (("M", 1), ("N", 1))))
+    stream = SOURCE.promising(launch=replace(whole.launch, stream=Stream(1100, 8)))
     large = PROBLEM.case(4096, 4096, 4096)
     for tool in sanitizer.TOOLS:
         assert blocks_to_run(stream, PROBLEM.case(4, 5, 6), tool) == 1100, "blocks without a step, too"

@@ -13,8 +13,9 @@ import gemmgen as api
 from gemmgen.exports.kernelfile import read_kernel
 from gemmgen.families import SKINNY
 from gemmgen.families.skinny.operands import roles
+from gemmgen.kernel.launch import Launch, Workspace
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.source import KernelSource, Launch, Workspace
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.matrix import Layout

@@ -19,8 +19,9 @@ from gemmgen.families import SIMT
 from gemmgen.families.base import constants, first_rejection
 from gemmgen.families.simt.axes import SimtConfig
 from gemmgen.families.simt.operands import operands
+from gemmgen.kernel.launch import Launch, Workspace
 from gemmgen.kernel.model import predict
-from gemmgen.kernel.source import KernelSource, Launch, Workspace
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.streamk import Schedule, Stream
 from gemmgen.problem.device import DEVICES
 from gemmgen.problem.dtype import DType

@@ -12,7 +12,7 @@ import pytest
 
 from gemmgen import families
 from gemmgen.families import NAIVE
-from gemmgen.kernel.source import Launch
+from gemmgen.kernel.launch import Launch
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
 from gemmgen.run import target

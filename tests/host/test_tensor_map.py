@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.kernel.source import MAP_TYPE, KernelSource, Launch, Parameter, parameters
+from gemmgen.kernel.contract import MAP_TYPE, Contract, Parameter
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap, TiledTensor, tail_lines
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -40,14 +41,13 @@ def test_a_map_of_matrices_behind_pointers_holds_no_address_but_their_ends() -> 
     tensor = MAP_ANYWHERE.of(POINTERS.case(100, 200, 72, batch=3))
     assert tensor.sizes == (72, 100, 2**31, 2**14) and tensor.strides == (144, 16, 2**35)
     launch = Launch(160, GRID, maps=(MAP_ANYWHERE,))
-    taken = parameters(POINTERS, launch)
-    assert [one.text for one in taken[:3]] == ["map_a", "A_array", "B_array"]
+    contract = Contract.of(POINTERS, launch)
+    assert [one.text for one in contract.parameters[:3]] == ["map_a", "A_array", "B_array"]
     address = 0x7F12_3456_7890 // 16 * 16
     near, far = address // 16 % tensor.sizes[2], address // 16 // tensor.sizes[2]
     assert near * tensor.strides[1] + far * tensor.strides[2] == address and max(near, far) < 2**31
-    source = KernelSource("k", "", POINTERS, "test", {}, launch, taken)
     case, addresses = POINTERS.case(8, 8, 8, batch=2), defaultdict[str, int](lambda: 160)
-    first, pointer, *_ = arguments_of(source, case, addresses, TiledTensor.pack)
+    first, pointer, *_ = arguments_of(contract, case, addresses, TiledTensor.pack)
     assert first.kind == "s" and first.data[:8] == bytes(8), "no address, for the emulator neither"
     assert pointer.kind == "p" and pointer.data == (160).to_bytes(8, "little")
 
@@ -132,7 +132,7 @@ def test_pointers_and_batches_need_maps_of_their_own() -> None:
 
 def test_maps_come_first_and_take_the_place_of_pointers() -> None:
     launch = Launch(160, GRID, maps=(MAP_A, TensorMap("B", (64, 64))))
-    taken = parameters(BF16, launch)
+    taken = Contract.of(BF16, launch).parameters
     assert [one.name for one in taken][:4] == ["map_a", "map_b", "C", "M"]
     assert taken[0] == Parameter("map_a", MAP_TYPE) and taken[0].is_map and not taken[0].is_pointer
     with pytest.raises(InvalidInput, match="two tensor maps of one name: map_a, map_a"):

@@ -570,7 +570,7 @@ def test_what_pycuda_lacks_is_launched_through_cuda_bindings(worker, driver, mon
     wanted = replace(
         SOURCE.launch, cluster=16, shared_bytes=100_000, attributes=("cooperative", "programmatic_stream_serialization")
     )
-    np.testing.assert_array_equal(run(worker, OPERANDS, source=replace(SOURCE, launch=wanted)), OPERANDS.c)
+    np.testing.assert_array_equal(run(worker, OPERANDS, source=SOURCE.promising(launch=wanted)), OPERANDS.c)
     (launch,) = launches
     config = launch.config
     assert (config.gridDimX, config.gridDimY, config.gridDimZ) == (wanted.blocks(LARGE), 1, 1)
@@ -596,7 +596,7 @@ def test_what_the_driver_refuses_is_a_launch_failure(worker, driver, monkeypatch
     played_launches(monkeypatch, driver, int(bindings.CUresult.CUDA_ERROR_INVALID_CLUSTER_SIZE))
     monkeypatch.setattr(worker._stream, "handle", 0, raising=False)
     driver.LogicError = type("LogicError", (driver.Error,), {})
-    clustered = replace(SOURCE, launch=replace(SOURCE.launch, cluster=2))
+    clustered = SOURCE.promising(launch=replace(SOURCE.launch, cluster=2))
     with pytest.raises(CandidateFailed, match="CUDA_ERROR_INVALID_CLUSTER_SIZE") as caught:
         run(worker, OPERANDS, source=clustered)
     assert caught.value.failure.kind == "launch"

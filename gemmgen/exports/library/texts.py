@@ -19,7 +19,9 @@ from gemmgen.exports.library.statuses import INVALID, MISALIGNED, NO_GRID, OF_CU
 from gemmgen.exports.library.steps import Steps
 from gemmgen.exports.library.table import AXES, FEATURES, Box
 from gemmgen.exports.selftest import SelfTest
-from gemmgen.kernel.source import KernelSource, Launch, parameters
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
@@ -48,9 +50,9 @@ class ProductInterface(Interface):
 
 
 def product_interface(library: str, product: Product, arch: str) -> ProductInterface:
-    problem, launch = product.general, Launch(1, (("M", 1), ("N", 1)))
     function = f"{library}_{product.name}"
-    source = KernelSource(function, "", problem, "", {}, launch, parameters(problem, launch))
+    contract = Contract.of(product.general, Launch(1, (("M", 1), ("N", 1))))
+    source = KernelSource(function, "", "", {}, contract)
     return ProductInterface(source, arch, function=function)
 
 

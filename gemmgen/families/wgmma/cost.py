@@ -23,8 +23,8 @@ from gemmgen.kernel.cost import (
     unit_cycles,
     warps_of,
 )
+from gemmgen.kernel.launch import DEPENDENT_LAUNCH
 from gemmgen.kernel.plan import Cost, Plan, Share, Work
-from gemmgen.kernel.source import DEPENDENT_LAUNCH
 from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute

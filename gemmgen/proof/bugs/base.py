@@ -8,7 +8,7 @@ from pathlib import PurePath
 from gemmgen.families import SIMT
 from gemmgen.families.base import Family
 from gemmgen.kernel.config import Config
-from gemmgen.kernel.source import Launch
+from gemmgen.kernel.launch import Launch
 from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import FailureKind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.kernel.source import Launch
+from gemmgen.kernel.launch import Launch
 from gemmgen.proof.bugs.base import (
     OUTSIDE_C,
     POISON,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.kernel.source import Launch
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.streamk import Stream
 from gemmgen.proof.bugs.base import (
     BESIDE_PARTIALS,

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.kernel.contract import OPERANDS
+from gemmgen.kernel.launch import SEMAPHORE_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.prepare import dtype_of_part
-from gemmgen.kernel.source import OPERANDS, SEMAPHORE_BYTES, WORKSPACE, Workspace
 from gemmgen.kernel.streamk import Numbers
 from gemmgen.problem.dtype import CANARY, WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import Case

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import DEPENDENT_LAUNCH, Launch
 from gemmgen.kernel.prepare import Step
-from gemmgen.kernel.source import DEPENDENT_LAUNCH, KernelSource, Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TiledTensor
 from gemmgen.problem.gemm import Case
 from gemmgen.render.rerender import never_of
@@ -278,7 +280,7 @@ class EmulatedKernel(LoadedKernel):
         self, layout: ArenaLayout, asked: _Asked, before: list[tuple[Blocks, int]], watch: bool, quiet: bool
     ) -> None:
         """Run the launches before the kernel's own; `before` has the blocks of each."""
-        timeout = self._timeout + long_preparation(self.source, asked.case)
+        timeout = self._timeout + long_preparation(self.source.contract, asked.case)
         for (step, prepare), (blocks, grid) in zip(self._steps, before, strict=True):
             if grid == 0:  # with K = 0 there is nothing to copy
                 continue
@@ -307,17 +309,17 @@ class EmulatedKernel(LoadedKernel):
             shared_bytes=launch.shared_bytes,
             cluster=launch.cluster,
             dependent=DEPENDENT_LAUNCH in launch.attributes,
-            arguments=_arguments(step, asked.seen, layout),
+            arguments=_arguments(step.contract, asked.seen, layout),
             **how,
         )
         self._server.launch(request)
 
 
-def _arguments(source: KernelSource, case: Case, layout: ArenaLayout) -> tuple[Argument, ...]:
+def _arguments(contract: Contract, case: Case, layout: ArenaLayout) -> tuple[Argument, ...]:
     """The arguments of a launch of `case`; a pointer is the number of its operand."""
     numbers = {placed.name: number for number, placed in enumerate(layout.placements)}
     try:
-        arguments = arguments_of(source, case, numbers, TiledTensor.pack)
+        arguments = arguments_of(contract, case, numbers, TiledTensor.pack)
     except InvalidInput as error:
         raise failed("launch", str(error)) from error
     size = len(packed(arguments))
@@ -340,10 +342,10 @@ def long_work(launch: Launch, case: Case, blocks: int, watched: bool) -> float:
     return round(blocks * launch.threads * THREAD_SECONDS + of_flops, 1)
 
 
-def long_preparation(source: KernelSource, case: Case) -> float:
+def long_preparation(contract: Contract, case: Case) -> float:
     """The part of the time limit, as in `long_work`, for the launches before the kernel: each may take as long as all
     together."""
-    *steps, kernel = source.program
+    *steps, kernel = contract.program
     seconds = COPY_SECONDS * sum(length for _, length in kernel.launch.workspace(case).prepared)
     seconds += SUM_SECONDS * sum(one.elements(case) for one in kernel.launch.sums)
     seconds += STRIDE_SECONDS * sum(step.launch.blocks(case) * step.launch.threads for step in steps)

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.source import OPERANDS, Launch, Workspace
+from gemmgen.kernel.contract import OPERANDS
+from gemmgen.kernel.launch import Launch, Workspace
 from gemmgen.problem.dtype import CANARY, WORD
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix

@@ -9,7 +9,7 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from gemmgen.kernel.source import DEPENDENT_LAUNCH, Launch
+from gemmgen.kernel.launch import DEPENDENT_LAUNCH, Launch
 from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TiledTensor, tail_lines
 from gemmgen.problem.device import STATIC_SHARED_BYTES
 from gemmgen.run.arguments import Argument

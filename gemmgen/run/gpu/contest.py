@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pycuda.driver as cuda
 
+from gemmgen.kernel.launch import WORKSPACE
 from gemmgen.kernel.prepare import PREPARED
-from gemmgen.kernel.source import WORKSPACE
 from gemmgen.problem.dtype import WORD, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.run.gpu.cublas import BatchedPlan, Cublas

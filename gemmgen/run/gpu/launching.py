@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pycuda.driver as cuda
 
+from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import STATIC_SHARED_BYTES
 from gemmgen.problem.gemm import Case
@@ -44,7 +45,7 @@ class Programs:
         functions, (source, _) = self.load(binary), binary
 
         def enqueue(pointers: Pointers, stream: Any) -> None:
-            launch(functions, source, case, pointers, stream)
+            launch(functions, source.contract, case, pointers, stream)
 
         return enqueue
 
@@ -74,7 +75,7 @@ def _load_function(source: KernelSource, cubin: bytes) -> Any:
 
 def launch(
     functions: Sequence[Any],
-    source: KernelSource,
+    contract: Contract,
     case: Case,
     pointers: Pointers,
     stream: Any,
@@ -86,31 +87,31 @@ def launch(
 
     Raises CandidateFailed: launch.
     """
-    absent = [one.name for one in source.parameters if one.is_pointer and one.name not in pointers]
+    absent = [one.name for one in contract.parameters if one.is_pointer and one.name not in pointers]
     if absent:
         what = f"the kernel takes {', '.join(absent)}; its launch, as stated, allocates none"
         raise CandidateFailed(Failure("launch", what, "gpu"))
-    for function, step in zip(functions, source.program, strict=True):
-        _launch_step(function, step, case, pointers, stream, blocks if step is source else None)
+    for function, step in zip(functions, contract.program, strict=True):
+        _launch_step(function, step, case, pointers, stream, blocks if step is contract else None)
 
 
 def _launch_step(
-    function: Any, source: KernelSource, case: Case, pointers: Pointers, stream: Any, blocks: int | None
+    function: Any, contract: Contract, case: Case, pointers: Pointers, stream: Any, blocks: int | None
 ) -> None:
-    sms = cuda.Context.get_device().multiprocessor_count if source.launch.persistent else 0
-    count = blocks_on(source.launch, case.values, sms)
+    sms = cuda.Context.get_device().multiprocessor_count if contract.launch.persistent else 0
+    count = blocks_on(contract.launch, case.values, sms)
     count = count if blocks is None else min(count, blocks)
     if count == 0:  # K = 0, and a launch that prepares an operand without an element
         return
     with launch_errors():
-        for name in source.zeroed:
+        for name in contract.zeroed:
             cuda.memset_d32_async(pointers[name], 0, case.extra[name].bytes // 4, stream)
         if isinstance(function, DriverFunction):
-            function.planned(arguments_of(source, case, pointers, encoded), count)(int(stream.handle))
+            function.planned(arguments_of(contract, case, pointers, encoded), count)(int(stream.handle))
             return
-        values = zip(source.parameters, source.arguments(case, pointers), strict=True)
+        values = zip(contract.parameters, contract.arguments(case, pointers), strict=True)
         arguments = [as_argument(parameter.ctype, value) for parameter, value in values]
-        shape = {"grid": (count, 1), "block": (source.launch.threads, 1, 1), "shared": source.launch.shared_bytes}
+        shape = {"grid": (count, 1), "block": (contract.launch.threads, 1, 1), "shared": contract.launch.shared_bytes}
         function(*arguments, **shape, stream=stream)
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from gemmgen.families import NAIVE
+from gemmgen.kernel.contract import Parameter
 from gemmgen.kernel.plan import Plan
-from gemmgen.kernel.source import KernelSource, Parameter
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue, parse_epilogue
@@ -91,9 +92,8 @@ def epilogue_apart(problem: Problem, arch: str = DEFAULT_ARCH) -> KernelSource |
     plan = NAIVE.plan(problem, NAIVE.config_type(BM=1, BN=APART_COLUMNS))
     kernel = _Apart(plan, arch, short_name(problem, arch, "apart"))
     text = environment(problem.types, arch).get_template("epilogue/apart.cu").render(kernel=kernel)
-    return KernelSource(
-        kernel.name, text, problem, plan.family, dict(plan.config.values), plan.launch, kernel.parameters
-    )
+    contract = replace(plan.contract, parameters=kernel.parameters)
+    return KernelSource(kernel.name, text, plan.family, dict(plan.config.values), contract)
 
 
 def product_before(case: Case) -> Case:

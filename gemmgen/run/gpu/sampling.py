@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pycuda.driver as cuda
 from cuda.bindings import driver
 
-from gemmgen.kernel.source import OPERANDS
+from gemmgen.kernel.contract import OPERANDS
 from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import POINTER_BYTES

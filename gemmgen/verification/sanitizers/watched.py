@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pycuda.driver as cuda
 
-from gemmgen.kernel.source import OPERANDS
+from gemmgen.kernel.contract import OPERANDS
 from gemmgen.problem.dtype import WIDEST_ACCESS
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.sizes import POINTER_BYTES
@@ -83,7 +83,7 @@ class Runner:
                 pointers = self._place(index, situation)
                 blocks = blocks_to_run(self._job.source, situation.case, self._job.tool)
                 started = time.monotonic()
-                launch(functions, self._job.source, situation.case, pointers, self._stream, blocks)
+                launch(functions, self._job.source.contract, situation.case, pointers, self._stream, blocks)
                 cuda.Context.synchronize()
                 spent += time.monotonic() - started
                 done += 1
