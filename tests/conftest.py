@@ -220,7 +220,7 @@ def program() -> Callable[..., KernelSource]:
         grid = (("M", 8), ("N", 8), *((("batch", 1),) if problem.batched else ()))
         launch = Launch(64, grid, prepares=(Prepare("A", "r"), Prepare("B", "c")))  # lines of both along K
         contract = Contract.of(problem, launch)
-        view = {"copies": copy_texts(problem, launch, "k"), "parameters": contract.parameters}
+        view = {"copies": copy_texts(contract, "k"), "parameters": contract.parameters}
         rendered = environment(problem.types).from_string(text).render(batched=problem.batched, **view)
         return KernelSource("k", rendered, "by hand", {}, contract)
 

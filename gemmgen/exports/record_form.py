@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import asdict
 from typing import Any
 
 from gemmgen.exports.json_records import VERDICTS, Document, case_document
@@ -79,8 +78,8 @@ def _parts(record: Document) -> Iterator[Part]:
     if "launch" in record:
         yield record["launch"], LAUNCH
         yield from ((one, MAP) for one in record["launch"]["maps"])
-        taken = Contract.of(problem, launch_from(record["launch"])).parameters
-        yield record, {"parameters": [asdict(one) for one in taken]}
+        usual = Contract.of(problem, launch_from(record["launch"])).interface
+        yield record, {"parameters": usual["parameters"]}
     if record.get("resources"):
         yield record["resources"], {**RESOURCES, "compiler": record.get("compiler")}
     verdicts, sanitized = [record[name] for name in VERDICTS if record.get(name)], record.get("sanitizers") or ()

@@ -1,1 +1,1 @@
-"""The path from a problem and a config to a rendered kernel: expressions, constants, launch, model, header text."""
+"""The path from a problem and a config to a rendered kernel: expressions, contract, launch, model, header text."""

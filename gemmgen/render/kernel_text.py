@@ -84,7 +84,7 @@ class Kernel:
         # Whether it may start while the kernel before is ending, and waits for it before it reads or writes memory.
         self.dependent = DEPENDENT_LAUNCH in launch.attributes
         # The launches before it that copy operands, and that sum lines, for prepare/prepare.cu.
-        self.copies, self.sums = copy_texts(problem, launch, name), sum_texts(problem, launch, name)
+        self.copies, self.sums = (of(plan.contract, name) for of in (copy_texts, sum_texts))
         self.launch_bounds = ("THREADS", "MINB") if "MINB" in plan.constants else ("THREADS",)
         # The constant that says how many blocks a cluster has; "" where there is none.
         self.cluster = "" if launch.cluster == 1 else "SPLIT" if launch.splits > 1 else "CLUSTER"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.kernel.contract import prepare_parameters
-from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.contract import Contract, prepare_parameters
 from gemmgen.kernel.notes import ORDER_WORDS
 from gemmgen.kernel.prepare import SUM_LANES, SUM_LINES, LineSums, Prepare, Step
 from gemmgen.problem.dtype import WORD
@@ -92,12 +91,13 @@ class PrepareText(_StepText):
         return self._operand.extent_text(size, {size: self._size(size)})
 
 
-def copy_texts(problem: Problem, launch: Launch, name: str) -> tuple[PrepareText, ...]:
+def copy_texts(contract: Contract, name: str) -> tuple[PrepareText, ...]:
     """The launches before the kernel `name` that copy operands, as their template reads them."""
-    return tuple(PrepareText(problem, one, name) for one in launch.copies)
+    return tuple(PrepareText(contract.problem, one, name) for one in contract.launch.copies)
 
 
-def sum_texts(problem: Problem, launch: Launch, name: str) -> tuple[LineSumsText, ...]:
+def sum_texts(contract: Contract, name: str) -> tuple[LineSumsText, ...]:
     """The launches before the kernel `name` that sum lines, as their template reads them."""
+    problem, launch = contract.problem, contract.launch
     copies = {one.operand: one.unit(problem) for one in launch.copies}
     return tuple(LineSumsText(problem, one, name, copies.get(one.operand, 0)) for one in launch.sums)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
@@ -47,9 +48,8 @@ def depth_of_parts(source: KernelSource) -> int:
     return max(launch.splits, MOST_PEERS) * source.config.get("BK", 1) if launch.adds_up else 1
 
 
-def peers_of(source: KernelSource, case: Case) -> int:
+def peers_of(launch: Launch, case: Case) -> int:
     """The largest number of blocks that add up a tile of `case`. A sum of two has the same bits in either order."""
-    launch = source.launch
     if launch.stream is None:
         return launch.splits
     schedule = launch.schedule(launch.stream, case)

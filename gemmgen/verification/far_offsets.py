@@ -15,8 +15,8 @@ from typing import Literal
 
 import numpy as np
 
+from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.prepare import SUM_LINES
-from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.run.executor import LoadedKernel
@@ -59,41 +59,41 @@ class Tail:
     far: Case
 
 
-def tails(source: KernelSource, dense: bool = False) -> Iterator[Tail]:
+def tails(contract: Contract, dense: bool = False) -> Iterator[Tail]:
     """The tails along run-time sizes whose distances between rows or matrices are fixed, or may be `dense`."""
-    problem = source.problem
-    if problem.pointers or source.launch.stream is not None or problem.inputs.depends_on_rows:
+    problem = contract.problem
+    if problem.pointers or contract.launch.stream is not None or problem.inputs.depends_on_rows:
         return
     fixed = {"M": ("lda", "ldc"), "batch": ("stride_a", "stride_b", "stride_c")}
     for size, distances in fixed.items():
         if problem.sizes.get(size, 0) is None and any(
             problem.sizes.get(name) or (dense and name in problem.sizes) for name in distances
         ):
-            found = [_tail(source, "M" if size == "M" else "batch")]
+            found = [_tail(contract, "M" if size == "M" else "batch")]
             if size == "batch":
-                found += [_products_around(source, count) for count in COUNTS]
+                found += [_products_around(contract, count) for count in COUNTS]
             yield from (one for one in found if one is not None)
 
 
-def _products_around(source: KernelSource, count: int) -> Tail | None:
+def _products_around(contract: Contract, count: int) -> Tail | None:
     """Product `count` and the one before it, as the end of a batch; None if that takes too long."""
-    tile = dict(source.launch.grid).get("batch", 1)
-    far = _case(source, "batch", count + 1)
+    tile = dict(contract.launch.grid).get("batch", 1)
+    far = _case(contract, "batch", count + 1)
     first = (count - 1) // tile * tile
     for before in range(first, max(0, first - MOST_APART * tile), -tile):
-        last = _case(source, "batch", count + 1 - before)
+        last = _case(contract, "batch", count + 1 - before)
         aligned = all((far.tensors[name].bytes - one.bytes) % ALIGNMENT == 0 for name, one in last.tensors.items())
-        summed = [one.elements(far) - one.elements(last) for one in source.launch.sums]
+        summed = [one.elements(far) - one.elements(last) for one in contract.launch.sums]
         if aligned and all(lines % SUM_LINES == 0 for lines in summed):
-            near = _case(source, "batch", TILES * tile + last.batch)
+            near = _case(contract, "batch", TILES * tile + last.batch)
             affordable = near.flops <= MOST_FLOPS and _elements(near) <= MOST_ELEMENTS
             return Tail("batch", near, Situation(last, "exact", seed=0), far) if affordable else None
     return None
 
 
-def _case(source: KernelSource, size: Size, count: int) -> Case:
+def _case(contract: Contract, size: Size, count: int) -> Case:
     """A case of `count` rows or products, and of one tile along other run-time sizes."""
-    problem, tile = source.problem, dict(source.launch.grid).get(size, 1)
+    problem, tile = contract.problem, dict(contract.launch.grid).get(size, 1)
     others = {"m": tile, "n": tile, "k": 2 * tile}
     free = {name: one for name, one in others.items() if problem.sizes[name.upper()] is None}
     free |= {"batch": 1} if problem.batch is None else {}
@@ -104,14 +104,14 @@ def _elements(case: Case) -> int:
     return sum(one.elements for one in case.tensors.values())
 
 
-def _tail(source: KernelSource, size: Size) -> Tail | None:
-    problem, tile = source.problem, dict(source.launch.grid).get(size, 1)
+def _tail(contract: Contract, size: Size) -> Tail | None:
+    problem, tile = contract.problem, dict(contract.launch.grid).get(size, 1)
     few = min(tile, ROWS) if size == "M" else 1
-    case = partial(_case, source, size)
+    case = partial(_case, contract, size)
     last, near = case(few), case(TILES * tile + few)
     if _elements(near) > MOST_ELEMENTS:
         return None
-    before = _rows_before(source, last, near) // (STEP * tile) * (STEP * tile)
+    before = _rows_before(contract, last, near) // (STEP * tile) * (STEP * tile)
     if before <= 0:
         return None
     far = case(before + few)
@@ -121,12 +121,12 @@ def _tail(source: KernelSource, size: Size) -> Tail | None:
     return Tail(size, near, Situation(last, "exact", seed=0), far) if all(same) else None
 
 
-def _rows_before(source: KernelSource, last: Case, near: Case) -> int:
+def _rows_before(contract: Contract, last: Case, near: Case) -> int:
     """The rows or products before the tail: enough for offsets of FAR, within the limits above; 0 if there are none."""
     more = {name: near.tensors[name].elements - one.elements for name, one in last.tensors.items()}
-    matrices = [more[one.name] for one in source.problem.matrices if more[one.name] > 0]
+    matrices = [more[one.name] for one in contract.problem.matrices if more[one.name] > 0]
     longer = near.m - last.m + near.batch - last.batch  # one of them is
-    launch = source.launch
+    launch = contract.launch
     tiles, blocks = launch.tiles(near) - launch.tiles(last), launch.blocks(near) - launch.blocks(last)
     if not matrices or tiles <= 0:  # a launch that leaves rows or products out has no blocks at their end
         return 0

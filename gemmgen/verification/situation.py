@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
@@ -181,17 +182,17 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
     if problem.batch is None:
         products = dict(source.launch.grid).get("batch", 1), SOME_BATCH
         shapes += [{**dict.fromkeys("mnk", SHALLOW), "batch": count} for count in products]
-    cases = _with_room(source, (_free_case(problem, shape) for shape in shapes))
+    cases = _with_room(source.launch, (_free_case(problem, shape) for shape in shapes))
     whole = [Situation(case, "exact", seed=0) for case in cases]
-    even = _with_room(source, (_free_case(problem, _shape(*sizes)) for sizes in (*EVEN_SHAPES, LARGE_SHAPE)))
+    even = _with_room(source.launch, (_free_case(problem, _shape(*sizes)) for sizes in (*EVEN_SHAPES, LARGE_SHAPE)))
     sampled = [Situation(case, "sparse", seed=1) for case in even if case not in cases]
     ragged = sampled if None in (problem.m, problem.n, problem.k) else []
     return whole + ragged + _without_depth(problem) + without_scale(problem) + _with_large_factors(problem)
 
 
-def _with_room(source: KernelSource, cases: Iterable[Case]) -> list[Case]:
+def _with_room(launch: Launch, cases: Iterable[Case]) -> list[Case]:
     """Each of `cases` once, without those whose partial sums exceed VAST_PARTIALS."""
-    return [case for case in dict.fromkeys(cases) if source.launch.workspace(case).partials <= VAST_PARTIALS]
+    return [case for case in dict.fromkeys(cases) if launch.workspace(case).partials <= VAST_PARTIALS]
 
 
 def _without_depth(problem: Problem) -> list[Situation]:
@@ -276,7 +277,7 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
     kind: DataKind = "random" if problem.types.accumulator.is_integer else "exact"  # large integers are exact, too
     return [
         Situation(case, kind, seed=1)  # a seed that is not watched for races, which takes longer
-        for case in _with_room(source, cases)
+        for case in _with_room(source.launch, cases)
         if case.flops <= VAST_FLOPS and sum(matrix.elements for matrix in case.matrices) <= VAST_ELEMENTS
     ]
 
@@ -297,9 +298,9 @@ def products_beyond_16_bits(problem: Problem) -> list[Situation]:
     return [Situation(case, "exact", seed=1)] if sum(one.bytes for one in case.matrices) <= MOST_PRODUCTS_BYTES else []
 
 
-def with_room(source: KernelSource, situations: Iterable[Situation]) -> list[Situation]:
+def with_room(launch: Launch, situations: Iterable[Situation]) -> list[Situation]:
     """The `situations` whose partial sums fit VAST_PARTIALS: the emulator records who wrote each sum."""
-    return [one for one in situations if source.launch.workspace(one.case).partials <= VAST_PARTIALS]
+    return [one for one in situations if launch.workspace(one.case).partials <= VAST_PARTIALS]
 
 
 def depths(source: KernelSource) -> list[int]:

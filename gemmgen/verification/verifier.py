@@ -173,7 +173,7 @@ def verify(
     try:
         thorough = kernel.runs_parts and examples >= THOROUGH
         apart = apart_situations(source) if thorough else []
-        ends = list(tails(source, dense=examples >= EXHAUSTIVE)) if thorough else []
+        ends = list(tails(source.contract, dense=examples >= EXHAUSTIVE)) if thorough else []
         by_their_end = any(tail.size == "M" for tail in ends)
         far = _beyond_draws(source, largest, examples, by_their_end, whole=not kernel.runs_parts)
         drawn = examples - len(far) - len(apart) - len(ends)
@@ -236,7 +236,7 @@ def _beyond_draws(
     if examples < EXHAUSTIVE:
         return far
     products = products_beyond_16_bits(source.problem) if whole or source.problem.pointers else []
-    products = products if whole else with_room(source, products)
+    products = products if whole else with_room(source.launch, products)
     return [*far, *vast_situations(source, largest), *products]
 
 
@@ -373,7 +373,7 @@ class _Property:
         case = min(cases, key=lambda one: costs[one])
         if affordable:
             source = self.kernel.source
-            case = max(affordable, key=lambda one: (peers_of(source, one) > 2, min(one.k, deep), one.flops))
+            case = max(affordable, key=lambda one: (peers_of(source.launch, one) > 2, min(one.k, deep), one.flops))
         situation = Situation(revealing(case), "random", 0)
         try:
             self.determinism = compare_runs(self.kernel, situation, runs)

@@ -92,7 +92,7 @@ def _raster_situations(source: KernelSource, seed: int) -> list[Situation]:
         elements = sum(matrix.elements for matrix in case.matrices)
         if elements <= (RASTER_ELEMENTS if found else VAST_ELEMENTS):
             found.append(Situation(case, "exact", seed=1))
-    return with_room(source, found)
+    return with_room(source.launch, found)
 
 
 def check_grid(executor: Executor, kernel: LoadedKernel, situation: Situation, tally: DomainTally) -> None:

@@ -129,7 +129,7 @@ def test_the_end_of_a_launch_of_fixed_distances_lies_beyond_32_bits(
     problem: Problem, emulator: EmulatorExecutor
 ) -> None:
     source = render(problem, NAIVE, NAIVE.default(problem))
-    tail, *_ = tails(source)
+    tail, *_ = tails(source.contract)
     kernel, tally = emulator.load(source), DomainTally()
     assert check_tail(kernel, tail, tally) == 0 and tally.no_extent is None
     kernel.close()
@@ -148,7 +148,7 @@ def test_the_end_of_a_launch_of_fixed_distances_lies_beyond_32_bits(
 def test_the_end_of_a_split_launch_has_as_many_blocks_as_kernels_count(name: str, emulator: EmulatorExecutor) -> None:
     """And its partial sums take no more memory than has addresses."""
     source = render(*parse_name(name))
-    kernel, found = emulator.load(source), list(tails(source, dense=True))
+    kernel, found = emulator.load(source), list(tails(source.contract, dense=True))
     assert any(tail.size == "batch" for tail in found)
     for tail in found:
         assert source.launch.blocks(tail.far) <= 2**30 and source.launch.workspace(tail.far).partials <= 2**43
@@ -159,7 +159,7 @@ def test_the_end_of_a_split_launch_has_as_many_blocks_as_kernels_count(name: str
 def test_tiles_at_the_end_are_more_than_a_float_counts(emulator: EmulatorExecutor) -> None:
     problem = Problem(None, 16, 64)
     source = render(problem, NAIVE, NAIVE.default(problem).with_values(BM=64, BN=8))
-    (tail,) = tails(source, dense=True)
+    (tail,) = tails(source.contract, dense=True)
     assert source.launch.tiles(tail.far) > 2**24
     tile = "const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;"
     assert source.text.count(tile) == 1
@@ -175,7 +175,7 @@ def test_tiles_at_the_end_are_more_than_a_float_counts(emulator: EmulatorExecuto
 def test_products_run_where_numbers_of_fewer_bits_end(count: int, emulator: EmulatorExecutor) -> None:
     problem = Problem(32, 32, 32, batch=None, types=Types.parse("bf16"))
     source = render(problem, BATCHED_MMA, BATCHED_MMA.default(problem))
-    tail = next(one for one in tails(source) if one.far.batch == count + 1)
+    tail = next(one for one in tails(source.contract) if one.far.batch == count + 1)
     kernel = emulator.load(source)
     assert check_tail(kernel, tail, DomainTally()) == 0
     kernel.close()
@@ -189,7 +189,8 @@ def test_products_run_where_numbers_of_fewer_bits_end(count: int, emulator: Emul
 
 def test_products_around_a_count_begin_where_operands_are_aligned() -> None:
     for problem in (MANY, Problem(3, 3, 3, batch=None, types=Types.parse("s8"))):
-        ends = [tail for tail in tails(render(problem, NAIVE, NAIVE.default(problem))) if tail.far.batch - 1 in COUNTS]
+        contract = NAIVE.plan(problem, NAIVE.default(problem)).contract
+        ends = [tail for tail in tails(contract) if tail.far.batch - 1 in COUNTS]
         assert len(ends) == len(COUNTS)
         for tail in ends:
             last = tail.situation.case
@@ -199,7 +200,7 @@ def test_products_around_a_count_begin_where_operands_are_aligned() -> None:
 
 def test_an_end_that_other_blocks_compute_is_not_judged(emulator: EmulatorExecutor) -> None:
     source = render(MANY, NAIVE, NAIVE.default(MANY))
-    tail, *_ = tails(source)
+    tail, *_ = tails(source.contract)
     matrix = "const int matrix = blockIdx.x"
     assert source.text.count(matrix) == 1
     turned = source.text.replace(matrix, "const int matrix = s.batch - 1 - blockIdx.x")
@@ -235,7 +236,7 @@ def test_the_end_of_a_launch_has_the_end_of_copies_and_sums(copied: bool, emulat
     source = render(problem, WGMMA, WGMMA.default(problem))
     assert len(source.launch.sums) == 2 and bool(source.launch.copies) == copied
     kernel, tally = emulator.load(source), DomainTally()
-    for tail in tails(source):
+    for tail in tails(source.contract):
         assert check_tail(kernel, tail, tally) <= 1 and tally.no_extent is None
     kernel.close()
 
@@ -244,7 +245,7 @@ def test_the_end_of_rows_in_pieces_is_not_judged(emulator: EmulatorExecutor) -> 
     """A piece is a matrix, and each of them has an end."""
     problem = Problem(None, 32, 64, types="f32_bf16x6", ld_align=4)
     source = render(problem, WGMMA, WGMMA.default(problem))
-    (tail,) = tails(source, dense=True)
+    (tail,) = tails(source.contract, dense=True)
     kernel, tally = emulator.load(source), DomainTally()
     assert check_tail(kernel, tail, tally) == 0
     assert tally.no_extent == "the last blocks that copy several matrices do not copy their ends along M"

@@ -193,7 +193,7 @@ def test_products_whose_partial_sums_take_gigabytes_have_no_room_in_the_emulator
     found = products_beyond_16_bits(problem)
     for split, room in ((1, found), (6, [])):
         source = render(problem, SIMT, SIMT.default(problem).with_values(SPLIT=split))
-        assert found and with_room(source, found) == room
+        assert found and with_room(source.launch, found) == room
 
 
 def test_k_tiles_that_16_bits_do_not_count_are_tried_where_tiles_are_small() -> None:

@@ -39,6 +39,7 @@ from gemmgen.verification.with_sanitizers import LARGEST
 
 PROBLEM = Problem(None, None, None)
 SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
+LAUNCH = SOURCE.launch
 SITUATIONS = tuple(Situation(PROBLEM.case(8, 8, 8), "exact", seed) for seed in range(2))
 ALLOCATIONS = (
     *(Allocation(0, name, 0x7F0000000000 + 0x1000 * place, 256) for place, name in enumerate("ABC")),
@@ -161,34 +162,34 @@ def test_large_launches_run_their_first_blocks_and_small_ones_all():
     small, large = PROBLEM.case(100, 100, 100), PROBLEM.case(4096, 4096, 4096)
     cube = PROBLEM.case(LARGEST, LARGEST, LARGEST)
     for tool in sanitizer.TOOLS:
-        assert blocks_to_run(SOURCE, small, tool) == SOURCE.launch.blocks(small)
-        assert blocks_to_run(SOURCE, cube, tool) == SOURCE.launch.blocks(cube)
-        assert 1 <= blocks_to_run(SOURCE, large, tool) < SOURCE.launch.blocks(large) / 2000
-    assert blocks_to_run(SOURCE, large, "racecheck") < blocks_to_run(SOURCE, large, "memcheck")
+        assert blocks_to_run(LAUNCH, small, tool) == LAUNCH.blocks(small)
+        assert blocks_to_run(LAUNCH, cube, tool) == LAUNCH.blocks(cube)
+        assert 1 <= blocks_to_run(LAUNCH, large, tool) < LAUNCH.blocks(large) / 2000
+    assert blocks_to_run(LAUNCH, large, "racecheck") < blocks_to_run(LAUNCH, large, "memcheck")
 
 
 def test_blocks_that_share_a_tile_run_together():
-    shared = SOURCE.promising(launch=replace(SOURCE.launch, splits=3))
+    shared = replace(LAUNCH, splits=3)
     large = PROBLEM.case(4096, 4096, 4096)
     for tool in sanitizer.TOOLS:
-        assert blocks_to_run(shared, large, tool) == 3 * blocks_to_run(SOURCE, large, tool)
+        assert blocks_to_run(shared, large, tool) == 3 * blocks_to_run(LAUNCH, large, tool)
 
 
 def test_a_persistent_kernel_runs_whole():
-    persistent = SOURCE.promising(launch=replace(SOURCE.launch, persistent=True))
+    persistent = replace(LAUNCH, persistent=True)
     large = PROBLEM.case(4096, 4096, 4096)
     for tool in sanitizer.TOOLS:
-        assert blocks_to_run(persistent, large, tool) == SOURCE.launch.blocks(large), "fewer do the work of all"
+        assert blocks_to_run(persistent, large, tool) == LAUNCH.blocks(large), "fewer do the work of all"
 
 
 def test_a_stream_runs_its_helpers_too_where_all_tiles_run():
-    whole = SOURCE.promising(launch=Launch(64, (("M", 1), ("N", 1))))
-    stream = SOURCE.promising(launch=replace(whole.launch, stream=Stream(1100, 8)))
+    whole = Launch(64, (("M", 1), ("N", 1)))
+    stream = replace(whole, stream=Stream(1100, 8))
     large = PROBLEM.case(4096, 4096, 4096)
     for tool in sanitizer.TOOLS:
         assert blocks_to_run(stream, PROBLEM.case(4, 5, 6), tool) == 1100, "blocks without a step, too"
         assert blocks_to_run(stream, PROBLEM.case(40, 50, 6), tool) == 2200
-        assert blocks_to_run(stream, large, tool) == blocks_to_run(whole, large, tool) < whole.launch.blocks(large)
+        assert blocks_to_run(stream, large, tool) == blocks_to_run(whole, large, tool) < whole.blocks(large)
 
 
 def test_operands_begin_where_their_allocation_does_or_as_misaligned_as_promised():

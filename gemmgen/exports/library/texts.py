@@ -37,12 +37,6 @@ FUNCTIONS = (
 class ProductInterface(Interface):
     """The function of a product, like the launcher of a kernel that serves every call."""
 
-    function: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.function or self.source.name
-
     @property
     def pointer_align(self) -> int:
         """The alignment in bytes of the addresses in the self-test, the largest that kernels may ask for."""
@@ -50,10 +44,8 @@ class ProductInterface(Interface):
 
 
 def product_interface(library: str, product: Product, arch: str) -> ProductInterface:
-    function = f"{library}_{product.name}"
     contract = Contract.of(product.general, Launch(1, (("M", 1), ("N", 1))))
-    source = KernelSource(function, "", "", {}, contract)
-    return ProductInterface(source, arch, function=function)
+    return ProductInterface(KernelSource(f"{library}_{product.name}", "", "", {}, contract), arch)
 
 
 @dataclass(frozen=True)

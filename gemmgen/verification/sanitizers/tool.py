@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case
 from gemmgen.run.gpu import why_no_gpu
@@ -198,7 +199,9 @@ def sanitize(
         situations=0 if done is None else done.situations,
         findings=findings,
         seconds=time.monotonic() - started,
-        sampled=any(blocks_to_run(source, one.case, tool) < source.launch.blocks(one.case) for one in situations),
+        sampled=any(
+            blocks_to_run(source.launch, one.case, tool) < source.launch.blocks(one.case) for one in situations
+        ),
         stopped=done is not None and done.error is None and done.situations < len(situations),
         failure=_failure(tool, findings, None if code is None else done, timeout),
     )
@@ -213,12 +216,11 @@ def lead_bytes(situation: Situation) -> int:
     return max(situation.case.problem.pointer_align, largest) if situation.seed % 2 else 0
 
 
-def blocks_to_run(source: KernelSource, case: Case, tool: Tool) -> int:
+def blocks_to_run(launch: Launch, case: Case, tool: Tool) -> int:
     """The number of blocks that run: all of a small launch, those of the first tiles of a large one.
 
     A persistent kernel runs all blocks: fewer would do the work of the others, one after another.
     """
-    launch = source.launch
     blocks, tiles = launch.blocks(case), launch.tiles(case)
     if launch.persistent:
         return blocks

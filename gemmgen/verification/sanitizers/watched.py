@@ -81,7 +81,7 @@ class Runner:
                 if spent > LAUNCH_SECONDS:
                     break
                 pointers = self._place(index, situation)
-                blocks = blocks_to_run(self._job.source, situation.case, self._job.tool)
+                blocks = blocks_to_run(self._job.source.launch, situation.case, self._job.tool)
                 started = time.monotonic()
                 launch(functions, self._job.source.contract, situation.case, pointers, self._stream, blocks)
                 cuda.Context.synchronize()
