@@ -13,13 +13,14 @@ a Case gives it a number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue, require_integers
 from gemmgen.problem.functions import function_named
+from gemmgen.problem.given import distance_given, record_given, size_given, types_given, typical_given
 from gemmgen.problem.inputs import PLAIN, Companion, Inputs
 from gemmgen.problem.matrix import ROW_MAJOR, Layout, Matrix
 from gemmgen.problem.operands import OPERANDS, Operand, is_written
@@ -36,17 +37,12 @@ from gemmgen.problem.sizes import (
     Size,
     Sizes,
     agreed,
-    distance_given,
     require_align,
     require_typical,
-    size_given,
-    typical_given,
 )
 from gemmgen.problem.types import F32_TYPES, Compute, Types
 from gemmgen.support.errors import require, whole
 from gemmgen.support.words import listed
-
-Named = TypeVar("Named", Layout, Compute)
 
 POINTER_ALIGN, LD_ALIGN = 16, 1  # what a problem promises where nothing is said
 DTypeGiven = Any  # a DType, its label, or an element type of numpy, ml_dtypes, jax or torch
@@ -145,14 +141,14 @@ class Problem:
             "n": size_given("N", n),
             "k": size_given("K", k),
             "batch": size_given("batch", batch),
-            "types": _types_given(types if dtype is None else Types.of(DType.of(dtype)), compute),
-            "layout": _named(Layout, layout),
+            "types": types_given(types if dtype is None else Types.of(DType.of(dtype)), compute),
+            "layout": record_given(Layout, layout),
             "pointer_align": whole("pointer_align", pointer_align),
             "ld_align": whole("ld_align", ld_align),
             "pointers": bool(pointers),
             "epilogue": epilogue if isinstance(epilogue, Epilogue) else parse_epilogue(str(epilogue)),
             "typical": typical_given(typical),
-            "inputs": inputs if isinstance(inputs, Inputs) else Inputs.parse(str(inputs)),
+            "inputs": record_given(Inputs, inputs),
             **{name: distance_given(name, given) for name, given in distances.items()},
         }
         for name, value in fields.items():
@@ -614,27 +610,3 @@ def _exactly(value: int | float) -> str:
     """In as few digits as tell it from others; 1, not 1.0."""
     short = f"{value:g}"
     return short if isinstance(value, float) and float(short) == value else str(value)
-
-
-def _types_given(types: object, compute: Compute | str | None) -> Types:
-    """Types as a caller wrote them, computed with as `compute` says. Raises InvalidInput."""
-    if isinstance(types, str):
-        written = Types.parse(types)
-    elif isinstance(types, Types):
-        written = types
-    else:
-        parts = list(types) if isinstance(types, Sequence) else []
-        require(len(parts) == 3, f'types = {types!r}: those of A, B and C, for example ("s8", "s8", "s32")')
-        a, b, c = map(DType.of, parts)
-        written = Types(a, b, c)
-    if compute is None:
-        return written
-    wanted = _named(Compute, compute)
-    own = written.compute if isinstance(types, str) and "_" in types else wanted
-    require(own is wanted, f"types = {types!r} compute by {own.label}, and compute = {wanted.label}: give one")
-    return replace(written, compute=wanted)
-
-
-def _named(kind: type[Named], value: object) -> Named:
-    """`value` where it is a `kind`, else the one of that name. Raises InvalidInput with the known names."""
-    return value if isinstance(value, kind) else kind.parse(str(value))

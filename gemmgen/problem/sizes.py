@@ -10,7 +10,7 @@ from typing import Literal
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.matrix import Matrix, Order
-from gemmgen.support.errors import require, whole
+from gemmgen.support.errors import require
 from gemmgen.support.words import listed
 
 Size = int | None  # None: a parameter of the kernel at run time, written `?`
@@ -153,30 +153,6 @@ def ld_of(matrix: str) -> str:
 def matrix_of(ld: str) -> str:
     """The matrix that a leading dimension belongs to."""
     return ld.removeprefix("ld_") if ld.startswith("ld_") else ld[-1].upper()
-
-
-def size_given(name: str, value: object) -> Size:
-    """A size as a caller wrote it, None or "?" at run time; raises InvalidInput for what is none."""
-    if not isinstance(value, str):
-        return None if value is None else whole(name, value)
-    require(value == RUNTIME, f'{name} = {value!r} is no whole number, nor None or "{RUNTIME}" for run time')
-    return None
-
-
-def distance_given(name: str, value: object) -> Distance:
-    """A leading dimension or stride as a caller wrote it; raises InvalidInput for what is none."""
-    if not isinstance(value, str) or value == RUNTIME:
-        return size_given(name, value)
-    require(value == "dense", f'{name} = {value!r}: known are "dense", None or "{RUNTIME}", and a number of elements')
-    return "dense"
-
-
-def typical_given(sizes: object) -> tuple[tuple[str, int], ...]:
-    """Typical sizes as a caller wrote them; raises InvalidInput for what is none of it."""
-    named = isinstance(sizes, Mapping | tuple)
-    require(named, f"typical = {sizes!r}: write sizes by name, as {{'M': 16}}")
-    given: Mapping[str, int] = dict(sizes)  # type: ignore[call-overload]
-    return tuple((name, whole(f"typical {name}", size)) for name, size in given.items())
 
 
 def require_typical(typical: Mapping[str, int], sizes: Sizes) -> None:
