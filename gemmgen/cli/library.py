@@ -201,8 +201,8 @@ def _beside(ratios: tuple[float, float] | None) -> tuple[str, str]:
 
 MEANINGS = {
     "measured": "measured: the kernels were timed here, for sizes drawn at random that are not of the grid",
-    "cross-validated": "cross-validated: nothing was measured here, as there is no GPU of this architecture; sizes "
-    "that the record has measured times of were decided by rules that were made without them",
+    "recorded": "recorded: nothing was measured here, as there is no GPU of this architecture; these are the times "
+    "that were measured when the library was made",
     "predicted": "predicted: there is no GPU of this architecture here, and no measured time on record; the "
     "model's times were compared",
 }

@@ -159,18 +159,7 @@ def estimated(
     """Estimates of kernels, fitted to their `times` at `points` with these `batches`: finite times, in microseconds."""
     nodes = NODES[max(1, sum(not one.listed for one in ranges))]
     m, n, k = (Axis.of(one, nodes) for one in ranges)
-    return fitted((m, n, k), tilings, points, times, sms, batches)
-
-
-def fitted(
-    axes: tuple[Axis, Axis, Axis],
-    tilings: Sequence[Tiling],
-    points: Sequence[Sizes],
-    times: Sequence[Sequence[float]] | Numbers,
-    sms: int,
-    batches: Sequence[int],
-) -> Estimates:
-    """Fit estimates with factors along these `axes`."""
+    axes = m, n, k
     measured = np.array(times, np.float64)
     weights = np.exp(-RIVALS * (measured / measured.min(axis=1, keepdims=True) - 1)) + LEAST_WEIGHT
     near = _nearness(axes, points)
