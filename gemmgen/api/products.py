@@ -172,7 +172,8 @@ def regret(
     seed   seed of the draws
 
     Without a GPU of an architecture nothing is measured: the result is the regret in the library's record, measured
-    ("recorded") or predicted when the library was made. Raises InvalidInput if the folder holds no library of this spec, or if a number of sizes is given but none are drawn.
+    ("recorded") or predicted when the library was made. Raises InvalidInput if the folder holds no library of this
+    spec, or if a number of sizes is given but none are drawn.
     """
     from gemmgen.exports.library.regret import measured_regret
     from gemmgen.exports.library.spec import Spec, read_spec

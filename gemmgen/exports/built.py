@@ -8,7 +8,7 @@ from functools import cached_property
 
 from gemmgen.families import config_of
 from gemmgen.families.base import first_rejection
-from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.source import KernelSource, Launch
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
@@ -104,6 +104,10 @@ class Built:
     @property
     def problem(self) -> Problem:
         return self.source.problem
+
+    @property
+    def launch(self) -> Launch:
+        return self.source.launch
 
     @property
     def types(self) -> Types:

@@ -32,10 +32,6 @@ class Prepared:
         return self.prepare.operand
 
     @property
-    def threads(self) -> int:
-        return self.prepare.threads
-
-    @property
     def grid(self) -> tuple[tuple[str, int], ...]:
         """(size, tile) pairs of its grid, as in `Interface.grid`."""
         return tuple((self.sizes[size], tile) for size, tile in self.prepare.grid(self.problem))

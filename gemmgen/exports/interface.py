@@ -25,12 +25,13 @@ class Interface(Signature):
     """
 
     torch: bool = False
+    workspace_align = WORKSPACE_ALIGN
 
     @cached_property
     def prepared(self) -> tuple[Copy | Sums, ...]:
         """The parts of the workspace that launches before the kernel's write, in order."""
         *steps, _ = self.source.program
-        return tuple(self._prepared(*one) for one in zip(self.source.launch.prepares, steps, strict=True))
+        return tuple(self._prepared(*one) for one in zip(self.launch.prepares, steps, strict=True))
 
     def _prepared(self, prepare: Step, step: KernelSource) -> Copy | Sums:
         passed = tuple(self._argument(parameter).passed for parameter in step.parameters)
@@ -42,11 +43,6 @@ class Interface(Signature):
     def copies(self) -> tuple[Copy, ...]:
         """The copies among them."""
         return tuple(one for one in self.prepared if isinstance(one, Copy))
-
-    @property
-    def copied(self) -> dict[str, Copy]:
-        """The copies by their operands."""
-        return {copy.operand: copy for copy in self.copies}
 
     @property
     def summed(self) -> tuple[str, ...]:
@@ -100,14 +96,9 @@ class Interface(Signature):
         return Maps(self.source.contract, self.sizes, self.copies)
 
     @property
-    def persistent(self) -> bool:
-        """Whether no more blocks are launched than the device has SMs."""
-        return self.source.launch.persistent
-
-    @property
     def asks_device(self) -> bool:
         """Whether a plan depends on the device."""
-        return bool(self.maps.encoded or self.feature or self.persistent)
+        return bool(self.maps.encoded or self.feature or self.launch.persistent)
 
     @property
     def runtime_lds(self) -> tuple[LeadingDimension, ...]:
@@ -142,7 +133,7 @@ class Interface(Signature):
     @cached_property
     def aligns(self) -> dict[str, int]:
         """The alignment in bytes of the addresses in these arguments, by the argument's name."""
-        behind = dict.fromkeys(OPERANDS, POINTER_BYTES) if self.pointers else {}
+        behind = dict.fromkeys(OPERANDS, POINTER_BYTES) if self.problem.pointers else {}
         return {
             text: behind.get(name) or max(self.problem.align_of(name), self.maps.align(name))
             for name, text in self.located.items()
@@ -168,50 +159,19 @@ class Interface(Signature):
         return max(self.problem.pointer_align, *(self.maps.align(name) for name in OPERANDS))
 
     @property
-    def threads(self) -> int:
-        return self.source.launch.threads
-
-    @property
-    def shared_bytes(self) -> int:
-        return self.source.launch.shared_bytes
-
-    @property
     def grid(self) -> tuple[tuple[str, int], ...]:
         """(size, tile): the grid has the product of ceil(size / tile) blocks."""
-        return tuple((self.sizes[size], tile) for size, tile in self.source.launch.grid)
-
-    @property
-    def blocks_per_tile(self) -> int:
-        """Blocks that share a tile of the grid: with splits of K, or in a cluster."""
-        return self.source.launch.blocks_per_tile
-
-    @property
-    def cluster(self) -> int:
-        """Blocks per cluster."""
-        return self.source.launch.cluster
+        return tuple((self.sizes[size], tile) for size, tile in self.launch.grid)
 
     @property
     def dependent(self) -> bool:
         """Whether its start may overlap with the end of the kernel before."""
-        return DEPENDENT_LAUNCH in self.source.launch.attributes
-
-    @property
-    def overlapped(self) -> bool:
-        """Whether the starts of the launches before it may overlap with the kernels before them."""
-        return self.source.launch.overlapped
+        return DEPENDENT_LAUNCH in self.launch.attributes
 
     @property
     def starts_early(self) -> bool:
         """Whether any of its launches may start early."""
-        return self.dependent or self.overlapped
-
-    @property
-    def splits(self) -> int:
-        return self.source.launch.splits
-
-    @property
-    def workspace_align(self) -> int:
-        return WORKSPACE_ALIGN
+        return self.dependent or self.launch.overlapped
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -222,7 +182,9 @@ class Interface(Signature):
     @cached_property
     def packed(self) -> tuple[Part, ...]:
         """The parts made from B, which come first and which plans may share; none if the kernel reads B itself."""
-        made = {one.part for one in self.prepared if one.operand == "B" and "B" in self.copied}
+        made = {
+            one.part for one in self.prepared if one.operand == "B" and any(copy.operand == "B" for copy in self.copies)
+        }
         return tuple(part for part in self.parts if part.name in made)
 
     @property
@@ -260,31 +222,21 @@ class Interface(Signature):
     @property
     def _sums(self) -> tuple[Part, ...]:
         """The parts that blocks which share tiles need."""
-        if not self.adds_up:
+        if not self.launch.leaves_partials:
             return ()
-        left, tiles = f"{self.tiles_of_c} * {self.splits}", self.tiles_of_c
+        left, tiles = f"{self.tiles_of_c} * {self.launch.splits}", self.tiles_of_c
         if self.stream:
             left, tiles = f"({self.stream} + {self.tiles_of_c} % {self.stream})", str(self.stream)
         sums = self.element["sums"]
         return (
             Part("unsigned*", "semaphores", f"{tiles} * sizeof(unsigned)"),
-            Part(f"{sums}*", "partials", f"{left} * {self.partial_elements} * sizeof({sums})"),
+            Part(f"{sums}*", "partials", f"{left} * {self.launch.partial_elements} * sizeof({sums})"),
         )
-
-    @property
-    def adds_up(self) -> bool:
-        """Whether blocks leave sums for others, so that a launch takes partial sums and semaphores."""
-        return self.source.launch.leaves_partials
 
     @property
     def stream(self) -> int:
         """Blocks that share the last tiles; 0 if each tile has its own blocks."""
-        return 0 if self.source.launch.stream is None else self.source.launch.stream.blocks
-
-    @property
-    def partial_elements(self) -> int:
-        """Elements of the partial tile that a block leaves."""
-        return self.source.launch.partial_elements
+        return 0 if self.launch.stream is None else self.launch.stream.blocks
 
     @property
     def tiles(self) -> str:
@@ -299,11 +251,13 @@ class Interface(Signature):
     @property
     def tile_sizes(self) -> tuple[str, ...]:
         """The arguments that the number of tiles depends on."""
-        counted = {size for size, _ in self.source.launch.grid}
+        counted = {size for size, _ in self.launch.grid}
         return tuple(name for name in self.runtime_sizes if name in counted)
 
     @property
     def workspace_sizes(self) -> tuple[str, ...]:
         """The arguments that the workspace's size depends on."""
-        used = {name for one in self.prepared for name in one.sized_by} | {*(self.tile_sizes if self.adds_up else ())}
+        used = {name for one in self.prepared for name in one.sized_by} | {
+            *(self.tile_sizes if self.launch.leaves_partials else ())
+        }
         return tuple(name for name in self.runtime_sizes if name in used)

@@ -30,6 +30,8 @@ class SelfTest:
     """The self-test of a kernel with the interface `out`, as its templates see it."""
 
     out: Interface
+    scalars = SCALARS
+    bound_lambda = LAMBDA
 
     @property
     def types(self) -> Types:
@@ -46,12 +48,12 @@ class SelfTest:
     @property
     def shape_fields(self) -> tuple[str, ...]:
         """Sizes and leading dimensions of a shape."""
-        return ("M", "N", "K", *self.out.problem.line_sizes, *(("batch",) if self.out.batched else ()))
+        return ("M", "N", "K", *self.out.problem.line_sizes, *(("batch",) if self.out.problem.batched else ()))
 
     @property
     def shape_strides(self) -> tuple[str, ...]:
         """The strides of a shape."""
-        return tuple(self.out.problem.stride_sizes) if self.out.batched else ()
+        return tuple(self.out.problem.stride_sizes) if self.out.problem.batched else ()
 
     @cached_property
     def chosen(self) -> dict[str, tuple[str, ...]]:
@@ -97,10 +99,6 @@ class SelfTest:
     def digits(self) -> int:
         """Decimal digits that distinguish any two results."""
         return {DType.F64: 17, DType.S32: 10}.get(self.scalar, 9)
-
-    @property
-    def bound_lambda(self) -> float:
-        return LAMBDA
 
     @cached_property
     def tensor(self) -> Allowance | None:
@@ -179,10 +177,6 @@ class SelfTest:
         costs = [rows * max(1, terms) / 2**self.budget_bits for terms in (case.k, self._terms(case))]
         apart = [1 if cost <= 1 else int(cost) | 1 for cost in costs]
         return f"{{{apart[0]}, {apart[1]}}}" if self.sparse else str(apart[0])
-
-    @property
-    def scalars(self) -> tuple[tuple[int, int], ...]:
-        return SCALARS
 
     @property
     def exact_bits(self) -> int:

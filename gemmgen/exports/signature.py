@@ -17,7 +17,6 @@ from gemmgen.kernel.notes import MatrixText, matrix_texts
 from gemmgen.kernel.prepare import PREPARED, dtype_of_part
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
-from gemmgen.problem.matrix import Layout
 from gemmgen.problem.nodes import Call, unparse
 from gemmgen.problem.sizes import SIZE_LIMIT
 
@@ -34,7 +33,7 @@ class Signature(Built):
 
         They are operands, run-time sizes, leading dimensions, strides, scalars and the workspace.
         """
-        plain = Launch(self.source.launch.threads, self.source.launch.grid)
+        plain = Launch(self.launch.threads, self.launch.grid)
         return (*(self._argument(parameter) for parameter in Contract.of(self.problem, plain).parameters), *WORKSPACE)
 
     def declared(
@@ -109,10 +108,6 @@ class Signature(Built):
         """Whether a type of <stdint.h> occurs."""
         return any(re.search(r"\bu?int\d+_t\b", argument.ctype) for argument in self.arguments)
 
-    @property
-    def layout(self) -> Layout:
-        return self.problem.layout
-
     @cached_property
     def sizes(self) -> dict[str, str]:
         """M, N, K, lda, ldb, ldc: the argument's name, or the number that the kernel is built for."""
@@ -125,15 +120,6 @@ class Signature(Built):
     @property
     def runtime_sizes(self) -> tuple[str, ...]:
         return tuple(name for name in self.runtime_names if name in ("M", "N", "K", "batch"))
-
-    @property
-    def batched(self) -> bool:
-        return self.problem.batched
-
-    @property
-    def pointers(self) -> bool:
-        """Whether the launcher takes arrays of pointers to the matrices of a batch."""
-        return self.problem.pointers
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -161,7 +147,7 @@ class Signature(Built):
     @property
     def amaxes(self) -> dict[str, str]:
         """The output vectors that a launch zeroes before, and the number of elements of each."""
-        batch = f"{self.batch} * " if self.batched else ""
+        batch = f"{self.batch} * " if self.problem.batched else ""
         return {one.name: f"{batch}{self.sizes[str(one.size)]}" for one in self.epilogue.amaxes}
 
     @property
@@ -172,7 +158,7 @@ class Signature(Built):
     @property
     def may_be_null(self) -> tuple[str, ...]:
         """The arguments that are not read if K = 0."""
-        return ("A", "B") if "K" in self.runtime_sizes and not self.pointers else ()
+        return ("A", "B") if "K" in self.runtime_sizes and not self.problem.pointers else ()
 
     @property
     def may_be_empty(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 /* ${ out.name }
  *
- *     C = ${ out.formula }      sums in ${ out.types.accumulator.label }${ ", for each of %s products" % out.batch if out.batched }
+ *     C = ${ out.formula }      sums in ${ out.types.accumulator.label }${ ", for each of %s products" % out.batch if out.problem.batched }
  *
 //% for m in out.matrices
  *     ${ "%-8s" | format(m.name) } ${ out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
@@ -9,13 +9,13 @@
 //% endif
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
- *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ "%s elements" | format(out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }${ ("; another for each product, behind the last's" if v.written else "; the same for all products") if out.batched }
+ *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ "%s elements" | format(out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }${ ("; another for each product, behind the last's" if v.written else "; the same for all products") if out.problem.batched }
 //% endfor
  *
 //% if out.epilogue.reads_c
- * beta = 0 never reads C.${ (" K = 0 gives beta * C and reads neither A nor B." if out.epilogue.is_linear else " K = 0 makes acc zero and reads neither A nor B.") if "K" in out.runtime_sizes and not out.pointers }
+ * beta = 0 never reads C.${ (" K = 0 gives beta * C and reads neither A nor B." if out.epilogue.is_linear else " K = 0 makes acc zero and reads neither A nor B.") if "K" in out.runtime_sizes and not out.problem.pointers }
 //% else
- * C is not read.${ " K = 0 makes acc zero and reads neither A nor B." if "K" in out.runtime_sizes and not out.pointers }
+ * C is not read.${ " K = 0 makes acc zero and reads neither A nor B." if "K" in out.runtime_sizes and not out.problem.pointers }
 //% endif
 //% if "alpha" in out.epilogue.scalars
  * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
@@ -30,7 +30,7 @@
  * C's elements are rounded to the nearest, ties to even; those out of range become ${ "the largest or least number" if out.types.c.saturates else "infinite" }.
 //% endif
  *
- * It needs ${ "an %s and no other" | format(out.arch) if out.feature else "an sm_%d or newer" | format(out.least_arch) }${ ", and %d bytes of dynamic shared memory a block" | format(out.shared_bytes) if out.shared_bytes else "; its shared memory is static, which any GPU has" }.
+ * It needs ${ "an %s and no other" | format(out.arch) if out.feature else "an sm_%d or newer" | format(out.least_arch) }${ ", and %d bytes of dynamic shared memory a block" | format(out.launch.shared_bytes) if out.launch.shared_bytes else "; its shared memory is static, which any GPU has" }.
  */
 #ifndef ${ out.name | upper }_H
 #define ${ out.name | upper }_H
@@ -55,7 +55,7 @@ extern "C" {
  * This kernel takes none: `workspace` may be null. Other kernels of the same problem may take one.
 //% else
 //% if out.copies
- * It holds ${ "copies" if out.copies | length > 1 else "a copy" } of ${ out.copied | join(" and ") }, with lines as the kernel takes them.
+ * It holds ${ "copies" if out.copies | length > 1 else "a copy" } of ${ out.copies | map(attribute="operand") | join(" and ") }, with lines as the kernel takes them.
 //% endif
 //% if out.summed
  * It holds the sums of ${ out.summed | map("replace", "A", "A's rows") | map("replace", "B", "B's columns") | join(" and ") }.
@@ -63,13 +63,13 @@ extern "C" {
 //% if out.stream
  * ${ out.stream } blocks share the last tiles of C: each sums runs along K, and the last at a tile adds its parts, which the
  * workspace holds, in their order. So results do not depend on the order in which blocks run.
-//% elif out.adds_up
- * ${ out.splits } blocks share a tile of C: each sums a part of K, and the last of them adds the parts, which the workspace
+//% elif out.launch.leaves_partials
+ * ${ out.launch.splits } blocks share a tile of C: each sums a part of K, and the last of them adds the parts, which the workspace
  * holds, in their order. So results do not depend on the order in which blocks run.
 //% endif
  *
  * It may hold anything before a launch, which sets up what it needs there. One launch at a time uses it: two would write over
- * each other's ${ "copies" if out.copies and not out.adds_up else "sums" }. Launches in order on one stream may share it, those of other kernels, too.
+ * each other's ${ "copies" if out.copies and not out.launch.leaves_partials else "sums" }. Launches in order on one stream may share it, those of other kernels, too.
 //% endif
  */
 //% from "export/names.h" import unnamed
@@ -83,7 +83,7 @@ size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
 //% if out.unaligned
  * ${ "%-9s" | format(out.unaligned | join(", ")) } device memory, at any address
 //% endif
-//% if out.pointers
+//% if out.problem.pointers
  * A_array, B_array, C_array
  *           hold ${ out.batch } pointers each, to the products' matrices A, B and C in device memory, at addresses divisible by
  *           ${ out.behind_align }. Those to A and B may repeat and overlap; no matrix C overlaps another
@@ -91,7 +91,7 @@ size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
 //% endif
 //% if out.written
  * C, ${ out.written | join(", ") } are written, and overlap no other operand
-//% elif not out.pointers
+//% elif not out.problem.pointers
  * C         overlaps no other operand
 //% endif
 //% if out.amaxes
@@ -116,10 +116,10 @@ size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
 //% set small = ["a workspace that is too small"] if out.parts else []
  * cudaErrorInvalidValue: ${ (["a null pointer" ~ (" (A and B may be null where K = 0)" if out.may_be_null else "")] + outside + small) | join("; ") }
 //% if out.alignments or out.parts
- * cudaErrorMisalignedAddress: an address that is not divisible as above${ "; what arrays hold is not checked" if out.pointers }
+ * cudaErrorMisalignedAddress: an address that is not divisible as above${ "; what arrays hold is not checked" if out.problem.pointers }
 //% endif
 //% set no_grid = ["a grid of more than 2^31 - 1 blocks"] if out.tile_sizes else []
-//% set no_memory = ["a device whose blocks have no %d bytes of shared memory" | format(out.shared_bytes)] if out.shared_bytes else []
+//% set no_memory = ["a device whose blocks have no %d bytes of shared memory" | format(out.launch.shared_bytes)] if out.launch.shared_bytes else []
 //% if no_grid + no_memory
  * cudaErrorInvalidConfiguration: ${ (no_grid + no_memory) | join("; ") }
 //% endif
@@ -161,7 +161,7 @@ ${ out.declared(out.arguments, before=out.name ~ "_plan* /* plan */", commented=
 cudaError_t ${ out.name }_run(const ${ out.name }_plan* /* plan */, cudaStream_t /* stream */);
 
 //% set made_of_b = [out.made_of["B"] ~ " to the workspace's start, where plans of any M find it"] if out.made_of["B"] else []
-//% set done_for_b = made_of_b + (["sets counters to zero, as each launch that ends leaves them"] if out.adds_up else [])
+//% set done_for_b = made_of_b + (["sets counters to zero, as each launch that ends leaves them"] if out.launch.leaves_partials else [])
 //% if not out.made_of["A"] and not done_for_b
 /* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
  * lie: preparing them does nothing.

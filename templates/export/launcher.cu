@@ -34,7 +34,7 @@ cudaError_t compiled_here()
     cudaFuncAttributes attributes = {};
     status = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(${ out.name }_impl::${ out.name }));
     if (status != cudaSuccess) cudaGetLastError();  // the status says it
-    if (status == cudaSuccess && attributes.maxThreadsPerBlock < ${ out.threads }) status = cudaErrorNoKernelImageForDevice;
+    if (status == cudaSuccess && attributes.maxThreadsPerBlock < ${ out.launch.threads }) status = cudaErrorNoKernelImageForDevice;
     if (status == cudaSuccess) known |= bit;
     return started(status);
 }
@@ -62,7 +62,7 @@ cudaError_t check(const char* name, const void* address, unsigned align)
 
 /*% endif %*/
 size_t tiles_of(size_t size, size_t tile) { return (size + tile - 1) / tile; }
-/*% if out.adds_up %*/
+/*% if out.launch.leaves_partials %*/
 
 size_t tiles_of_c(${ out.tile_sizes | map("replace", "", "int ", 1) | join(", ") }) { return ${ out.tiles }; }
 /*% endif %*/
@@ -123,22 +123,22 @@ const char* ${ out.name }_refusal(void) { return reason; }
 cudaError_t ${ out.name }_run_prepared(const Plan* plan, cudaStream_t stream)
 {
 //% include "export/launcher/unfold.cu"
-//% if out.shared_bytes
+//% if out.launch.shared_bytes
     // A device's limit, not a launch's: asked for each time, since the current device may have changed.
-    const cudaError_t raised = cudaFuncSetAttribute(${ out.name }_impl::${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.shared_bytes });
+    const cudaError_t raised = cudaFuncSetAttribute(${ out.name }_impl::${ out.name }, cudaFuncAttributeMaxDynamicSharedMemorySize, ${ out.launch.shared_bytes });
     if (raised != cudaSuccess)
         return raised != cudaErrorInvalidValue ? started(raised) : refuse(cudaErrorInvalidConfiguration,
-            "no block gets %d bytes of shared memory: %s", ${ out.shared_bytes }, cudaGetErrorName(raised));
+            "no block gets %d bytes of shared memory: %s", ${ out.launch.shared_bytes }, cudaGetErrorName(raised));
 //% endif
 //% for name, elements in out.amaxes.items()
     const cudaError_t ${ name }_set = cudaMemsetAsync(${ name }, 0, sizeof(${ out.element[name] }) * ${ elements }, stream);
     if (${ name }_set != cudaSuccess) return ${ name }_set;
 //% endfor
 //% if out.prepared
-    return start(${ out.name }_impl::${ out.name }, blocks, ${ out.threads }${ ", %d" | format(out.shared_bytes) if out.shared_bytes }${ ", %s" | format(out.dependent | lower) if out.starts_early }, stream, ${ out.passed | join(", ") });
+    return start(${ out.name }_impl::${ out.name }, blocks, ${ out.launch.threads }${ ", %d" | format(out.launch.shared_bytes) if out.launch.shared_bytes }${ ", %s" | format(out.dependent | lower) if out.starts_early }, stream, ${ out.passed | join(", ") });
 //% else
 //% from "export/launcher/config.cu" import configuration with context
-${ configuration("blocks", out.threads, out.shared_bytes, "1") }
+${ configuration("blocks", out.launch.threads, out.launch.shared_bytes, "1") }
     return started(cudaLaunchKernelEx(&config, ${ out.name }_impl::${ out.name }, ${ out.passed | join(", ") }));
 //% endif
 }

@@ -1,5 +1,5 @@
 /*# NAME_torch.cpp: operators of torch over the launcher. Host code only. #*/
-//% set problem, batched = out.problem, out.batched
+//% set problem, batched = out.problem, out.problem.batched
 // torch.ops.${ out.name }: gemm makes C${ " and what is written beside it" if op.written }, gemm_out writes to a given one. Nothing is copied: strides say how tensors lie.
 //
 //     ${ op.schema }

@@ -373,7 +373,7 @@ def record_document(library: LibraryText, options: Options) -> Document:
     """The contents of NAME.record.json: every choice with its times, and their origin."""
     return {
         "library": library.name,
-        "architectures": list(library.architectures),
+        "architectures": list(library.spec.architectures),
         "command": options.command,
         "date": now(),
         "generator": {"version": gemmgen_version(), "digest": generator_digest()},

@@ -260,7 +260,7 @@ class ProductText:
     @property
     def function_of(self) -> str:
         """A sentence about what the function computes."""
-        return f"C = {self.out.formula}{', for each product of the batch' if self.out.batched else ''}."
+        return f"C = {self.out.formula}{', for each product of the batch' if self.out.problem.batched else ''}."
 
     @property
     def distances(self) -> tuple[str, ...]:
@@ -326,6 +326,7 @@ class LibraryText:
 
     spec: Spec
     choices: tuple[Choice, ...]
+    most = SIZE_LIMIT
 
     def __post_init__(self) -> None:
         """Raise InvalidInput if a kernel's name, after the library's, is that of another function or file."""
@@ -339,10 +340,6 @@ class LibraryText:
     @property
     def name(self) -> str:
         return self.spec.name
-
-    @property
-    def most(self) -> int:
-        return SIZE_LIMIT
 
     @property
     def estimates(self) -> bool:
@@ -401,12 +398,12 @@ class LibraryText:
 
     @property
     def batched(self) -> bool:
-        return any(one.out.batched for one in self.products)
+        return any(one.out.problem.batched for one in self.products)
 
     @property
     def pointers(self) -> tuple[str, ...]:
         """The functions that take arrays of pointers to matrices."""
-        return tuple(one.out.name for one in self.products if one.out.pointers)
+        return tuple(one.out.name for one in self.products if one.out.problem.pointers)
 
     @property
     def extra(self) -> dict[str, bool]:
@@ -439,10 +436,6 @@ class LibraryText:
             *driver,
             *(OF_CUBLASLT if self.calls_cublaslt else ()),
         )
-
-    @property
-    def architectures(self) -> tuple[str, ...]:
-        return self.spec.architectures
 
     @cached_property
     def builds(self) -> dict[str, str]:

@@ -3,7 +3,7 @@
     cudaLaunchConfig_t config = {};
     config.gridDim = static_cast<unsigned>(${ blocks });
     config.blockDim = ${ threads };
-//% if out.shared_bytes
+//% if out.launch.shared_bytes
     config.dynamicSmemBytes = ${ shared_bytes };
 //% endif
     config.stream = stream;

@@ -95,18 +95,18 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 //% if out.stream
     const size_t blocks = tiles_of(${ out.tiles_of_c }, ${ out.stream }) * ${ out.stream };  // whole waves, of which those of the last one share its tiles
 //% else
-    const size_t blocks = ${ "%d * " | format(out.blocks_per_tile) if out.blocks_per_tile > 1 }${ out.tiles_of_c if out.adds_up else out.tiles };
+    const size_t blocks = ${ "%d * " | format(out.launch.blocks_per_tile) if out.launch.blocks_per_tile > 1 }${ out.tiles_of_c if out.launch.leaves_partials else out.tiles };
 //% endif
 //% if out.tile_sizes
     if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
 /*% endif %*/
 
 //% if out.asks_device
-    int device = 0, major = 0, minor = 0${ ", sms = 0" if out.persistent };
+    int device = 0, major = 0, minor = 0${ ", sms = 0" if out.launch.persistent };
     cudaError_t status = cudaGetDevice(&device);
     if (status == cudaSuccess) status = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     if (status == cudaSuccess) status = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-//% if out.persistent
+//% if out.launch.persistent
     if (status == cudaSuccess) status = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
 //% endif
     if (status != cudaSuccess) return refuse(status, "no device answers: %s", cudaGetErrorName(status));
@@ -119,18 +119,18 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 //% endif
 
 //% endif
-//% if out.persistent
+//% if out.launch.persistent
     // As few blocks as leave no block more tiles than one on each SM would have: the power that idle SMs save, the others use.
-//% if out.cluster > 1
-    const size_t clusters = blocks / ${ out.cluster }, at_once = sms / ${ out.cluster };
+//% if out.launch.cluster > 1
+    const size_t clusters = blocks / ${ out.launch.cluster }, at_once = sms / ${ out.launch.cluster };
     const size_t turns = std::max<size_t>(1, (clusters + at_once - 1) / at_once);
-    const size_t launched = (clusters + turns - 1) / turns * ${ out.cluster };
+    const size_t launched = (clusters + turns - 1) / turns * ${ out.launch.cluster };
 //% else
     const size_t turns = std::max<size_t>(1, (blocks + sms - 1) / sms);
     const size_t launched = (blocks + turns - 1) / turns;
 //% endif
 //% endif
-    Plan made = {${ out.planned | join(", ") }, static_cast<unsigned>(${ "launched" if out.persistent else "blocks" })${ ", packed != nullptr" if out.packed }};
+    Plan made = {${ out.planned | join(", ") }, static_cast<unsigned>(${ "launched" if out.launch.persistent else "blocks" })${ ", packed != nullptr" if out.packed }};
 //% if out.maps.encoded
 //% if out.maps.encoded | selectattr("address", "in", out.may_be_null) | list
     // A map needs an address even where K = 0 and nothing is read.

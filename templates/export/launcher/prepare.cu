@@ -1,6 +1,6 @@
 /*# NAME_prepare_a and NAME_prepare_b, for `operand`. #*/
 //% set steps = out.prepared | selectattr("operand", "eq", operand) | list
-//% set zeroes = operand == "B" and out.adds_up
+//% set zeroes = operand == "B" and out.launch.leaves_partials
 //% if not steps and not zeroes
 cudaError_t ${ out.name }_prepare_${ operand | lower }(const Plan* plan, cudaStream_t) { return begin(plan); }  // ${ operand } is read as it lies
 //% else

@@ -1,6 +1,6 @@
 /*# The launches `steps` that prepare `operand`, as the end of a function. #*/
 //% macro launch(step, tiles)
-start(${ step.entry }, ${ tiles }, ${ step.threads }${ ", 0" if out.shared_bytes }${ ", %s" | format(out.overlapped | lower) if out.starts_early }, stream, ${ step.passed | join(", ") })
+start(${ step.entry }, ${ tiles }, ${ step.prepare.threads }${ ", 0" if out.launch.shared_bytes }${ ", %s" | format(out.launch.overlapped | lower) if out.starts_early }, stream, ${ step.passed | join(", ") })
 //%- endmacro
 //% for step in steps
     const size_t ${ "tiles" if loop.last else step.part ~ "_tiles" } =

@@ -13,7 +13,7 @@
 //% if argument != m.name
 ${ line([argument], "device memory%s with a pointer for each product, to device memory at an address that its elements' size divides: %s; %s" | format(at, what, access)) }
 //% else
-${ line([argument], "device memory%s: %s%s; %s" | format(at, what, ", for each product" if out.batched, access)) }
+${ line([argument], "device memory%s: %s%s; %s" | format(at, what, ", for each product" if out.problem.batched, access)) }
 //% endif
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
@@ -24,7 +24,7 @@ ${ line(out.runtime_sizes | reject("equalto", "batch") | list, "sizes in element
 //% set m = out.matrices | selectattr("ld", "equalto", ld.name) | first
 ${ line([ld.name], "elements from one %s of %s to the next, at least %s; 0 for %ss without a gap" | format(m.order, m.name, ld.line, m.order)) }
 //% endfor
-//% if out.batched
+//% if out.problem.batched
 ${ line(["batch"], "products, 0 to %d" | format(out.size_limit)) }
 //% endif
 //% for x in out.runtime_strides

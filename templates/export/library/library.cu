@@ -114,14 +114,14 @@ constexpr Kernel ${ k.name }_kernel = {
 //% if lib.calls_cublaslt
 //% include "export/library/cublaslt.cu"
 //% for p in lib.products if p.cublaslt
-//% set lt, layout = p.cublaslt, p.out.layout
+//% set lt, layout = p.cublaslt, p.out.problem.layout
 constexpr Kernel ${ p.name }_cublasLt_kernel = {
     "cublasLt",
     [](const Args& a, void* workspace, size_t workspace_bytes, cudaStream_t stream) {
-        return call_cublaslt<${ p.out.element.scalar }>(a, ${ "a.batch" if p.out.batched else "1" }, ${ lt.compute }, ${ lt.types[3] },
-            {${ lt.types[0] }, ${ "a.K, a.M" if layout.a == "r" else "a.M, a.K" }, a.lda, ${ "a.stride_a" if p.out.batched else "0" }}, ${ "false" if layout.a == "r" else "true" },
-            {${ lt.types[1] }, ${ "a.N, a.K" if layout.b == "r" else "a.K, a.N" }, a.ldb, ${ "a.stride_b" if p.out.batched else "0" }}, ${ "false" if layout.b == "r" else "true" },
-            {${ lt.types[2] }, a.N, a.M, a.ldc, ${ "a.stride_c" if p.out.batched else "0" }}, workspace, workspace_bytes, stream);
+        return call_cublaslt<${ p.out.element.scalar }>(a, ${ "a.batch" if p.out.problem.batched else "1" }, ${ lt.compute }, ${ lt.types[3] },
+            {${ lt.types[0] }, ${ "a.K, a.M" if layout.a == "r" else "a.M, a.K" }, a.lda, ${ "a.stride_a" if p.out.problem.batched else "0" }}, ${ "false" if layout.a == "r" else "true" },
+            {${ lt.types[1] }, ${ "a.N, a.K" if layout.b == "r" else "a.K, a.N" }, a.ldb, ${ "a.stride_b" if p.out.problem.batched else "0" }}, ${ "false" if layout.b == "r" else "true" },
+            {${ lt.types[2] }, a.N, a.M, a.ldc, ${ "a.stride_c" if p.out.problem.batched else "0" }}, workspace, workspace_bytes, stream);
     },
     [](const Args&) { return CUBLASLT_WORKSPACE; },
     ${ lib.name }_refusal,
@@ -148,7 +148,7 @@ constexpr double ${ e.name }_factors[] = {  // of these kernels, for M x N x K
 //% endfor
 };
 constexpr Times ${ e.name } = {
-    ${ e.estimates.sms }, ${ p.out.batched | lower }, ${ e.kernels | length },
+    ${ e.estimates.sms }, ${ p.out.problem.batched | lower }, ${ e.kernels | length },
 //% for axis in e.estimates.axes
     {${ axis.first }, ${ axis.per_octave }, ${ axis.nodes }},
 //% endfor
@@ -217,7 +217,7 @@ bool empty_${ p.name }(const Args& a) { return ${ p.out.may_be_empty | map("repl
 
 unsigned keeps_${ p.name }(const Args& a)
 {
-//% if not p.out.pointers
+//% if not p.out.problem.pointers
     const std::uintptr_t addresses =
 //%- for name in p.addresses
  reinterpret_cast<std::uintptr_t>(a.${ name })${ " |" if not loop.last }
@@ -280,7 +280,7 @@ cudaError_t table_here(const Product& product, const Table*& table)
     if (status != cudaSuccess) return refuse(status, "no device: %s", cudaGetErrorString(status));
     for (table = product.begin; table != product.end; ++table)
         if (capability == table->capability || (capability > table->capability && !table->exact)) return cudaSuccess;
-    return refuse(cudaErrorNoKernelImageForDevice, "the device is an sm_%d: there are kernels for ${ lib.architectures | join(", ") }", capability);
+    return refuse(cudaErrorNoKernelImageForDevice, "the device is an sm_%d: there are kernels for ${ lib.spec.architectures | join(", ") }", capability);
 }
 
 bool fits(const Rule& rule, const Args& a)

@@ -2,7 +2,7 @@
  *
 //% for p in lib.products
  * ${ lib.name }_${ p.name }
- *     C = ${ p.out.formula }      sums in ${ p.out.types.accumulator.label }${ ", for each of a batch of products" if p.out.batched }
+ *     C = ${ p.out.formula }      sums in ${ p.out.types.accumulator.label }${ ", for each of a batch of products" if p.out.problem.batched }
 //% for m in p.out.matrices
  *     ${ "%-8s" | format(m.name) } ${ p.out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% if m.name in p.out.written

@@ -1,11 +1,11 @@
 /*# A launch, and its results beside the reference: all rows, or some of them and weighted sums of the others. #*/
 //% set columns, column_sum = "column_amax" in test.outputs, "column_sum" in test.epilogue.sums
 //% set integer, several = test.scalar.is_integer, test.outputs | length > 1
-//% set int_p, p = ("int p, ", "p, ") if out.batched else ("", "")
-//% set all, at = ("s.batch * s.M", "row / s.M, row % s.M") if out.batched else ("s.M", "row")
+//% set int_p, p = ("int p, ", "p, ") if out.problem.batched else ("", "")
+//% set all, at = ("s.batch * s.M", "row / s.M, row % s.M") if out.problem.batched else ("s.M", "row")
 //% if test.sums_all
 //% set bits, power = ("std::uint32_t", 32) if integer else ("std::uint64_t", 64)
-//% set tab, row = ("    ", "p * s.M + m") if out.batched else ("", "m")
+//% set tab, row = ("    ", "p * s.M + m") if out.problem.batched else ("", "m")
 //% if not integer
 constexpr double LARGEST_EXACT = 1LL << ${ test.exact_bits };  // sums of integers below it are exact
 
@@ -13,17 +13,17 @@ constexpr double LARGEST_EXACT = 1LL << ${ test.exact_bits };  // sums of intege
 // An integer modulo 2^${ power }, where sums and products of whole rows are exact.
 ${ bits } whole(${ test.wide } value) { return static_cast<${ bits }>(static_cast<std::int64_t>(value)); }
 
-// The first row${ " of all" if out.batched } in which some element is wrong, or their number: Freivalds' check${ ", for exact data only" if not integer }. C x must be
+// The first row${ " of all" if out.problem.batched } in which some element is wrong, or their number: Freivalds' check${ ", for exact data only" if not integer }. C x must be
 // alpha A (B x) + beta C x for any x. The weights x are odd, so no wrong element can vanish on its own.
 int first_row_off(const Check& s, const Operands& x, const Storage<${ out.element.C }>& c)
 {
     Random random = {std::mt19937_64(s.N)};
-    vector<${ bits }> weights(s.N)${ ", b_weights(s.K)" if not out.batched };
+    vector<${ bits }> weights(s.N)${ ", b_weights(s.K)" if not out.problem.batched };
     for (auto& weight : weights) weight = ${ "static_cast<%s>(random.bits() | 1)" | format(bits) if integer else "random.bits() | 1" };
-//% if out.batched
+//% if out.problem.batched
     for (int p = 0; p < s.batch; ++p) {
 //% endif
-//% if out.batched
+//% if out.problem.batched
         vector<${ bits }> b_weights(s.K);
 //% endif
     ${ tab }for (int k = 0; k < s.K; ++k)
@@ -40,7 +40,7 @@ int first_row_off(const Check& s, const Operands& x, const Storage<${ out.elemen
     ${ tab }    }
     ${ tab }    if (difference != 0) return ${ row };
     ${ tab }}
-//% if out.batched
+//% if out.problem.batched
     }
 //% endif
     return ${ all };
@@ -49,7 +49,7 @@ int first_row_off(const Check& s, const Operands& x, const Storage<${ out.elemen
 //% endif
 string describe(const Check& s)
 {
-    return text("%dx%dx%d${ " batch=%d strides=%lld,%lld,%lld" if out.batched } lda=%d ldb=%d ldc=%d ${ "random" if integer else "%s" } alpha=%g beta=%g", s.M, s.N, s.K,${ " s.batch, s.stride_a, s.stride_b, s.stride_c," if out.batched } s.lda, s.ldb,
+    return text("%dx%dx%d${ " batch=%d strides=%lld,%lld,%lld" if out.problem.batched } lda=%d ldb=%d ldc=%d ${ "random" if integer else "%s" } alpha=%g beta=%g", s.M, s.N, s.K,${ " s.batch, s.stride_a, s.stride_b, s.stride_c," if out.problem.batched } s.lda, s.ldb,
         s.ldc${ ', s.exact ? "exact" : "random"' if not integer }, double(s.alpha), double(s.beta));
 }
 
@@ -67,7 +67,7 @@ string writes_outside(const char* output, const Check& s, int length, const Stor
     return "";
 }
 
-// The first wrong element of row m${ " of product p" if out.batched } of `output`, or "".
+// The first wrong element of row m${ " of product p" if out.problem.batched } of `output`, or "".
 template <typename Element>
 string wrong_in_row(const char* output, ${ int_p }int m, const Storage<Element>& results, const vector<${ test.value }>& expected)
 {
@@ -83,7 +83,7 @@ string wrong_in_row(const char* output, ${ int_p }int m, const Storage<Element>&
         const double least = nearest(value - bound), most = nearest(value + bound);
 //% endif
         if (!(least <= got && got <= most))  // NaN is not
-            return text("${ "product %d: " if out.batched }%s[%d][%d] = %.${ test.digits }g, expected %.${ test.digits }g to %.${ test.digits }g",${ " p," if out.batched } output, m, n, got, least, most);
+            return text("${ "product %d: " if out.problem.batched }%s[%d][%d] = %.${ test.digits }g, expected %.${ test.digits }g to %.${ test.digits }g",${ " p," if out.problem.batched } output, m, n, got, least, most);
     }
     return "";
 }
@@ -92,7 +92,7 @@ bool passes(const Check& s)
 {
     const Operands x = make_operands(s);
     const string what = describe(s);
-//% if out.pointers
+//% if out.problem.pointers
 //% for name in ["A", "B", "C"]
     const auto ${ name }_array = pointers_to(x.${ name }, s.batch);
 //% endfor
@@ -116,15 +116,15 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
     string problem;
 //% if column_sum
     ColumnSums sums;
-//% if out.batched
+//% if out.problem.batched
     int summed = -1;  // of which product
 //% endif
 //% endif
 //% if columns
-    vector<Bounded> columns(${ "size_t(s.batch) * s.N" if out.batched else "s.N" }, Bounded{0, 0});
+    vector<Bounded> columns(${ "size_t(s.batch) * s.N" if out.problem.batched else "s.N" }, Bounded{0, 0});
 //% endif
     const auto check = [&](int row) {
-//% if column_sum and out.batched
+//% if column_sum and out.problem.batched
         if (summed != row / s.M) sums = column_sums(x, s, summed = row / s.M);
 //% endif
         const auto expected = reference_row(s, x, ${ "sums, " if column_sum }${ at });
@@ -133,12 +133,12 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
 //% endfor
 //% if columns
         for (int n = 0; n < s.N; ++n) {
-            Bounded& column = columns[x.column_amax.at(${ "row / s.M, " if out.batched }0, n)];
+            Bounded& column = columns[x.column_amax.at(${ "row / s.M, " if out.problem.batched }0, n)];
             column = larger(column, expected.column_amax[n]);
         }
 //% endif
     };
-//% if column_sum and not out.batched
+//% if column_sum and not out.problem.batched
     sums = column_sums(x, s);
 //% endif
 //% if test.samples
@@ -157,7 +157,7 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
     for (int row = 0; row < ${ all } && problem.empty(); ++row) check(row);
 //% endif
 //% if columns
-//% if out.batched
+//% if out.problem.batched
     for (int p = 0; p < s.batch && problem.empty()${ " && apart == 1" if test.samples }; ++p) {
         const auto first = columns.begin() + std::ptrdiff_t(x.column_amax.at(p, 0, 0));
         problem = wrong_in_row("column_amax", p, 0, new_column_amax, vector<Bounded>(first, first + s.N));

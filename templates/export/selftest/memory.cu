@@ -1,5 +1,5 @@
 /*# Random numbers, and matrices with bands around them: on the host, and copied to the device. #*/
-//% set int_p, p = ("int p, ", "p, ") if out.batched else ("", "")
+//% set int_p, p = ("int p, ", "p, ") if out.problem.batched else ("", "")
 // The same numbers on every machine: the library's own distributions differ.
 struct Random {
     std::mt19937_64 bits;
@@ -52,11 +52,11 @@ struct Storage {
     std::shared_ptr<void> device;
 
     template <typename Value>
-    Storage(${ "int batch, " if out.batched }int rows, int cols, Place at, Value value${ ", int filler = 0xff" if out.amaxes })
-        : at(at), elements(2 * BAND + (rows > 0 && cols > 0 ? ${ "std::max(at(0, rows - 1, cols - 1), at(batch - 1, rows - 1, cols - 1))" if out.pointers else "at(%srows - 1, cols - 1)" | format("batch - 1, " if out.batched else "") } + 1 : 0))
+    Storage(${ "int batch, " if out.problem.batched }int rows, int cols, Place at, Value value${ ", int filler = 0xff" if out.amaxes })
+        : at(at), elements(2 * BAND + (rows > 0 && cols > 0 ? ${ "std::max(at(0, rows - 1, cols - 1), at(batch - 1, rows - 1, cols - 1))" if out.problem.pointers else "at(%srows - 1, cols - 1)" | format("batch - 1, " if out.problem.batched else "") } + 1 : 0))
     {
         std::memset(static_cast<void*>(elements.data()), ${ "filler" if out.amaxes else "0xff" }, bytes());  // 0xff: NaN, of integers -1
-//% if out.batched
+//% if out.problem.batched
         for (int p = 0; p < batch; ++p)
             for (int row = 0; row < rows; ++row)
                 for (int col = 0; col < cols; ++col) elements[BAND + at(p, row, col)] = encode<Element>(value());
@@ -80,7 +80,7 @@ struct Storage {
     }
 };
 
-//% if out.pointers
+//% if out.problem.pointers
 // Pointers to the matrices of a copy, on the device, too.
 template <typename Element>
 std::shared_ptr<void> pointers_to(const Storage<Element>& matrices, int batch)

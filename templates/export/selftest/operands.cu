@@ -57,17 +57,17 @@ Operands make_operands(const Check& s)
     // 0 lies around largest magnitudes: what raises it shows, and NaN cannot be raised.
 //% endif
 //% macro matrix(stride, row, column)
-{${ "(s.batch - 1) * %s, -%s, " | format(stride, stride) if out.pointers else stride ~ ", " if out.batched }${ row }, ${ column }}
+{${ "(s.batch - 1) * %s, -%s, " | format(stride, stride) if out.problem.pointers else stride ~ ", " if out.problem.batched }${ row }, ${ column }}
 //%- endmacro
-//% set batch = "s.batch, " if out.batched
-    return {{${ batch }s.M, s.K, ${ matrix("s.stride_a", "s.lda", 1) if out.layout.a == "r" else matrix("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
-            {${ batch }s.K, ${ columns }, ${ matrix("s.stride_b", "s.ldb", 1) if out.layout.b == "r" else matrix("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
+//% set batch = "s.batch, " if out.problem.batched
+    return {{${ batch }s.M, s.K, ${ matrix("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else matrix("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
+            {${ batch }s.K, ${ columns }, ${ matrix("s.stride_b", "s.ldb", 1) if out.problem.layout.b == "r" else matrix("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
             {${ batch }s.M, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
 //%- for x in out.epilogue.operands
 ,
 //% set rows, columns = "s.M" if "m" in x.along else "1", "s.N" if "n" in x.along else "1"
 //% set product = "s.%s" | format(x.stride if x.is_matrix else x.size) if x.is_matrix or x.is_amax else "0"
-            {${ ("s.batch, " if x.is_matrix or x.is_amax else "1, ") if out.batched }${ rows }, ${ columns }, {${ "0, " if out.pointers }${ product ~ ", " if out.batched }${ "s." ~ x.ld if x.is_matrix else 1 if "m" in x.along else 0 }, ${ 1 if "n" in x.along else 0 }}, ${ test.draws[x.name] }${ ", 0" if x.is_amax }}
+            {${ ("s.batch, " if x.is_matrix or x.is_amax else "1, ") if out.problem.batched }${ rows }, ${ columns }, {${ "0, " if out.problem.pointers }${ product ~ ", " if out.problem.batched }${ "s." ~ x.ld if x.is_matrix else 1 if "m" in x.along else 0 }, ${ 1 if "n" in x.along else 0 }}, ${ test.draws[x.name] }${ ", 0" if x.is_amax }}
 //%- endfor
 };
 }

@@ -1,7 +1,7 @@
 /*# The right answer for a row of C, and what a kernel may be off by. #*/
 //% set integers, sums, t = test.sums.is_integer, test.epilogue.sums, test.tensor
 //% set spread = t and (t.of_spread or t.rounding)
-//% set int_p, p, batched = ("int p, ", "p, ", true) if out.batched else ("", "", false)
+//% set int_p, p, batched = ("int p, ", "p, ", true) if out.problem.batched else ("", "", false)
 //% set several = test.outputs | length > 1
 //% set Row, C = ("Row", "expected.C") if several else ("vector<%s>" | format(test.value), "expected")
 //% if several
@@ -24,7 +24,7 @@ struct ColumnSums {
 ColumnSums column_sums(const Operands& x, const Check& s${ ", int p" if batched })
 {
     ColumnSums columns = {vector<${ test.wide }>(s.N)${ ", vector<%s>(s.N)" | format(test.wide) if not integers }};
-//% for line, end in ([("k", "K"), ("n", "N")] if out.layout.b == "r" else [("n", "N"), ("k", "K")])
+//% for line, end in ([("k", "K"), ("n", "N")] if out.problem.layout.b == "r" else [("n", "N"), ("k", "K")])
     ${ "    " * loop.index0 }for (int ${ line } = 0; ${ line } < s.${ end }; ++${ line })${ " {" if loop.last }
 //% endfor
             const ${ test.wide } b = decode(x.B(${ p }k, n));
@@ -52,7 +52,7 @@ ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& 
     ${ test.wide } row = 0${ ", row_magnitude = 0" if not integers };
     for (const ${ test.wide } a : row_of_a) row += a${ ", row_magnitude += std::fabs(a)" if not integers };
 //% endif
-//% for line, end in ([("k", "s.K"), ("n", columns)] if out.layout.b == "r" else [("n", columns), ("k", "s.K")])
+//% for line, end in ([("k", "s.K"), ("n", columns)] if out.problem.layout.b == "r" else [("n", columns), ("k", "s.K")])
     ${ "    " * loop.index0 }for (${ "int k : depths" if line == "k" and test.sparse else "int %s = 0; %s < %s; ++%s" | format(line, line, end, line) })${ " {" if loop.last }
 //% endfor
             const ${ test.wide } product = row_of_a[k] * decode(x.B(${ p }k, n));

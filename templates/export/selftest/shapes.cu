@@ -42,10 +42,10 @@ struct Check : Shape {
     ${ out.element.scalar } alpha, beta;
 };
 
-// Where an element lies: how far apart ${ "products, " if out.batched }rows and columns are.
+// Where an element lies: how far apart ${ "products, " if out.problem.batched }rows and columns are.
 struct Place {
-    long long ${ "first, " if out.pointers }${ "product, " if out.batched }row, column;
+    long long ${ "first, " if out.problem.pointers }${ "product, " if out.problem.batched }row, column;
 
-    size_t operator()(${ "int p, " if out.batched }int m, int n) const { return ${ "first + " if out.pointers }${ "p * product + " if out.batched }m * row + n * column; }
+    size_t operator()(${ "int p, " if out.problem.batched }int m, int n) const { return ${ "first + " if out.problem.pointers }${ "p * product + " if out.problem.batched }m * row + n * column; }
 };
 
