@@ -197,7 +197,7 @@ def load(kernel: Kernel, *, device: DeviceChoice = "auto") -> ArrayKernel:
     On a GPU it is compiled at the first call, for the device of the arrays. It is not verified. Raises InvalidInput (no
     such kernel) or CandidateFailed (the device is not available; the emulator lacks an instruction of the kernel).
     """
-    from gemmgen.arrays.load import load_source
+    from gemmgen.arrays.library import load_source
 
     return load_source(kernel_file(kernel, compile_target("auto")[1]).source, device, Store())
 
@@ -208,6 +208,6 @@ def load_library(folder: Folder, *, device: DeviceChoice = "auto") -> ArrayLibra
     The rules in its record choose among its kernels, as its dispatcher in C does. Raises InvalidInput if the folder
     holds no library, or none for this device's architecture.
     """
-    from gemmgen.arrays.load import load_library as load_folder
+    from gemmgen.arrays.library import load_library as load_folder
 
     return load_folder(Path(folder), device, Store())

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from gemmgen.arrays.binding import require_address, vector_shape
 from gemmgen.arrays.libraries import Library, records_gradients
-from gemmgen.arrays.overlap import meet
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
+from gemmgen.problem.matrix import Matrix
 from gemmgen.support.errors import require
 from gemmgen.support.words import listed
 
@@ -191,3 +194,30 @@ def require_untracked(names: tuple[str, ...]) -> None:
         f"{listed(names)} {'requires' if len(names) == 1 else 'require'} a gradient, and a launch records none: call "
         "gemmgen.torch.gemm, which does, or launch under torch.no_grad()",
     )
+
+
+MOST_LINES = 1 << 24  # that are looked at
+
+
+def meet(written: Matrix, other: Matrix, distance: int) -> bool:
+    """Whether `other`, which begins `distance` bytes behind `written`, shares a byte with it.
+
+    Lines of `written` must not overlap each other. Raises InvalidInput for operands with too many lines.
+    """
+    mine, length = _lines(written)
+    theirs, other_length = _lines(other)
+    theirs += distance
+    mine.sort()
+    before = np.searchsorted(mine, theirs + other_length) - 1  # the last of mine that begins before the end of each
+    return bool((mine[before[before >= 0]] + length > theirs[before >= 0]).any())
+
+
+def _lines(matrix: Matrix) -> tuple[npt.NDArray[np.int64], int]:
+    """(the starts of lines in bytes from the first, their length). Lines without gaps count as one."""
+    one = matrix.stored
+    batch, lines, length = one.batch or 1, one.lines, one.line_length
+    if lines == 1 or one.ld == length:
+        lines, length = 1, one.span
+    require(batch * lines <= MOST_LINES, f"operands lie in one buffer: {batch * lines} lines are too many to compare")
+    starts = np.arange(batch)[:, None] * one.stride + np.arange(lines) * one.ld
+    return starts.ravel() * one.dtype.size, length * one.dtype.size

@@ -6,9 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
-from gemmgen.arrays.backend import Backend, Planned
 from gemmgen.arrays.binding import (
     Prepared,
     bound,
@@ -21,16 +20,53 @@ from gemmgen.arrays.binding import (
     size_of,
 )
 from gemmgen.arrays.checked import MOST_FORMS, Arrays, C, Checked, require_untracked
-from gemmgen.arrays.fastcall import Call, launch_of, tensor_type, unknown
-from gemmgen.arrays.libraries import library_of
+from gemmgen.arrays.fastcall import Call, Direct, launch_of, tensor_type, unknown
+from gemmgen.arrays.libraries import Library, library_of
 from gemmgen.arrays.traced import LOADED, Traced, forget
 from gemmgen.arrays.view import ArrayView, Device, address_of, seen, tracked, view_of
 from gemmgen.kernel.contract import OPERANDS
-from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.prepare import Prepare, Step
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
+
+
+class Planned(Protocol):
+    """A function that enqueues a planned launch, on arrays that stay in place, on the stream of a call."""
+
+    def __call__(self, stream: Any) -> None: ...
+
+
+class Backend(Protocol):
+    """Runs a kernel, on a GPU or in the emulator."""
+
+    device: Device
+
+    def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
+        """Enqueue the kernel's launches; `a` and `stream` are those of the call, the rest is as in `Arrays`."""
+
+    def plan(self, arrays: Arrays) -> Planned:
+        """Prepare launches for later, in a workspace of their own."""
+
+    def locate(self, view: ArrayView) -> ArrayView:
+        """`view` with its device's number."""
+
+    def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, library: Library, stream: Any) -> None:
+        """Enqueue the launch that copies an operand, or sums the lines of its copy."""
+
+    @property
+    def native(self) -> Any:
+        """The module of fastcall.c, or None."""
+
+    def direct(self, known: Checked) -> Direct | None:
+        """The launch that ran, in the context of its first run, for fastcall.c; None if fastcall.c cannot run it.
+
+        Raises LookupError if nothing of it ran.
+        """
+
+    def close(self) -> None: ...
+
 
 DIRECT = "direct"  # the key of what fastcall.c launches, among a form's
 

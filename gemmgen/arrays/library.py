@@ -8,22 +8,25 @@ from functools import cached_property, partial, reduce
 from operator import or_
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from gemmgen.arrays.checked import Checked
-from gemmgen.arrays.kernel import ArrayKernel, Plan, Shortcut
+from gemmgen.arrays.kernel import ArrayKernel, Backend, Plan, Shortcut
 from gemmgen.arrays.traced import LOADED, Traced, forget
 from gemmgen.arrays.view import Device
 from gemmgen.exports.kernelfile import read_kernel, read_record, reading
 from gemmgen.exports.library.choice import Rule
 from gemmgen.exports.library.choices_json import RECORD, rule_from
-from gemmgen.exports.library.fallback import NAME as CUBLASLT
+from gemmgen.exports.library.members import NAME as CUBLASLT
 from gemmgen.exports.library.members import Needs
 from gemmgen.exports.library.spec import CHUNK, own_name
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.gemm import Case
-from gemmgen.support.errors import InvalidInput, require
-from gemmgen.support.files import content_key
+from gemmgen.run.gpu import why_no_device
+from gemmgen.run.target import DeviceChoice
+from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput, require
+from gemmgen.support.files import Store, content_key
 
 MOST_ROUTES = 1 << 14  # routes that are kept per `Checked`: one per M, which a server changes with each call
 
@@ -306,3 +309,48 @@ def _product(
     kernels = {one: kernel(one) for one in names}
     rules = (rule_from(document, [*kernels]) for document in choice["rules"])
     return ArrayProduct(name, kernels, tuple(rule for rule in rules if rule.kernels), load, device)
+
+
+def load_source(source: KernelSource, device: DeviceChoice, store: Store) -> ArrayKernel:
+    """`source` for arrays on `device`; see `gemmgen.load`."""
+    _require_device(device)
+    return ArrayKernel(source, _backend(source, device, store))
+
+
+def load_library(folder: Path, device: DeviceChoice, store: Store) -> ArrayLibrary:
+    """The library in `folder` for arrays on `device`; see `gemmgen.load_library`."""
+    _require_device(device)
+    place: Device = "cpu" if _emulates(device) else "cuda"
+    return read_library(folder, _arch(device), lambda source: load_source(source, device, store), place)
+
+
+def _require_device(device: DeviceChoice) -> None:
+    """Raise InvalidInput for an unknown device, and CandidateFailed: unavailable, for a GPU that is not there."""
+    known = get_args(DeviceChoice)
+    require(device in known, f"unknown device {device!r}: known are {', '.join(known)}")
+    missing = why_no_device()
+    if device in ("gpu", "cuda") and missing is not None:
+        raise CandidateFailed(Failure("unavailable", missing, "gpu"))
+
+
+def _arch(device: DeviceChoice) -> str:
+    """The architecture of the first GPU, or the one that the emulator stands for."""
+    if _emulates(device):
+        return DEFAULT_ARCH
+    from gemmgen.arrays.context import arch_here  # as below
+
+    return arch_here()
+
+
+def _emulates(device: DeviceChoice) -> bool:
+    return device == "emulator" or why_no_device() is not None
+
+
+def _backend(source: KernelSource, device: DeviceChoice, store: Store) -> Backend:
+    if _emulates(device):
+        from gemmgen.arrays.emulated import EmulatedBackend
+
+        return EmulatedBackend(source, store)
+    from gemmgen.arrays.card import CardBackend  # the driver's bindings take a while
+
+    return CardBackend(source, store)

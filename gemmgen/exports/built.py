@@ -8,7 +8,8 @@ from functools import cached_property
 
 from gemmgen.families import config_of
 from gemmgen.families.base import first_rejection
-from gemmgen.kernel.source import KernelSource, Launch
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types

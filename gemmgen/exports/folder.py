@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmgen.exports.atomic_files import write_together
 from gemmgen.exports.certificate import certificate_name, certificate_of
 from gemmgen.exports.interface import Interface
 from gemmgen.exports.kernelfile import read_record, read_text, source_from_record
 from gemmgen.exports.names import taken_by
 from gemmgen.exports.selftest import SelfTest
 from gemmgen.exports.torchop import TorchOperator
+from gemmgen.exports.writing import write_together
 from gemmgen.kernel.launch import DEPENDENT_LAUNCH
 from gemmgen.kernel.source import KernelSource
 from gemmgen.render.kernel_text import environment

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gemmgen.exports.arguments import WORKSPACE_ALIGN, Alignment, Argument, LeadingDimension, Part, Stride
-from gemmgen.exports.copies import Copy, Sums
-from gemmgen.exports.maps import Maps
+from gemmgen.exports.maps import Copy, Maps, Sums
 from gemmgen.exports.signature import Signature
 from gemmgen.kernel.contract import OPERANDS
 from gemmgen.kernel.launch import DEPENDENT_LAUNCH

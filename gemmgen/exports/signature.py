@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from gemmgen.exports.arguments import WORKSPACE, Argument
+from gemmgen.exports.arguments import ELEMENTS, WORKSPACE, Argument, Element
 from gemmgen.exports.built import Built
-from gemmgen.exports.elements import ELEMENTS, Element
 from gemmgen.kernel.contract import OPERANDS, Contract, Parameter
 from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.notes import MatrixText, matrix_texts

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from gemmgen.exports.atomic_files import write_together
 from gemmgen.exports.folder import export, export_all
 from gemmgen.exports.interface import Interface
+from gemmgen.exports.writing import write_together
 from gemmgen.families import FAMILIES, WGMMA
 from gemmgen.kernel.launch import DEPENDENT_LAUNCH
 from gemmgen.kernel.prepare import Prepare

@@ -16,8 +16,7 @@ import pytest
 import gemmgen
 from gemmgen.exports.library.building import library_texts
 from gemmgen.exports.library.choice import Choice, Timed
-from gemmgen.exports.library.fallback import Contestant
-from gemmgen.exports.library.members import Member, Needs
+from gemmgen.exports.library.members import Contestant, Member, Needs
 from gemmgen.exports.library.rules import choose
 from gemmgen.exports.library.spec import spec_from
 from gemmgen.exports.library.table import Sizes

@@ -14,7 +14,7 @@ import pytest
 
 import gemmgen
 from gemmgen.arrays.kernel import ArrayKernel
-from gemmgen.arrays.load import load_source
+from gemmgen.arrays.library import load_source
 from gemmgen.exports.library.spec import spec_from
 from gemmgen.families import NAIVE, SIMT, WGMMA
 from gemmgen.kernel.source import KernelSource

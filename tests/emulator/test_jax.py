@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gemmgen.arrays.kernel import ArrayKernel
-from gemmgen.arrays.load import load_source
+from gemmgen.arrays.library import load_source
 from gemmgen.families import NAIVE
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render

@@ -11,8 +11,7 @@ import pytest
 
 import gemmgen
 from gemmgen.arrays.kernel import ArrayKernel
-from gemmgen.arrays.library import ArrayLibrary
-from gemmgen.arrays.load import load_source
+from gemmgen.arrays.library import ArrayLibrary, load_source
 from gemmgen.exports.library.spec import spec_from
 from gemmgen.families import NAIVE, SIMT
 from gemmgen.problem.gemm import Problem

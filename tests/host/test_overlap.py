@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmgen.arrays import overlap
-from gemmgen.arrays.overlap import meet
+from gemmgen.arrays import checked
+from gemmgen.arrays.checked import meet
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.matrix import Matrix
 from gemmgen.support.errors import InvalidInput
@@ -43,7 +43,7 @@ def test_operands_meet_where_numpy_says_so(written: Matrix, other: Matrix, dista
 
 
 def test_more_lines_than_can_be_compared_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "MOST_LINES", 20)
+    monkeypatch.setattr(checked, "MOST_LINES", 20)
     lines = Matrix(21, 3, 8, "r")
     with pytest.raises(InvalidInput, match="operands lie in one buffer: 21 lines are too many to compare"):
         meet(lines, Matrix(1, 3, 3, "r"), 12)

@@ -10,7 +10,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from gemmgen.exports.atomic_files import write_together
 from gemmgen.exports.certificate import (
     Shown,
     certificate_name,
@@ -26,12 +25,11 @@ from gemmgen.exports.library.choice import Choice, Clock
 from gemmgen.exports.library.choices_json import RECORD, choice_document
 from gemmgen.exports.library.clocks import Measured, Predicted
 from gemmgen.exports.library.earlier_runs import Remembered, certificate_key, found_before, known_or
-from gemmgen.exports.library.fallback import Contestant, CublasLt, why_no_fallback
-from gemmgen.exports.library.members import Member
+from gemmgen.exports.library.members import Contestant, CublasLt, Member, why_no_fallback
 from gemmgen.exports.library.rules import choose
 from gemmgen.exports.library.spec import Product, Search, Spec, own_name
 from gemmgen.exports.library.texts import LibraryText
-from gemmgen.exports.writing import require_writable
+from gemmgen.exports.writing import require_writable, write_together
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import F32_TYPES

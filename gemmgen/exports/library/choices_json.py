@@ -13,9 +13,8 @@ from gemmgen.exports.json_records import Document, problem_document
 from gemmgen.exports.kernelfile import read_kernel, read_record, reading
 from gemmgen.exports.library.choice import Choice, Drawn, Point, Rule
 from gemmgen.exports.library.estimates import estimates_from
-from gemmgen.exports.library.fallback import NAME as CUBLASLT
-from gemmgen.exports.library.fallback import Contestant, CublasLt
-from gemmgen.exports.library.members import Member, Needs
+from gemmgen.exports.library.members import NAME as CUBLASLT
+from gemmgen.exports.library.members import Contestant, CublasLt, Member, Needs
 from gemmgen.exports.library.spec import Product, Spec, own_name
 from gemmgen.exports.library.steps import steps_from
 from gemmgen.exports.library.table import AXES, Box

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gemmgen.exports.library.choice import Timed
-from gemmgen.exports.library.fallback import Contestant
-from gemmgen.exports.library.members import Member, Needs, case_of, hopeful
+from gemmgen.exports.library.members import Contestant, Member, Needs, case_of, hopeful
 from gemmgen.exports.library.table import Sizes
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.compile import compile_kernel

@@ -12,8 +12,7 @@ from gemmgen.exports.json_records import problem_document
 from gemmgen.exports.kernelfile import KernelFile, source_from_record
 from gemmgen.exports.library.choice import Timed
 from gemmgen.exports.library.clocks import Measured
-from gemmgen.exports.library.fallback import Contestant
-from gemmgen.exports.library.members import Member, Needs, case_of
+from gemmgen.exports.library.members import Contestant, Member, Needs, case_of
 from gemmgen.exports.library.table import Sizes
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem

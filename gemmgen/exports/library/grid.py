@@ -9,7 +9,7 @@ from itertools import product as combinations
 
 import numpy as np
 
-from gemmgen.exports.library.fallback import Contestant
+from gemmgen.exports.library.members import Contestant
 from gemmgen.exports.library.sizes import EIGHT, FEW, LARGE, SizeRange, spread
 from gemmgen.exports.library.steps import Division
 from gemmgen.exports.library.table import AXES, Sizes

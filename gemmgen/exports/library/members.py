@@ -16,8 +16,10 @@ from gemmgen.families import plan_of
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.sizes import SIZE_LIMIT
+from gemmgen.problem.types import Compute
 from gemmgen.run.compile import CompiledKernel
 from gemmgen.support.errors import require
 from gemmgen.support.short_repr import brief
@@ -177,3 +179,57 @@ def _odd_lines(product: Product, sizes: Sizes) -> dict[str, int]:
     """Leading dimensions that no vector width divides: a line's length if that is odd, else one more."""
     by_name = dict(zip("MNK", sizes, strict=True))
     return {one.ld: (one.extent(one.line, by_name) or 0) | 1 for one in product.general.matrices}
+
+
+CUDA_TYPES = {DType.F32: "CUDA_R_32F", DType.F64: "CUDA_R_64F", DType.F16: "CUDA_R_16F", DType.BF16: "CUDA_R_16BF"}
+NAME = "cublasLt"
+
+
+@dataclass(frozen=True)
+class CublasLt:
+    """cuBLASLt's own choice of an algorithm for a product, called like one of the library's kernels.
+
+    It serves only calls with aligned addresses and lines, so that a kernel serves all other calls.
+    """
+
+    product: Product
+    name: str = NAME
+    needs: Needs = Needs.ALIGNED
+
+    @property
+    def fixed(self) -> Mapping[str, int]:
+        """The sizes that it is built for: none."""
+        return {}
+
+    def serves(self, sizes: Sizes, given: Needs) -> bool:
+        """Whether it serves calls that meet what is `given`: see `Member.serves`."""
+        return self.needs in given
+
+    def tiling(self, device: DeviceSpec) -> Tiling:
+        """Typical tiles, as cuBLASLt does not say which it uses."""
+        return Tiling(128, 128, 1, device.sms)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The CUDA types of A, B, C and the scalars."""
+        types = self.product.types
+        return tuple(CUDA_TYPES[dtype] for dtype in (*types.operands, types.scalar))
+
+    @property
+    def compute(self) -> str:
+        return "CUBLAS_COMPUTE_64F" if self.product.types.accumulator is DType.F64 else "CUBLAS_COMPUTE_32F"
+
+
+Contestant = Member | CublasLt
+
+
+def why_no_fallback(product: Product) -> str | None:
+    """The reason why cuBLASLt cannot serve `product`; None if it can."""
+    types = product.types
+    if not product.epilogue.is_linear:
+        return f"the epilogue {product.epilogue} is not cuBLASLt's"
+    if product.pointers:
+        return "cuBLASLt takes no arrays of pointers"
+    if types.compute is not Compute.FMA or any(dtype not in CUDA_TYPES for dtype in types.operands):
+        return f"types {types} {types.compute.label} are not taken over"
+    return None if types.a == types.b else f"A of {types.a.label} and B of {types.b.label} differ"

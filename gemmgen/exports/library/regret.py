@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gemmgen.exports.library.choice import Choice, Drawn, Timed
+from gemmgen.exports.library.choice import DRAWN, Choice, Drawn, Timed, draw
 from gemmgen.exports.library.choices_json import choices_from
 from gemmgen.exports.library.clocks import Measured
-from gemmgen.exports.library.draws import DRAWN, draw
-from gemmgen.exports.library.fallback import Contestant
-from gemmgen.exports.library.members import Needs
+from gemmgen.exports.library.members import Contestant, Needs
 from gemmgen.exports.library.spec import Spec
 from gemmgen.exports.library.table import Regret, Sizes, regret_of
 from gemmgen.problem.device import DeviceSpec

@@ -11,12 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.exports.library.choice import Choice, Clock, Point, Rule, Timed
-from gemmgen.exports.library.draws import draw, times_of
+from gemmgen.exports.library.choice import Choice, Clock, Point, Rule, Timed, draw, times_of
 from gemmgen.exports.library.estimates import Numbers, estimated
-from gemmgen.exports.library.fallback import Contestant, CublasLt
 from gemmgen.exports.library.grid import division, grid_of
-from gemmgen.exports.library.members import Member, Needs
+from gemmgen.exports.library.members import Contestant, CublasLt, Member, Needs
 from gemmgen.exports.library.sizes import SizeRange
 from gemmgen.exports.library.spec import Product
 from gemmgen.exports.library.steps import Division, Steps, behind, steps_of

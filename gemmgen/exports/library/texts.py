@@ -6,16 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gemmgen.exports.arguments import Argument
+from gemmgen.exports.arguments import Argument, Element
 from gemmgen.exports.built import Architectures
-from gemmgen.exports.elements import Element
 from gemmgen.exports.interface import Interface
 from gemmgen.exports.library.choice import Choice, Rule
 from gemmgen.exports.library.estimates import Estimates, EstimatesText, EstimateText
-from gemmgen.exports.library.fallback import Contestant, CublasLt
-from gemmgen.exports.library.members import Member, case_of
+from gemmgen.exports.library.members import Contestant, CublasLt, Member, case_of
 from gemmgen.exports.library.spec import CHUNK, OWN_NAMES, Product, Spec, own_name
-from gemmgen.exports.library.statuses import INVALID, MISALIGNED, NO_GRID, OF_CUBLASLT, OLD_DRIVER, SUCCESS, Status
 from gemmgen.exports.library.steps import Steps
 from gemmgen.exports.library.table import AXES, FEATURES, Box
 from gemmgen.exports.selftest import SelfTest
@@ -25,6 +22,33 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
+
+
+@dataclass(frozen=True)
+class Status:
+    """A cudaError_t that a library returns, and its meaning."""
+
+    name: str
+    meaning: str
+
+
+SUCCESS = Status("cudaSuccess", "the product is on the stream")
+INVALID = Status("cudaErrorInvalidValue", "an argument is null or out of its range, or the workspace is too small")
+MISALIGNED = Status(
+    "cudaErrorMisalignedAddress", "an address is not divisible by its elements' size, or the workspace's not by 256"
+)
+NO_GRID = Status(
+    "cudaErrorInvalidConfiguration",
+    "C has more tiles than a grid can have blocks, or the device's blocks have too little shared memory",
+)
+OLD_DRIVER = Status("cudaErrorCallRequiresNewerDriver", "the driver is older than CUDA 12.0")
+OF_CUBLASLT = (
+    Status("cudaErrorNotSupported", "cuBLASLt has no algorithm for the product"),
+    Status("cudaErrorInitializationError", "cuBLASLt makes no handle"),
+    Status("cudaErrorLaunchFailure", "cuBLASLt does not start the product"),
+    Status("cudaErrorInvalidDevice", "cuBLASLt serves the first 64 devices alone"),
+)
+
 
 # Names that the header of a kernel declares behind its name.
 FUNCTIONS = (
