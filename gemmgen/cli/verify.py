@@ -22,10 +22,11 @@ from gemmgen.cli.output import DONE, FAILED, IN_PART, NOT_JUDGED, emit, judging
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
 from gemmgen.cli.reports.verify import coverage_words, show_ptx, show_unconfined, show_verdict
+from gemmgen.exports.certificate import examples_to_certify
 from gemmgen.exports.json_records import cuda_document, kernel_document, verdict_document
 from gemmgen.exports.kernelfile import KernelFile, find_kernel
 from gemmgen.exports.other_compilers import hidden_lines
-from gemmgen.exports.recheck import Recheck, open_certified, own_examples, read_certificate, recheck, recheck_document
+from gemmgen.exports.recheck import Recheck, open_certified, read_certificate, recheck, recheck_document
 from gemmgen.exports.writing import DEFAULT_OUT
 from gemmgen.kernel.conditionals import Conditional
 from gemmgen.kernel.source import KernelSource
@@ -252,7 +253,7 @@ def _check_certificate(
     if certificate.runs:
         require_memory(certificate.source.problem)
         target = open_certified(certificate, device, Store())
-        examples = own_examples(certificate) if examples is None else examples
+        examples = examples_to_certify(certificate.source.problem) if examples is None else examples
         with target.executor, counter("verify", certificate.examples + examples) as on_example:
             result = recheck(certificate, target, examples=examples, seed=seed, on_example=on_example)
     else:

@@ -1,4 +1,6 @@
-"""The arguments of an exported launcher and the conditions on them, as records that templates read."""
+"""The arguments of an exported launcher, their element types and the conditions on them, as records that templates
+read.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.run.card import compile_target
 from gemmgen.run.compile import CompiledKernel, compile_apart
-from gemmgen.run.target import DeviceChoice, Target, open_target
+from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.search.trial import Progress
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
@@ -110,22 +110,10 @@ def _show(source: KernelSource, arch: str, wish: Wish, examples: int) -> Shown:
         reason = f"{error.failure.reason}. {UNVERIFIED}"
         raise CandidateFailed(replace(error.failure, reason=reason)) from error
     with target.executor:
-        return show_on(target, source, compiled, examples, wish.seed, wish.progress)
-
-
-def show_on(
-    target: Target,
-    source: KernelSource,
-    compiled: CompiledKernel | None,
-    examples: int,
-    seed: int,
-    progress: Progress,
-) -> Shown:
-    """Verify `source`, which was `compiled`, in `examples` situations on `target`."""
-    progress.stage("verify", examples)
-    advance = partial(progress.step, "verify", None)
-    verdict = verify(target.executor, source, examples=examples, seed=seed, on_example=advance)
-    return Shown(compiled, verdict, executor_document(target.executor))
+        wish.progress.stage("verify", examples)
+        advance = partial(wish.progress.step, "verify", None)
+        verdict = verify(target.executor, source, examples=examples, seed=wish.seed, on_example=advance)
+        return Shown(compiled, verdict, executor_document(target.executor))
 
 
 def compiled_where_possible(source: KernelSource, arch: str, store: Store) -> CompiledKernel | None:

@@ -80,7 +80,7 @@ class Interface(Signature):
     def plan_fields(self) -> tuple[str, ...]:
         """The names of a plan's fields."""
         kept = (one.text for one in self.kept)
-        return (*(one.parameter for one in self.maps.encoded), *kept, *(one.name for one in self.parts), "blocks")
+        return (*(one.map.parameter for one in self.maps.encoded), *kept, *(one.name for one in self.parts), "blocks")
 
     @property
     def passed(self) -> tuple[str, ...]:

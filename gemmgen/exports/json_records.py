@@ -22,15 +22,12 @@ from gemmgen.support.version import gemmgen_version
 
 if TYPE_CHECKING:  # whose records are read here, and not made: `gemmgen generate` has none of them
     from gemmgen.run.compile import CompiledKernel
-    from gemmgen.run.coverage import Coverage
     from gemmgen.run.gpu.power import Observed
     from gemmgen.run.gpu.timing import Timing
     from gemmgen.run.target import Target
     from gemmgen.search.result import TuneResult
     from gemmgen.search.space import Space
     from gemmgen.search.trial import Trial
-    from gemmgen.verification.determinism import Determinism
-    from gemmgen.verification.domain import Errors
     from gemmgen.verification.sanitizers.tool import SanitizerResult
     from gemmgen.verification.situation import Situation
     from gemmgen.verification.verifier import Verdict
@@ -98,15 +95,11 @@ def kernel_document(source: KernelSource) -> Document:
 def problem_document(problem: Problem) -> Document:
     """The problem: sizes as numbers, or "?" for parameters of the kernel."""
     return {
-        "m": _size(problem.m),
-        "n": _size(problem.n),
-        "k": _size(problem.k),
+        **{name: _size(getattr(problem, name)) for name in ("m", "n", "k")},
         "types": {name: dtype.label for name, dtype in zip("abc", problem.types.operands, strict=True)},
         "compute": problem.types.compute.label,
         "layout": str(problem.layout),
-        "lda": _size(problem.lda),
-        "ldb": _size(problem.ldb),
-        "ldc": _size(problem.ldc),
+        **{name: _size(getattr(problem, name)) for name in ("lda", "ldb", "ldc")},
         "pointer_align": problem.pointer_align,
         "ld_align": problem.ld_align,
         "batch": _size(problem.batch),
@@ -183,6 +176,7 @@ def verdict_document(verdict: Verdict | None) -> Document | None:
     """The result of verification; null if there was none."""
     if verdict is None:
         return None
+    errors, bits, coverage = verdict.errors, verdict.determinism, verdict.coverage
     return {
         "passed": verdict.passed,
         "executor": verdict.executor,
@@ -190,10 +184,12 @@ def verdict_document(verdict: Verdict | None) -> Document | None:
         "seed": verdict.seed,
         "sampled": verdict.sampled,
         "worst_error_over_bound": _finite(verdict.worst),
-        "errors": errors_document(verdict.errors),
-        "determinism": determinism_document(verdict.determinism),
+        "errors": None
+        if errors is None
+        else {**asdict(errors), "quantiles": {str(share): ratio for share, ratio in errors.quantiles}},
+        "determinism": None if bits is None else {"same_bits": bits.difference is None, **asdict(bits)},
         "domain": None if verdict.domain is None else asdict(verdict.domain),
-        "coverage": coverage_document(verdict.coverage),
+        "coverage": None if coverage is None else {**asdict(coverage), "taken": coverage.taken},
         "assumes": list(verdict.assumes),
         "replayed": None if verdict.replayed is None else asdict(verdict.replayed),
         "failure": failure_document(verdict.failure),
@@ -222,25 +218,6 @@ def sanitizer_document(result: SanitizerResult) -> Document:
         "failure": failure_document(result.failure),
         "findings": findings,
     }
-
-
-def errors_document(errors: Errors | None) -> Document | None:
-    """Error over bound of random data, element by element; null if none was compared."""
-    if errors is None:
-        return None
-    return {**asdict(errors), "quantiles": {str(share): ratio for share, ratio in errors.quantiles}}
-
-
-def determinism_document(determinism: Determinism | None) -> Document | None:
-    """The comparison of runs of one launch; null if none were compared."""
-    if determinism is None:
-        return None
-    return {"same_bits": determinism.difference is None, **asdict(determinism)}
-
-
-def coverage_document(coverage: Coverage | None) -> Document | None:
-    """The coverage of a kernel's text; null if it was not counted."""
-    return None if coverage is None else {**asdict(coverage), "taken": coverage.taken}
 
 
 def failure_document(failure: Failure | None) -> Document | None:

@@ -219,7 +219,11 @@ def read_kernel(path: Path) -> KernelFile:
     if text_file != path and not text_file.exists():
         raise InvalidInput(f"{record_path} has no text: there is neither {path} nor {text_file}")
     text = read_text(text_file)
-    record = _record_at(record_path) if record_path.exists() else None
+    record = None
+    if record_path.exists():
+        on_file = read_record(record_path)
+        with reading(record_path):
+            record = completed(on_file)
     source = _source_from_header(path, text) if record is None else source_from_record(record, record_path)
     code = (line for line in text.splitlines() if not line.lstrip().startswith("//"))  # the header has the name, too
     require(
@@ -233,13 +237,6 @@ def read_kernel(path: Path) -> KernelFile:
         f"{text_file} is not the text that {record_path} is of: its SHA-256 is another. Put the right one beside that",
     )
     return kernel
-
-
-def _record_at(path: Path) -> dict[str, Any]:
-    """The record of a kernel with what the file leaves out. Raises InvalidInput."""
-    record = read_record(path)
-    with reading(path):
-        return completed(record)
 
 
 def kernels_in(folder: Path, refused: Callable[[InvalidInput], object] = lambda _: None) -> Iterator[KernelFile]:

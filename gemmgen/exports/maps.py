@@ -1,4 +1,6 @@
-"""The tensor maps of a kernel, as an exported launcher encodes them. Values only, no code."""
+"""The tensor maps of a kernel, and the launches that prepare its operands, as an exported launcher needs them. Values
+only, no code.
+"""
 
 from __future__ import annotations
 
@@ -140,10 +142,6 @@ class EncodedMap:
     matrix: MatrixSizes
     sizes: dict[str, str]
     copy: Copy | None
-
-    @property
-    def parameter(self) -> str:
-        return self.map.parameter
 
     @property
     def address(self) -> str:

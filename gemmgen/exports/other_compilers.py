@@ -1,14 +1,33 @@
-"""The lines of a `.cu` that a verdict does not cover, because other compilers may read them differently."""
+"""Files that were edited, and the lines of a `.cu` that a verdict does not cover, because other compilers may read them
+differently."""
 
 from __future__ import annotations
 
-from gemmgen.exports.certificate_precheck import first_edit, macros_of_launcher
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
 from gemmgen.exports.exported_text import kernel_alone, own_name_in
 from gemmgen.exports.folder import kernel_texts
 from gemmgen.exports.kernelfile import KernelFile
-from gemmgen.kernel.conditionals import OTHERWISE, Conditional, conditionals
+from gemmgen.kernel.conditionals import OTHERWISE, Conditional, conditionals, directives
 from gemmgen.render.rerender import rendered_or_none
 from gemmgen.support.errors import TEXT, CandidateFailed, Failure
+
+
+@dataclass(frozen=True)
+class Edit:
+    """The first line in which a file differs from what this version of gemmgen renders; None for a text that has
+    ended.
+
+    line  line number from 1; 0 if the text is the same, or none is rendered
+    """
+
+    file: str
+    line: int
+    stands: str | None
+    rendered: str | None
 
 
 def hidden_lines(found: KernelFile) -> tuple[Conditional, ...]:
@@ -45,3 +64,33 @@ def require_exported_alike(found: KernelFile) -> None:
     lines += (f"line {one.line}" for one in macros_of_launcher("", source.text, rendered, launcher, 1))
     if lines:
         raise CandidateFailed(Failure("unjudged", f"{', '.join(lines)} of {source.name}: {OTHERWISE}", TEXT))
+
+
+def edits(found: Mapping[str, bytes | None], rendered: Mapping[str, str]) -> Iterator[Edit]:
+    """Yield the files of `rendered` that differ in `found`."""
+    for file, text in rendered.items():
+        data = found.get(file)
+        if data != text.encode():
+            yield first_edit(file, None if data is None else data.decode(errors="replace"), text)
+
+
+def first_edit(file: str, stands: str | None, rendered: str, first: int = 1) -> Edit:
+    """The first difference between a text, which begins in line `first` of the file, and another."""
+    pairs = itertools.zip_longest((stands or "").splitlines(), rendered.splitlines())
+    for line, (one, other) in enumerate(pairs, first):
+        if one != other:
+            return Edit(file, line, one, other)
+    return Edit(file, line, one, other)  # line ends alone
+
+
+def macros_of_launcher(file: str, text: str, rendered: str, launcher: str, first: int) -> Iterator[Edit]:
+    """Yield lines of a kernel's text that are not in `rendered` and define macros for words of the `launcher` behind
+    it.
+
+    first  the text's first line in the file
+    """
+    known, words = {rest for _, _, rest in directives(rendered)}, set(re.findall(r"\w+", launcher))
+    for line, word, rest in directives(text):
+        macro = re.search(r"\w+", rest)
+        if word == "define" and macro and macro[0] in words and rest not in known:
+            yield Edit(file, first + line - 1, f"#{word}{rest}".rstrip(), None)

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from gemmgen.exports.certificate import examples_to_certify, executor_document, not_shown
-from gemmgen.exports.certificate_precheck import Edit, Unmet, edits, first_edit, macros_of_launcher, unmet_claims
 from gemmgen.exports.folder import folder_texts
 from gemmgen.exports.json_records import Document, verdict_document
 from gemmgen.exports.kernelfile import read_record, reading, source_from_record
+from gemmgen.exports.other_compilers import Edit, edits, first_edit, macros_of_launcher
 from gemmgen.exports.stated_contract import only_promised, require_agreement
 from gemmgen.kernel.conditionals import Conditional, conditionals
 from gemmgen.kernel.source import KernelSource
@@ -27,6 +27,7 @@ from gemmgen.render.rerender import rendered_or_none
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.support.errors import CandidateFailed, InvalidInput, require, whole
 from gemmgen.support.files import Store, generator_digest, sha256
+from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.verifier import Verdict, verify
 from gemmgen.verification.with_nvrtc import check_cuda
 
@@ -44,6 +45,15 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Unmet:
+    """A claim of a certificate that differs from what the certificate of a right kernel must claim."""
+
+    claim: str
+    certified: Any
+    required: Any
+
+
+@dataclass(frozen=True)
 class Certificate:
     """A certificate in a file, and the kernel beside it.
 
@@ -51,7 +61,7 @@ class Certificate:
     first         the text's first line in its file
     changed       files that differ from the certified ones
     edits         files that differ from what this version of gemmgen renders; in the kernel's own text only macros for
-                  the launcher count: see `certificate_precheck.macros_of_launcher`
+                  the launcher count: see `other_compilers.macros_of_launcher`
     unmet         claims about the kernel that certify nothing
     verification  the certified result of `verify` with `examples` and `seed`; None if nothing ran
     executor      the executor: name, description, flags, environment
@@ -192,6 +202,32 @@ def read_certificate(path: Path) -> Certificate:
         )
 
 
+def unmet_claims(verification: Mapping[str, Any], executor: str, examples: int, seed: int) -> Iterator[Unmet]:
+    """Yield the claims about `verify` on `executor` that cannot hold for a kernel that passed.
+
+    examples, seed  the numbers that the certificate says were requested
+    """
+    determinism = verification.get("determinism")
+    bits = determinism if isinstance(determinism, Mapping) else {}
+    required = {
+        "passed": (verification.get("passed"), True),
+        "failure": (verification.get("failure"), None),
+        "executor": (verification.get("executor"), executor),
+        "seed": (verification.get("seed"), seed),
+        "determinism.same_bits": (bits.get("same_bits"), True),
+        "determinism.difference": (bits.get("difference"), None),
+    }
+    for claim, (certified, value) in required.items():
+        if type(certified) is not type(value) or certified != value:  # 1 is not True
+            yield Unmet(claim, certified, value)
+    for claim, certified, least, most in (
+        ("examples", verification.get("examples"), 1, examples),
+        ("determinism.runs", bits.get("runs"), RUNS, None),
+    ):
+        if type(certified) is not int or certified < least or (most is not None and certified > most):
+            yield Unmet(claim, certified, f"{least} or more" if most is None else f"{least} to {most}, as was asked")
+
+
 def open_certified(certificate: Certificate, device: DeviceChoice, store: Store) -> Target:
     """The target of the check: with "auto" the executor that was certified, if it is available here.
 
@@ -204,11 +240,6 @@ def open_certified(certificate: Certificate, device: DeviceChoice, store: Store)
     return open_target(device, "auto", store)
 
 
-def own_examples(certificate: Certificate) -> int:
-    """The default number of situations that a check draws with its own seed."""
-    return examples_to_certify(certificate.source.problem)
-
-
 def recheck(
     certificate: Certificate,
     target: Target,
@@ -219,7 +250,7 @@ def recheck(
 ) -> Recheck:
     """Verify the kernel again as the certificate says, and compare; then verify it with a seed of its own.
 
-    examples  situations with that seed (None: `own_examples`)
+    examples  situations with that seed (None: `certificate.examples_to_certify`)
     seed      None: a new one each time, so that no certificate can be made for it
     """
     executor, source = target.executor, certificate.source
@@ -234,7 +265,7 @@ def recheck(
     result = Recheck(certificate, verdict, here, same, tuple(_figures(certificate, verdict, found)))
     if not verdict.passed:
         return result
-    count = own_examples(certificate) if examples is None else examples
+    count = examples_to_certify(source.problem) if examples is None else examples
     drawn = secrets.randbelow(SEEDS) if seed is None else seed
     return replace(result, own=verify(executor, source, examples=count, seed=drawn, on_example=on_example))
 

@@ -56,7 +56,7 @@ def completed(record: Mapping[str, Any]) -> Document:
 
     Raises InvalidInput, KeyError, TypeError or the like where it is no record of a kernel, as `reading` expects it.
     """
-    whole: Document = _plain(record)
+    whole: Document = json.loads(json.dumps(record))
     if "config" in whole:
         whole["config"] = axes_of_record(whole["config"])
     for part, usual in _parts(whole):
@@ -104,8 +104,3 @@ def _of_times(record: Document, only: Case | None) -> Iterator[Part]:
         yield from ((one, case) for one in (ours, baseline) if one)
         if baseline and "protocol" in baseline:
             yield baseline["protocol"], (ours or {}).get("protocol", {})
-
-
-def _plain(value: Any) -> Any:
-    """`value` as JSON gives it back."""
-    return json.loads(json.dumps(value))

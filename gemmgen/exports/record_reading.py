@@ -103,7 +103,7 @@ def source_of(record: Mapping[str, Any]) -> KernelSource:
     require(is_word, f"name = {name!r} names no function")  # files get it too: with a "/" it would be a path
     contract = Contract.of(problem, launch)
     if (given := record.get("parameters")) is not None:
-        contract = replace(contract, parameters=tuple(_parameter(one) for one in given))
+        contract = replace(contract, parameters=tuple(Parameter(**one) for one in given))
     return KernelSource(
         name=name,
         text="",
@@ -114,9 +114,6 @@ def source_of(record: Mapping[str, Any]) -> KernelSource:
 
 
 def _types(fields: Mapping[str, Any]) -> Types:
-    """Records written before operands had types of their own hold one dtype."""
-    if "types" not in fields:
-        return Types.of(DType.parse(fields["dtype"]))
     a, b, c = (DType.parse(fields["types"][operand]) for operand in "abc")
     return Types(a, b, c, Compute.parse(fields["compute"]))
 
@@ -134,8 +131,3 @@ def _axis(name: str, value: object) -> int:
 def _line(value: int | str) -> Any:
     """A leading dimension: "dense", "?" or a number."""
     return value if value == "dense" else _size(value)
-
-
-def _parameter(fields: Mapping[str, str]) -> Parameter:
-    name = "semaphores" if fields["name"] == "tickets" else fields["name"]  # as records of old call them
-    return Parameter(**{**fields, "name": name})

@@ -43,7 +43,7 @@ class SelfTest:
 
     @cached_property
     def shapes(self) -> tuple[Case, ...]:
-        return selftest_shapes(self.out.source.contract)
+        return tuple(dict.fromkeys(_shapes(self.out.source.contract)))
 
     @property
     def shape_fields(self) -> tuple[str, ...]:
@@ -243,13 +243,11 @@ BATCH = 5  # products, where their number is free
 PADDING = 3  # in units of ld_align: odd, so that padded lines lose every alignment beyond the promised one
 
 
-def selftest_shapes(contract: Contract) -> tuple[Case, ...]:
-    """The shapes without repetition. Only sizes and leading dimensions differ; the self-test chooses data and
-    scalars."""
-    return tuple(dict.fromkeys(_shapes(contract)))
-
-
 def _shapes(contract: Contract) -> Iterator[Case]:
+    """Yield the shapes: the kernel's own and, for run-time sizes, those that often break kernels.
+
+    Only sizes and leading dimensions differ; the self-test chooses data and scalars.
+    """
     tile = dict(contract.launch.grid)
     tile_m, tile_n = tile.get("M", 1), tile.get("N", 1)
     for m, n, k in (
@@ -296,7 +294,8 @@ def _padded(dense: Case) -> Case:
     )
     if problem.pointers:
         return replace(_behind_pointers(padded), stride_b=0)
-    return problem.case(**_all_but_scalars(padded), **_strides(padded))
+    sizes = {name: getattr(padded, name) for name in ("m", "n", "k", *problem.line_sizes, "batch")}
+    return problem.case(**sizes, **_strides(padded))
 
 
 def _strides(case: Case) -> dict[str, int]:
@@ -313,8 +312,3 @@ def _behind_pointers(case: Case) -> Case:
     units = (problem.align_of(name) // problem.dtype_of(name).size for name in "ABC")
     a, b, c = (-(-(matrix.span + PADDING) // unit) * unit for matrix, unit in zip(case.matrices, units, strict=True))
     return replace(case, stride_a=a, stride_b=b, stride_c=c)
-
-
-def _all_but_scalars(case: Case) -> dict[str, int]:
-    names = ("m", "n", "k", *case.problem.line_sizes, "batch")
-    return {name: getattr(case, name) for name in names}

@@ -1,4 +1,6 @@
-"""Writes a kernel to disk: NAME.cu and, beside it, NAME.json. `kernelfile` finds and reads it."""
+"""Writes a kernel to disk: NAME.cu and, beside it, NAME.json; or several files together. `kernelfile` finds and reads
+a kernel.
+"""
 
 from __future__ import annotations
 

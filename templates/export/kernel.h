@@ -139,7 +139,7 @@ const char* ${ out.name }_refusal(void);
  * times on the device that was current, while tensors and workspace stay where they are. Its fields are the launcher's own. */
 typedef struct ${ out.name }_plan {
 //% if out.maps.encoded
-    size_t kept_${ out.maps.encoded | map(attribute="parameter") | join("[16], kept_") }[16];
+    size_t kept_${ out.maps.encoded | map(attribute="map.parameter") | join("[16], kept_") }[16];
 //% endif
 //% for p in out.kept
     ${ p.ctype } kept_${ p.text };

@@ -355,7 +355,8 @@ FACTS: dict[str, Any] = {
     "problem": {
         **dict.fromkeys("mnk", "?"),
         **dict.fromkeys(("lda", "ldb", "ldc"), "dense"),
-        "dtype": "f32",
+        "types": dict.fromkeys("abc", "f32"),
+        "compute": "fma",
         "layout": "rr",
         "pointer_align": 16,
         "ld_align": 1,

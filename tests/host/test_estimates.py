@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 from gemmgen.exports.library.estimates import estimated
-from gemmgen.exports.library.grid import grid_of
 from gemmgen.exports.library.members import Member
+from gemmgen.exports.library.rules import grid_of
 from gemmgen.exports.library.spec import Product, spec_from
 from gemmgen.exports.library.table import Regret, Sizes, chosen, regions, regret_of
 from gemmgen.families import FAMILIES

@@ -26,12 +26,10 @@ from gemmgen.exports.library import building, regret
 from gemmgen.exports.library.building import Options, library_texts
 from gemmgen.exports.library.choice import Choice, Timed
 from gemmgen.exports.library.choices_json import choice_document, choices_from, rule_document, rule_from
-from gemmgen.exports.library.clocks import Predicted
-from gemmgen.exports.library.earlier_runs import known_or
+from gemmgen.exports.library.clocks import Predicted, known_or
 from gemmgen.exports.library.estimates import Axis, Tiling, estimated, estimates_from, octave, terms
-from gemmgen.exports.library.grid import grid_of
 from gemmgen.exports.library.members import Contestant, CublasLt, Member, Needs, case_of, why_no_fallback
-from gemmgen.exports.library.rules import choose
+from gemmgen.exports.library.rules import choose, grid_of
 from gemmgen.exports.library.sizes import SizeRange
 from gemmgen.exports.library.spec import BATCHES, OTHER_BATCHES, Product, Search, Spec, read_spec, spec_from
 from gemmgen.exports.library.table import FEATURES, Box, Sizes, between, chosen, paying, regions, regret_of

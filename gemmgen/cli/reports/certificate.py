@@ -6,7 +6,7 @@ from rich.console import Console
 
 from gemmgen.cli.reports.verify import show_hidden, show_pass, show_promised, show_unconfined, unjudged_words
 from gemmgen.cli.reports.words import bad, bold, facts, fault, good
-from gemmgen.exports.certificate_precheck import Edit
+from gemmgen.exports.other_compilers import Edit
 from gemmgen.exports.recheck import Difference, Recheck
 from gemmgen.support.errors import Failure
 from gemmgen.verification.verifier import Verdict

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 from gemmgen.exports.certificate import (
     Shown,
@@ -23,8 +22,7 @@ from gemmgen.exports.json_records import Document, Origin, provenance
 from gemmgen.exports.kernelfile import KernelFile, read_kernel
 from gemmgen.exports.library.choice import Choice, Clock
 from gemmgen.exports.library.choices_json import RECORD, choice_document
-from gemmgen.exports.library.clocks import Measured, Predicted
-from gemmgen.exports.library.earlier_runs import Remembered, certificate_key, found_before, known_or
+from gemmgen.exports.library.clocks import Measured, Predicted, Remembered, found_before, known_or
 from gemmgen.exports.library.members import Contestant, CublasLt, Member, why_no_fallback
 from gemmgen.exports.library.rules import choose
 from gemmgen.exports.library.spec import Product, Search, Spec, own_name
@@ -43,7 +41,7 @@ from gemmgen.search.trial import Progress
 from gemmgen.search.tuner import tune
 from gemmgen.support.clock import now
 from gemmgen.support.errors import GemmgenError, require
-from gemmgen.support.files import Store, generator_digest, sha256
+from gemmgen.support.files import Store, content_key, generator_digest, sha256
 from gemmgen.support.jsontext import json_text
 from gemmgen.support.short_repr import brief
 from gemmgen.support.version import gemmgen_version
@@ -146,8 +144,14 @@ def _write(library: LibraryText, certificates: Sequence[Document], to: Path, opt
     files = {file: text.encode() for file, text in texts.items()}
     earlier = certified_files(to / certificate_name(name))
     require_replaceable(files, earlier.items(), to)
-    certificate = f"{json_text(_certificate(library.spec, certificates, files, options))}\n".encode()
-    written = write_together({**files, certificate_name(name): certificate}, to)
+    certificate = {
+        "library": name,
+        "command": options.command,
+        "date": now(),
+        "kernels": list(certificates),
+        "files": {name: sha256(data) for name, data in files.items()},
+    }
+    written = write_together({**files, certificate_name(name): f"{json_text(certificate)}\n".encode()}, to)
     gone = [to / file for file in sorted(earlier) if file not in files and Path(file).name == file]
     present = [path for path in gone if path.is_file()]
     ours = [path for path in present if sha256(path.read_bytes()) == earlier[path.name]]
@@ -223,7 +227,8 @@ class _Maker:
         searches = list(product.searches(self.target.spec.sms))
         for number, wanted in enumerate(searches, 1):
             problems = wanted.problems
-            at = f"at {case_text(problems[0])}" if len(problems) == 1 else f"at {len(problems)} sizes"
+            case = representative(problems[0])  # run-time sizes have numbers there
+            at = f"at {case.m}x{case.n}x{case.k}" if len(problems) == 1 else f"at {len(problems)} sizes"
             self.progress.about(f"{product.name}: search {number} of {len(searches)}, {problems[0].shape} {at}")
             search = partial(self._search_many, product, problems) if problems[1:] else partial(self._search, wanted)
             for found in found_before(problems, self.target, self.store, asked, search):
@@ -296,8 +301,11 @@ class _Maker:
         }
 
     def _certificate_key(self, member: Member) -> tuple[str, str]:
-        """(kind, key) of the certificate in the store."""
-        return "certificate", certificate_key(member, self.target, (*self._effort(member), self.options.seed))
+        """(kind, key) of the certificate in the store: what was asked of this gemmgen and machine."""
+        machine, asked = self.target.executor.environment, (*self._effort(member), self.options.seed)
+        return "certificate", content_key(
+            member.source.digest, member.arch, machine, generator_digest(), *map(str, asked)
+        )
 
     def _effort(self, member: Member) -> tuple[int, int]:
         """(situations to verify it in, runs of one launch)."""
@@ -355,12 +363,9 @@ def library_texts(library: LibraryText) -> dict[str, str]:
         "CMakeLists.txt": _render("CMakeLists.txt", lib=library),
         "README.md": _render("README.md", lib=library),
     }
-    return own | {file: text for member in library.members for file, text in _kernel_texts(name, member)}
-
-
-def _kernel_texts(library: str, member: Member) -> Iterator[tuple[str, str]]:
-    """The texts that a library takes of a kernel: kernel with launcher, and header, by name."""
-    yield from kernel_texts(member.source, member.arch, own_name(library, member.name)).items()
+    for member in library.members:
+        own |= kernel_texts(member.source, member.arch, own_name(name, member.name))
+    return own
 
 
 def _render(template: str, **values: object) -> str:
@@ -376,25 +381,6 @@ def record_document(library: LibraryText, options: Options) -> Document:
         "date": now(),
         "generator": {"version": gemmgen_version(), "digest": generator_digest()},
         "choices": [choice_document(choice) for choice in library.choices],
-    }
-
-
-def case_text(problem: Problem) -> str:
-    """The sizes with which a search replaces run-time sizes: "512x4096x4096"."""
-    case = representative(problem)
-    return f"{case.m}x{case.n}x{case.k}"
-
-
-def _certificate(
-    spec: Spec, kernels: Sequence[Document], files: Mapping[str, bytes], options: Options
-) -> dict[str, Any]:
-    """The contents of NAME.certificate.json: the kernels' certificates, and SHA-256 of each file."""
-    return {
-        "library": spec.name,
-        "command": options.command,
-        "date": now(),
-        "kernels": list(kernels),
-        "files": {name: sha256(data) for name, data in files.items()},
     }
 
 

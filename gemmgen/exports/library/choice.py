@@ -1,4 +1,6 @@
-"""The choice among a product's kernels as a record: its rules, and the times from which they were made."""
+"""The choice among a product's kernels as a record: its rules, the times from which they were made, and times of other
+calls, which show how good it is.
+"""
 
 from __future__ import annotations
 

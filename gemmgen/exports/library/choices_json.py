@@ -22,7 +22,6 @@ from gemmgen.exports.record_form import shortened
 from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import family_named
 from gemmgen.render.kernel_text import render
-from gemmgen.search.kernel_set import KernelSet
 from gemmgen.support.errors import require
 
 RECORD = ".record.json"  # behind a library's name
@@ -57,7 +56,7 @@ def choice_document(choice: Choice) -> Document:
                 for point in choice.times
             ],
         },
-        "sets": [[_set_document(one) for one in some] for some in choice.sets],
+        "sets": [[{**asdict(one), "kernels": len(one.kernels)} for one in some] for some in choice.sets],
         "rivals": [_kernel_document(one) for one in choice.rivals if not choice.product.kernels],
         "regret": {
             "kind": choice.kind,
@@ -80,11 +79,6 @@ def rule_document(rule: Rule, names: Sequence[str]) -> Document:
     if rule.estimates is not None:
         return {**box, "kernels": kernels, "estimates": asdict(rule.estimates)}
     return {**box, "kernel": kernels[0]}
-
-
-def _set_document(one: KernelSet) -> Document:
-    """The slowdown of a table that may choose among the kernels of a set."""
-    return {**asdict(one), "kernels": len(one.kernels)}
 
 
 def _kernel_document(member: Member) -> Document:

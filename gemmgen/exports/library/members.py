@@ -1,4 +1,4 @@
-"""A kernel of a library: the conditions that it puts on calls, and how long it takes."""
+"""A kernel of a library, or cuBLASLt in its place: the conditions that it puts on calls, and how long it takes."""
 
 from __future__ import annotations
 
@@ -171,14 +171,11 @@ def case_of(product: Product, sizes: Sizes, given: Needs) -> Case:
     """A launch of `product` for these sizes that meets what is `given`, and no more."""
     m, n, k = sizes
     problem = product.aligned(m, n, k) if Needs.ALIGNED in given else product.general
-    odd = {} if given else _odd_lines(product, sizes)
+    odd = {}
+    if not given:  # no vector width divides a line's length, or one more
+        by_name = {"M": m, "N": n, "K": k}
+        odd = {one.ld: (one.extent(one.line, by_name) or 0) | 1 for one in product.general.matrices}
     return problem.case(m=m, n=n, k=k, batch=product.batch, **odd)
-
-
-def _odd_lines(product: Product, sizes: Sizes) -> dict[str, int]:
-    """Leading dimensions that no vector width divides: a line's length if that is odd, else one more."""
-    by_name = dict(zip("MNK", sizes, strict=True))
-    return {one.ld: (one.extent(one.line, by_name) or 0) | 1 for one in product.general.matrices}
 
 
 CUDA_TYPES = {DType.F32: "CUDA_R_32F", DType.F64: "CUDA_R_64F", DType.F16: "CUDA_R_16F", DType.BF16: "CUDA_R_16BF"}

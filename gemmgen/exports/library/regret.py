@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gemmgen.exports.library.choice import DRAWN, Choice, Drawn, Timed, draw
+from gemmgen.exports.library.choice import Choice, Drawn, draw
 from gemmgen.exports.library.choices_json import choices_from
-from gemmgen.exports.library.clocks import Measured
-from gemmgen.exports.library.members import Contestant, Needs
+from gemmgen.exports.library.clocks import Measured, Remembered
 from gemmgen.exports.library.spec import Spec
-from gemmgen.exports.library.table import Regret, Sizes, regret_of
-from gemmgen.problem.device import DeviceSpec
+from gemmgen.exports.library.table import Regret, regret_of
 from gemmgen.run.target import DeviceChoice, Target, open_target
 from gemmgen.search.trial import Progress
 from gemmgen.support.errors import require
@@ -77,27 +74,8 @@ def _of(choice: Choice, target: Target, count: int, seed: int, progress: Progres
     name, arch = choice.product.name, choice.arch
     if target.gpu is not None:
         progress.about(f"{name}: {count} sizes")
-        clock = Fresh(Measured(target.gpu, target.spec), target.spec, progress)
+        clock = Remembered(Measured(target.gpu, target.spec), target.spec, None, progress)
         drawn = tuple(draw(choice, clock, f"regret {seed}", count))
         return ProductRegret(name, arch, "measured", target.spec.name, drawn)
     kind: Literal["recorded", "predicted"] = "recorded" if choice.kind == "measured" else "predicted"
     return ProductRegret(name, arch, kind, choice.device, choice.drawn)
-
-
-@dataclass(frozen=True)
-class Fresh:
-    """A GPU's times, measured now: a choice.Clock."""
-
-    clock: Measured
-    spec: DeviceSpec
-    progress: Progress
-    kind: Literal["measured", "predicted"] = "measured"
-    most: int = DRAWN
-
-    def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
-        self.progress.stage("measure", len(points))
-        rows = []
-        for sizes in points:
-            rows.append(self.clock.times(members, sizes, given))
-            self.progress.step("measure", None)
-        return rows

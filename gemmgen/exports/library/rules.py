@@ -1,4 +1,6 @@
-"""Rules made from times, which say which kernel computes which call: one table per product and architecture."""
+"""Rules made from times over a grid of sizes, which say which kernel computes which call: one table per product and
+architecture.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import product as combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -13,12 +16,12 @@ import numpy.typing as npt
 
 from gemmgen.exports.library.choice import Choice, Clock, Point, Rule, Timed, draw, times_of
 from gemmgen.exports.library.estimates import Numbers, estimated
-from gemmgen.exports.library.grid import division, grid_of
 from gemmgen.exports.library.members import Contestant, CublasLt, Member, Needs
-from gemmgen.exports.library.sizes import SizeRange
+from gemmgen.exports.library.sizes import EIGHT, FEW, LARGE, SizeRange, spread
 from gemmgen.exports.library.spec import Product
 from gemmgen.exports.library.steps import Division, Steps, behind, steps_of
 from gemmgen.exports.library.table import AXES, Box, Sizes, paying, regions, without_idle
+from gemmgen.problem.device import DeviceSpec
 from gemmgen.search.kernel_set import FAR, KernelSet, smallest_set, weights_of
 from gemmgen.search.order import HOPELESS
 from gemmgen.support.errors import require
@@ -291,3 +294,64 @@ def _reached(section: _Section, product: Product, members: Sequence[Contestant])
 def _renumbered(point: Point, numbers: dict[int, int]) -> Point:
     kept = {numbers[old]: time for old, time in point.times_us.items() if old in numbers}
     return replace(point, times_us=kept)
+
+
+FINEST = 1.2  # the least ratio of sizes that grow by a ratio
+EVENLY = 4  # a quarter of the grid's sizes are evenly spaced; others grow by a ratio, or fill tiles or waves
+GAP_GROWTH = 1.005  # edges closer than a ratio are merged; the ratio grows by this factor until the grid fits
+
+
+def grid_of(
+    ranges: Sequence[SizeRange], members: Sequence[Contestant], device: DeviceSpec, most: int, batch: int = 1
+) -> list[Sizes]:
+    """The grid of sizes at which `members` are timed on `device`.
+
+    If several of M, N and K are ranges, about `most` points spread over them; else about `most` points in all, and at
+    least two per combination of listed sizes. If all are listed, their combinations.
+
+    Along a single range sizes grow by a ratio, and some are evenly spaced. As long as there is room, sizes are added
+    that fill the first tiles or a wave of a member, and the next size of each, which needs one more.
+    """
+    varying = [axis for axis, one in zip(AXES, ranges, strict=True) if not one.listed]
+    if len(varying) > 1:
+        return spread(ranges, most)
+    places = math.prod(len(one.listed) or 1 for one in ranges)  # of each size along the range
+    axes = [
+        _along(axis, ranges, members, device, max(2, most // places), batch) if axis in varying else one.listed
+        for axis, one in zip(AXES, ranges, strict=True)
+    ]
+    return [(m, n, k) for m, n, k in combinations(*axes)]
+
+
+def _along(
+    axis: str, ranges: Sequence[SizeRange], members: Sequence[Contestant], device: DeviceSpec, most: int, batch: int
+) -> list[int]:
+    """Sizes along the range of `axis`: see `grid_of`."""
+    sizes, ratio = ranges[AXES.index(axis)], FINEST
+    large = replace(sizes, least=min(sizes.most, max(sizes.least, FEW)))
+    while len(large.points(ratio)) > most / 2:
+        ratio *= FINEST
+    few = {size for size in range(EIGHT, FEW, EIGHT) if sizes.least <= size <= sizes.most}  # no tile is smaller
+    even = np.linspace(sizes.least, sizes.most, most // EVENLY).round().astype(int)  # calls of large sizes differ, too
+    plain, gap = {sizes.least, *few, *large.points(ratio), *even.tolist()}, 1.0
+    divisions = (division(one, axis, ranges, device, batch) for one in members) if axis != "K" else ()
+    edges = sorted({edge for one in divisions for edge in one.edges(sizes.most)})
+    while True:
+        kept: list[int] = []
+        for edge in edges:
+            if not kept or edge > kept[-1] * gap:
+                kept.append(edge)
+        found = plain | {size for edge in kept for size in (edge, edge + 1) if sizes.least <= size <= sizes.most}
+        if len(found) <= most or not kept:
+            return sorted(found)
+        gap = gap * GAP_GROWTH if kept[1:] else math.inf
+        edges = edges if kept[1:] else []
+
+
+def division(member: Contestant, axis: str, ranges: Sequence[SizeRange], device: DeviceSpec, batch: int) -> Division:
+    """The way in which `member` divides an axis on `device`; tiles do not divide K."""
+    tiling, (m, n, _) = member.tiling(device), (one.nearest(LARGE) for one in ranges)
+    rows, columns = -(-m // tiling.rows), -(-n // tiling.columns)
+    tile, across = {"M": (tiling.rows, columns), "N": (tiling.columns, rows), "K": (1, 0)}[axis]
+    blocks = tiling.blocks * batch
+    return Division(tile, max(1, across * blocks), tiling.at_once, device.sms)

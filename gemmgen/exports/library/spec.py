@@ -282,6 +282,8 @@ def _product_of(fields: Mapping[str, Any], folder: Path) -> Product:
     pointers = fields.get("pointers", False)
     require(isinstance(pointers, bool), f"pointers = {pointers!r}: known are true and false")
     m, n, k = (SizeRange.parse(name, fields[name]) for name in "MNK")
+    tune = fields.get("tune", [])
+    require(isinstance(tune, list), f'tune = {tune!r}: write a list, as ["64x4096x4096"]')
     return Product(
         _text("name", fields.get("name", f"{types.token}_{layout}")),
         types,
@@ -294,7 +296,7 @@ def _product_of(fields: Mapping[str, Any], folder: Path) -> Product:
         varies=fields.get("batch") == RUNTIME,
         pointers=pointers,
         **_kernels(fields.get("kernels", []), folder),
-        tune=tuple(_shape(one) for one in _list("tune", fields, "64x4096x4096")),
+        tune=tuple(_shape(one) for one in tune),
     )
 
 
@@ -321,13 +323,6 @@ def _shape(value: object) -> tuple[int, int, int]:
     m, n, k = parse_shape(_text("tune", value))
     require(m is not None and n is not None and k is not None, f"tune = {value}: a kernel is tuned for numbers")
     return m or 0, n or 0, k or 0
-
-
-def _list(name: str, fields: Mapping[str, Any], example: str) -> list[Any]:
-    """The list called `name`, or an empty one."""
-    found = fields.get(name, [])
-    require(isinstance(found, list), f'{name} = {found!r}: write a list, as ["{example}"]')
-    return list(found)
 
 
 def _text(name: str, value: object) -> str:

@@ -166,24 +166,16 @@ class TableText:
 
     def _decides(self, number: int, rule: Rule) -> str:
         if rule.steps is not None:
-            return f"nullptr, {'nullptr, ' if self.compares else ''}&{self._steps_name(number)}"
+            return f"nullptr, {'nullptr, ' if self.compares else ''}&{self.name}_steps_{number}"
         if rule.estimates is not None:
-            return f"nullptr, &{self._estimates_name(number)}"
+            return f"nullptr, &{self.name}_times_{number}"
         return f"&{identifier(self.choice.members[rule.kernels[0]])}_kernel"
-
-    def _estimates_name(self, number: int) -> str:
-        """The name of the estimates of the rule `number`."""
-        return f"{self.name}_times_{number}"
-
-    def _steps_name(self, number: int) -> str:
-        """The name of the steps of the rule `number`."""
-        return f"{self.name}_steps_{number}"
 
     @property
     def steps(self) -> tuple[StepsText, ...]:
         """The steps of the rules along a size."""
         return tuple(
-            StepsText(self._steps_name(number), rule.steps.axis, tuple(self._bounded(rule, rule.steps)))
+            StepsText(f"{self.name}_steps_{number}", rule.steps.axis, tuple(self._bounded(rule, rule.steps)))
             for number, rule in enumerate(self.choice.rules)
             if rule.steps is not None
         )
@@ -197,7 +189,7 @@ class TableText:
     def estimates(self) -> tuple[EstimatesText, ...]:
         """The estimates of the rules that compare kernels' times."""
         return tuple(
-            EstimatesText(self._estimates_name(number), rule.estimates, self._compared(rule, rule.estimates))
+            EstimatesText(f"{self.name}_times_{number}", rule.estimates, self._compared(rule, rule.estimates))
             for number, rule in enumerate(self.choice.rules)
             if rule.estimates is not None
         )
@@ -267,10 +259,6 @@ class ProductText:
         return self.product.name
 
     @property
-    def unit(self) -> int:
-        return self.product.unit
-
-    @property
     def cublaslt(self) -> CublasLt | None:
         """cuBLASLt, if a rule of the product names it."""
         members = (one for table in self.tables for one in table.choice.members)
@@ -290,11 +278,6 @@ class ProductText:
     def distances(self) -> tuple[str, ...]:
         """The leading dimensions and strides."""
         return tuple(name for name in self.out.runtime_names if name not in ("M", "N", "K", "batch"))
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        """Fields that say where A, B, C and the epilogue's operands are."""
-        return tuple(self.out.located)
 
     def capability(self, reach: Reach) -> int:
         """The compute capability of the devices on which a rule decides."""
@@ -321,10 +304,6 @@ class KernelText:
     def own_name(self) -> str:
         """The name of its files and symbols."""
         return own_name(self.library, self.name)
-
-    @property
-    def feature(self) -> str | None:
-        return self.member.interface.feature
 
     @property
     def arguments(self) -> tuple[str, ...]:

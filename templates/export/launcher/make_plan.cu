@@ -151,7 +151,7 @@ ${ size if size.isdigit() else "cuuint64_t(std::max(1, K))" if size == "K" else 
 ${ distance if distance.isdigit() or distance.startswith("copy_ld") else "cuuint64_t(%s)" | format(distance) } * ${ one.element_bytes }${ ", " if not loop.last }
 //%- endfor
 }, {${ one.box | join(", ") }}, CU_TENSOR_MAP_SWIZZLE_${ one.swizzle }, CU_TENSOR_MAP_L2_PROMOTION_${ one.promotion },
-            made.kept_${ one.parameter });
+            made.kept_${ one.map.parameter });
 //% endfor
 //% if out.maps.encoded
     if (status != cudaSuccess) return status;

@@ -202,7 +202,7 @@ cudaError_t complete_${ p.name }(Args& a)
     if (a.${ x.name } < least_${ x.name }) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is less than %lld", static_cast<long long>(a.${ x.name }), least_${ x.name });
 //% endfor
     if (${ p.out.may_be_empty | map("replace", "", "a.", 1) | join(" == 0 || ") } == 0) return cudaSuccess;  // C has no elements
-//% for name in p.addresses
+//% for name in p.out.located
 //% set null = "a.%s == nullptr" | format(name)
     if (${ "a.K > 0 && " ~ null if name in p.out.may_be_null else null }) return refuse(cudaErrorInvalidValue, "%s is null", "${ name }");
 //% set align = p.out.aligns[p.out.located[name]]
@@ -219,7 +219,7 @@ unsigned keeps_${ p.name }(const Args& a)
 {
 //% if not p.out.problem.pointers
     const std::uintptr_t addresses =
-//%- for name in p.addresses
+//%- for name in p.out.located
  reinterpret_cast<std::uintptr_t>(a.${ name })${ " |" if not loop.last }
 //%- endfor
 ;
@@ -229,7 +229,7 @@ unsigned keeps_${ p.name }(const Args& a)
 //%- for name in p.distances
 a.${ name }${ " | " if not loop.last }
 //%- endfor
-) % ${ p.unit } == 0;
+) % ${ p.product.unit } == 0;
     const bool dense =
 //%- for ld in p.out.runtime_lds
  a.${ ld.name } == std::max(1, ${ ld.line_of("a") })${ " &&" if not loop.last or p.out.runtime_strides }

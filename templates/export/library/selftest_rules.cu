@@ -6,7 +6,7 @@ ${ lib.name }_args call_of(const Shape& s, Address at)
 //% for name in out.runtime_names
     args.${ name } = s.${ name };
 //% endfor
-//% for name in p.addresses
+//% for name in p.out.located
     args.${ name } = at;
 //% endfor
     return args;
