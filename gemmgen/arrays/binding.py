@@ -37,14 +37,6 @@ class Prepared:
         return (type(self.array), lies, self.operand, self.layout, self.sums is None), self.shape, address
 
 
-@dataclass(frozen=True)
-class Distances:
-    """The distances of lines and of matrices in an operand, in elements; None if there is only one."""
-
-    ld: int | None
-    stride: int | None
-
-
 Sizes = dict[str, int]
 
 
@@ -105,8 +97,7 @@ def bound(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: fl
         strides = view.strides if isinstance(view, ArrayView) else ()
         _agree(sizes, problem, matrix, view.shape, strides)
         if isinstance(view, ArrayView):
-            found = _distances(problem, matrix, view)
-            for name, value in ((matrix.ld, found.ld), (matrix.stride, found.stride)):
+            for name, value in zip((matrix.ld, matrix.stride), _distances(problem, matrix, view), strict=True):
                 _same(distances, name, value, matrix.name)
     given = {name: value for name, value in distances.items() if value is not None}
     shape = tuple(sizes[name] for name in ("batch", "M", "N") if name in sizes)
@@ -121,7 +112,8 @@ def _agree(
     names: tuple[str, ...] = ("batch", matrix.rows, matrix.cols) if problem.batched else (matrix.rows, matrix.cols)
     shared = problem.batched and len(shape) == 2 and matrix.stride != "stride_c"  # one matrix for all products
     names = names[1:] if shared else names
-    extent, wanted = " x ".join(map(str, shape)) or "one element", " x ".join(_worded(matrix, names))
+    extent = " x ".join(map(str, shape)) or "one element"
+    wanted = " x ".join(matrix.extent_text(name, {name: name}) for name in names)
     require(len(shape) == len(names), f"{matrix.name} is {extent}: this kernel takes it as {wanted}")
     for name, elements in zip(names, shape, strict=True):
         fixed, size = problem.sizes[name], size_of(matrix, name, elements)
@@ -140,10 +132,6 @@ def size_of(matrix: MatrixSizes, name: str, elements: int) -> int:
     return elements // times
 
 
-def _worded(matrix: MatrixSizes, names: tuple[str, ...]) -> list[str]:
-    return [matrix.extent_text(name, {name: name}) for name in names]
-
-
 def _transposed(
     known: Mapping[str, int | None], matrix: MatrixSizes, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> str:
@@ -154,8 +142,11 @@ def _transposed(
     return f". Pass its transpose, a view of {rows} x {cols}" if fits and lies else ""
 
 
-def _distances(problem: Problem, matrix: MatrixSizes, view: ArrayView) -> Distances:
-    """The distances in `view`'s strides. Raises InvalidInput if lines do not run as the kernel reads them."""
+def _distances(problem: Problem, matrix: MatrixSizes, view: ArrayView) -> tuple[int | None, int | None]:
+    """The distances of lines and of matrices in elements; None if there is only one.
+
+    Raises InvalidInput if lines do not run as the kernel reads them.
+    """
     rows, cols = view.shape[-2:]
     down, right = view.strides[-2:]
     along, across = (right, down) if matrix.order == "r" else (down, right)
@@ -169,7 +160,7 @@ def _distances(problem: Problem, matrix: MatrixSizes, view: ArrayView) -> Distan
     )
     together = len(view.shape) == 3 and view.shape[0] > 1
     apart = view.strides[0] if together else 0 if problem.batched and len(view.shape) == 2 else None
-    return Distances(None if empty or lines == 1 else across, None if empty else apart)
+    return None if empty or lines == 1 else across, None if empty else apart
 
 
 def _same(distances: dict[str, int | None], name: str, value: int | None, whose: str) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 from cuda.bindings import driver
 
 from gemmgen.arrays.checked import Arrays, Checked
-from gemmgen.arrays.context import Context, current, failures
 from gemmgen.arrays.fastcall import Direct, native
-from gemmgen.arrays.form import Form, Workspace, Zeroing
+from gemmgen.arrays.form import Context, Form, Workspace, current, failures
 from gemmgen.arrays.kernel import Planned, like
 from gemmgen.arrays.libraries import Library, handle_of
 from gemmgen.arrays.view import ArrayView, Device
 from gemmgen.kernel.prepare import Step as PrepareStep
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Case
 from gemmgen.run.compile import arch_for, compile_kernel
 from gemmgen.run.gpu.bindings import DriverFunction, checked
@@ -45,14 +45,17 @@ class CardBackend:
 
     def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
         """Run in the current context with little overhead, if it belongs to the arrays' device."""
-        form: Form | Zeroing | None = known.forms.get(int(driver.cuCtxGetCurrent()[1]))
+        if known.empty:
+            _zero(known, addresses, handle_in(known.library, known.ordinal, stream))
+            return
+        form: Form | None = known.forms.get(int(driver.cuCtxGetCurrent()[1]))
         if form is None:
             with failures(), current(known.ordinal) as context:
                 if context.handle not in known.forms:
                     known.forms[context.handle] = self._form(context, known)
                 self.run(known, rows, addresses, a, stream)
             return
-        handle = known.library.stream(known.ordinal) if stream is None else handle_of(stream)
+        handle = handle_in(known.library, known.ordinal, stream)
         if not form.takes_workspace:
             form.run(addresses, rows, handle)
             return
@@ -66,14 +69,16 @@ class CardBackend:
         return native(self._store)
 
     def direct(self, known: Checked) -> Direct | None:
-        forms = [form for form in [*known.forms.values()] if isinstance(form, Form | Zeroing)]
+        forms = [form for form in [*known.forms.values()] if isinstance(form, Form)]
         if not forms:
             raise LookupError("nothing of it ran")
-        return forms[0].direct() if isinstance(forms[0], Form) else None
+        return forms[0].direct()
 
     def plan(self, arrays: Arrays) -> Planned:
         """Make a plan, whose context must be current when it is called."""
         library, ordinal, rows = arrays.library, arrays.checked.ordinal, arrays.rows
+        if arrays.checked.empty:
+            return lambda stream: _zero(arrays.checked, arrays.addresses, handle_in(library, ordinal, stream))
         with failures(), current(ordinal) as context:
             form, memory = self._form(context, arrays.checked), Workspace()
             now = library.stream(ordinal)
@@ -102,11 +107,9 @@ class CardBackend:
         self._functions.clear()
         self._workspaces.clear()
 
-    def _form(self, context: Context, known: Checked) -> Form | Zeroing:
+    def _form(self, context: Context, known: Checked) -> Form:
         source, names = self._source, known.names
         waits = not known.library.asynchronous
-        if known.empty:
-            return Zeroing(context, tuple((names.index(name), size) for name, size in known.zeroed if size), waits)
         parts = [name for name in source.launch.parts if name not in (*names, "semaphores")]
         form = Form(context, source.contract, known.case, known.by_rows, names, parts, waits)
         made = {one.entry(source.name) for one in source.launch.prepares if one.part in names}
@@ -129,6 +132,17 @@ class CardBackend:
         if library.capturing(stream, context.ordinal):
             return Workspace()
         return self._workspaces.setdefault((context, stream), Workspace())
+
+
+def _zero(known: Checked, addresses: Sequence[int], stream: int) -> None:
+    """Enqueue what is left of a launch if C has no element: largest magnitudes are set to 0. Raises CandidateFailed."""
+    handle = driver.CUstream(stream)
+    with failures(), current(known.ordinal):
+        for name, size in known.zeroed:
+            if size:
+                checked(driver.cuMemsetD32Async(addresses[known.names.index(name)], 0, size // WORD, handle))
+        if not known.library.asynchronous:
+            checked(driver.cuStreamSynchronize(handle))
 
 
 def _require_arch(source: KernelSource, context: Context) -> None:

@@ -17,7 +17,7 @@ from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.support.errors import CandidateFailed
@@ -36,18 +36,11 @@ def unknown(*given: Any) -> Any:
     return NotImplemented
 
 
-class Pointers(NamedTuple):
-    """Addresses of the driver's functions."""
-
-    get_current: int
-    enqueue: int
-    encode: int
-
-
 @dataclass(frozen=True)
 class Direct:
     """A form's only launch in one context, for `Launch` of fastcall.c.
 
+    pointers    addresses of the driver's cuCtxGetCurrent, cuLaunchKernelEx and cuTensorMapEncodeTiled
     config      CUlaunchConfig, in which the first dimension of the grid and the stream are set per call
     parameters  host addresses of the arguments
     variables   (index of an argument, index of its word); the words are the addresses and M
@@ -57,7 +50,7 @@ class Direct:
     kept        objects that must live as long
     """
 
-    pointers: Pointers
+    pointers: tuple[int, ...]
     context: int
     function: int
     config: bytes

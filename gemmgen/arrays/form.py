@@ -1,11 +1,15 @@
-"""The launches of calls whose operands have the same layout: what is planned once, and what is bound per call."""
+"""The launches of calls whose operands have the same layout: what is planned once, and what is bound per call. CUDA
+contexts: the one that is current on a device, or else its primary one.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from ctypes import addressof, c_uint64, sizeof
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import accumulate
 from struct import Struct
 from threading import Lock
@@ -14,8 +18,7 @@ from typing import Any, NamedTuple
 
 from cuda.bindings import driver
 
-from gemmgen.arrays.context import Context, elsewhere, failures
-from gemmgen.arrays.fastcall import Direct, Pointers
+from gemmgen.arrays.fastcall import Direct
 from gemmgen.arrays.libraries import Library
 from gemmgen.arrays.view import view_of
 from gemmgen.kernel.contract import Contract
@@ -35,6 +38,72 @@ from gemmgen.run.gpu.bindings import (
     pointer,
 )
 from gemmgen.support.errors import CandidateFailed, Failure
+
+
+@dataclass(frozen=True)
+class Context:
+    """A CUDA context: the driver's handle, and its device."""
+
+    handle: int
+    ordinal: int
+    sms: int
+    arch: str
+
+
+def elsewhere(context: Context) -> str:
+    """The end of an error message if the current context is not that of a launch; "" if it is."""
+    status, now = driver.cuCtxGetCurrent()
+    same = status == driver.CUresult.CUDA_SUCCESS and int(now) == context.handle
+    return "" if same else f": the launch belongs to device {context.ordinal}, whose context is not the current one"
+
+
+@contextmanager
+def failures() -> Iterator[None]:
+    """Turn errors of the driver, and tensor maps that it refuses, into launch failures."""
+    try:
+        yield
+    except DriverError as error:
+        raise CandidateFailed(Failure("launch", str(error), "gpu")) from error
+
+
+@contextmanager
+def current(ordinal: int) -> Iterator[Context]:
+    """Yield the current context if it belongs to this device; else its primary one, which is current in the block."""
+    now = int(checked(driver.cuCtxGetCurrent()))
+    if now != 0 and int(checked(driver.cuCtxGetDevice())) == ordinal:
+        yield context_of(now, ordinal)
+        return
+    handle = primary(ordinal)
+    checked(driver.cuCtxPushCurrent(driver.CUcontext(handle)))
+    try:
+        yield context_of(handle, ordinal)
+    finally:
+        checked(driver.cuCtxPopCurrent())
+
+
+@cache
+def primary(ordinal: int) -> int:
+    """The handle of the device's primary context, which torch, CuPy and JAX use."""
+    return int(checked(driver.cuDevicePrimaryCtxRetain(driver.CUdevice(ordinal))))
+
+
+def arch_here() -> str:
+    """The architecture of the first device: "sm_90". Raises CandidateFailed."""
+    with failures():
+        checked(driver.cuInit(0))
+        return context_of(0, 0).arch
+
+
+@cache
+def context_of(handle: int, ordinal: int) -> Context:
+    attribute, device = driver.CUdevice_attribute, driver.CUdevice(ordinal)
+
+    def value(name: str) -> int:
+        return int(checked(driver.cuDeviceGetAttribute(getattr(attribute, f"CU_DEVICE_ATTRIBUTE_{name}"), device)))
+
+    major, minor = value("COMPUTE_CAPABILITY_MAJOR"), value("COMPUTE_CAPABILITY_MINOR")
+    return Context(handle, ordinal, value("MULTIPROCESSOR_COUNT"), f"sm_{major}{minor}")
+
 
 PART_ALIGN = 256  # bytes, of the workspace's parts
 MOST_MAPS = 1024  # of an argument that are kept: addresses of activations come again, and some do not
@@ -222,7 +291,7 @@ class Form:
         (step,) = self._steps
         planned, by_m = step.planned, [tile for size, tile in step.launch.grid if size == "M"]
         found = Direct(
-            Pointers(*map(pointer, ("cuCtxGetCurrent", "cuLaunchKernelEx", "cuTensorMapEncodeTiled"))),
+            tuple(map(pointer, ("cuCtxGetCurrent", "cuLaunchKernelEx", "cuTensorMapEncodeTiled"))),
             self.context.handle,
             planned.function,
             planned.config_bytes,
@@ -274,39 +343,6 @@ class Form:
         first = memory.rest.reserve(extent.rest, library, like, stream)
         last = memory.semaphores.reserve(extent.semaphores, library, like, stream)
         return *(first + offset for offset in extent.offsets), last
-
-
-@dataclass(frozen=True)
-class Zeroing:
-    """Replaces a Form if C has no elements: largest magnitudes are set to 0.
-
-    zeroed  the indices of their addresses, and their bytes
-    waits   as in a Form
-    """
-
-    context: Context
-    zeroed: tuple[tuple[int, int], ...]
-    waits: bool
-    takes_workspace = False
-
-    def run(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
-        """Enqueue setting them to 0."""
-        self.enqueue(addresses, rows, stream)
-
-    def bind(self, addresses: Sequence[int], rows: int | None) -> None:
-        """Do nothing, as there is nothing to encode."""
-
-    def enqueue(self, addresses: Sequence[int], rows: int | None, stream: int) -> None:
-        """Enqueue setting them to 0. Raises CandidateFailed: launch."""
-        with failures():
-            for place, size in self.zeroed:
-                checked(driver.cuMemsetD32Async(addresses[place], 0, size // WORD, driver.CUstream(stream)))
-            if self.waits:
-                checked(driver.cuStreamSynchronize(driver.CUstream(stream)))
-
-    def placed(self, rows: int | None, memory: Workspace, library: Library, like: Any, stream: int) -> tuple[int, ...]:
-        """Return no addresses, as it uses no workspace."""
-        return ()
 
 
 def _zeros(library: Library, count: int, like: Any, stream: int) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from types import TracebackType
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 from gemmgen.arrays.binding import (
     Prepared,
@@ -22,7 +22,6 @@ from gemmgen.arrays.binding import (
 from gemmgen.arrays.checked import MOST_FORMS, Arrays, C, Checked, require_untracked
 from gemmgen.arrays.fastcall import Call, Direct, launch_of, tensor_type, unknown
 from gemmgen.arrays.libraries import Library, library_of
-from gemmgen.arrays.traced import LOADED, Traced, forget
 from gemmgen.arrays.view import ArrayView, Device, address_of, seen, tracked, view_of
 from gemmgen.kernel.contract import OPERANDS
 from gemmgen.kernel.prepare import Prepare, Step
@@ -30,6 +29,39 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
+
+# Kernels and products of libraries by their identities: the last that was loaded, until it is closed.
+LOADED: WeakValueDictionary[str, Any] = WeakValueDictionary()
+
+
+def forget(identity: str, closed: Any) -> None:
+    """Remove a closed kernel or product from LOADED."""
+    if LOADED.get(identity) is closed:
+        del LOADED[identity]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The plain values that torch.compile reads of a loaded kernel while it traces a call.
+
+    identity  a key that is equal for kernels that compute the same in the same way, on the same kind of device
+    operands  names of the epilogue's operands, in order
+    reads     whether all operands are read: none is written
+    scaled    whether the epilogue has alpha
+    products  number of products of A with a matrix of B, for one C
+    """
+
+    identity: str
+    operands: tuple[str, ...]
+    reads: bool
+    scaled: bool
+    products: int
+
+    @classmethod
+    def of(cls, source: KernelSource, identity: str) -> Traced:
+        epilogue = source.problem.epilogue
+        names = tuple(operand.name for operand in epilogue.operands)
+        return cls(identity, names, not epilogue.outputs, "alpha" in epilogue.scalars, epilogue.products)
 
 
 class Planned(Protocol):
@@ -253,9 +285,7 @@ class ArrayKernel:
     def __enter__(self) -> ArrayKernel:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
+import numpy as np
+
 from gemmgen.problem.dtype import DType
 from gemmgen.support.errors import InvalidInput, require
 
@@ -150,13 +152,9 @@ class Numpy(_DefaultStream):
     name, asynchronous, ordered = "numpy", True, False
 
     def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
-        import numpy as np
-
         return np.empty(shape, dtype.numpy)
 
     def zeros(self, count: int, like: Any, stream: int) -> Any:
-        import numpy as np
-
         return np.zeros(count, np.uint8)
 
 
@@ -178,20 +176,8 @@ class Memory:
             self._free(self._address)
 
 
-class Bare(_DefaultStream):
-    """Arrays of which nothing is known but where they lie: see view.ArrayView."""
-
-    name, asynchronous, ordered = "bare", True, False
-
-    def empty(self, shape: tuple[int, ...], dtype: DType, like: Any) -> Any:
-        raise InvalidInput(f"no array of {shape} {dtype.label} is made here: give it as out=")
-
-    def zeros(self, count: int, like: Any, stream: int) -> Any:
-        return Memory(count)
-
-
 class Other(_DefaultStream):
-    """Any other library: who uses it gives `out` and, where it has streams, the stream."""
+    """Any other library, and a view.ArrayView: who uses it gives `out` and, where it has streams, the stream."""
 
     name, asynchronous, ordered = "another library", True, False
 
@@ -200,8 +186,7 @@ class Other(_DefaultStream):
         raise InvalidInput(f"no array of {shape} {dtype.label} like a {kind} is made here: give it as out=")
 
     def zeros(self, count: int, like: Any, stream: int) -> Any:
-        kind = type(like).__name__
-        raise InvalidInput(f"this kernel takes a workspace of {count} bytes, and none like a {kind} is made here")
+        return Memory(count)
 
 
 KINDS: dict[str, type[Library]] = {
@@ -211,7 +196,6 @@ KINDS: dict[str, type[Library]] = {
     "jax": Jax,
     "jaxlib": Jax,
     "numpy": Numpy,
-    "gemmgen": Bare,
 }
 _known: dict[type, Library] = {}
 

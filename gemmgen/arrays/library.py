@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial, reduce
 from operator import or_
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, get_args
 
 from gemmgen.arrays.checked import Checked
-from gemmgen.arrays.kernel import ArrayKernel, Backend, Plan, Shortcut
-from gemmgen.arrays.traced import LOADED, Traced, forget
+from gemmgen.arrays.kernel import LOADED, ArrayKernel, Backend, Plan, Shortcut, Traced, forget
 from gemmgen.arrays.view import Device
 from gemmgen.exports.kernelfile import read_kernel, read_record, reading
 from gemmgen.exports.library.choice import Rule
@@ -208,42 +206,29 @@ class ArrayProduct:
 
 
 class UnknownProduct(InvalidInput, KeyError):
-    """A library has no product of this name; a mapping's `get` and `in` also accept this exception."""
+    """A library has no product of this name."""
 
     __str__ = Exception.__str__  # KeyError's quotes the message
 
 
-class ArrayLibrary(Mapping[str, ArrayProduct]):
+class ArrayLibrary(dict[str, ArrayProduct]):
     """The products of a library by name. It is a context manager: leaving it frees what its kernels hold."""
 
-    def __init__(self, products: Mapping[str, ArrayProduct]) -> None:
-        self._products = dict(products)
-
-    def __getitem__(self, name: str) -> ArrayProduct:
-        """Return the product. Raises UnknownProduct."""
-        if name not in self._products:
-            raise UnknownProduct(f"the library has no product {name!r}: known are {', '.join(self)}")
-        return self._products[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._products)
-
-    def __len__(self) -> int:
-        return len(self._products)
+    def __missing__(self, name: str) -> ArrayProduct:
+        """Raise UnknownProduct."""
+        raise UnknownProduct(f"the library has no product {name!r}: known are {', '.join(self)}")
 
     def __repr__(self) -> str:
         return f"<library of {', '.join(self)}>"
 
     def close(self) -> None:
-        for product in self._products.values():
+        for product in self.values():
             product.close()
 
     def __enter__(self) -> ArrayLibrary:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -337,7 +322,7 @@ def _arch(device: DeviceChoice) -> str:
     """The architecture of the first GPU, or the one that the emulator stands for."""
     if _emulates(device):
         return DEFAULT_ARCH
-    from gemmgen.arrays.context import arch_here  # as below
+    from gemmgen.arrays.form import arch_here  # as below
 
     return arch_here()
 

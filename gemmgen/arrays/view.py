@@ -114,12 +114,19 @@ def _of_interface(dtype: DType, interface: Mapping[str, Any], device: Device) ->
 
 
 def _of_dlpack(name: str, array: Any) -> ArrayView:
-    found = read_dlpack(array)
-    require(found.device in ("cpu", "cuda"), f"{name} is on {found.device}: kernels run on cuda, the emulator on cpu")
-    device: Device = "cuda" if found.device == "cuda" else "cpu"
-    dtype = _dtype(name, found.dtype)
-    ordinal = found.ordinal if device == "cuda" else None
-    return ArrayView(found.address, found.shape, found.strides or dense_strides(found.shape), dtype, device, ordinal)
+    """The view that `array` exports. It keeps its memory, so it must stay alive while a launch reads it."""
+    capsule = array.__dlpack__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    tensor = DLTensor.from_address(pointer(capsule, b"dltensor"))
+    kind = tensor.device_type
+    require(kind in DEVICES, f"{name} is on device type {kind}: kernels run on cuda, the emulator on cpu")
+    shape = tuple(tensor.shape[: tensor.ndim])
+    strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else dense_strides(shape)
+    text = NAMED.get(tensor.code, f"{KINDS.get(tensor.code, f'kind {tensor.code} of ')}{tensor.bits}")
+    ordinal = tensor.device_id if DEVICES[kind] == "cuda" else None
+    address = (tensor.data or 0) + tensor.byte_offset
+    return ArrayView(address, shape, strides, _dtype(name, text), DEVICES[kind], ordinal)
 
 
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -139,7 +146,8 @@ def element_types() -> dict[str, DType]:
     return {str(dtype.numpy): dtype for dtype in DType if dtype.storage_bits >= 8}
 
 
-DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 10: "rocm", 13: "cuda"}  # 3 is pinned host memory, 13 managed memory
+# DLPack's device types (dlpack.h, version 1): 3 is pinned host memory, 13 managed memory
+DEVICES: dict[int, Device] = {1: "cpu", 2: "cuda", 3: "cpu", 13: "cuda"}
 KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat"}  # whose bits follow
 NAMED = {10: "float8_e4m3fn", 12: "float8_e5m2"}
 
@@ -158,37 +166,4 @@ class DLTensor(ctypes.Structure):
         ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
-    )
-
-
-@dataclass(frozen=True)
-class Exchanged:
-    """An array as DLPack describes it.
-
-    strides  strides in elements; None if rows are contiguous
-    dtype    numpy's name of the type
-    """
-
-    address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None
-    dtype: str
-    device: str
-    ordinal: int
-
-
-def read_dlpack(array: Any) -> Exchanged:
-    """Read what `array` exports. It keeps its memory, so it must stay alive while a launch reads it."""
-    capsule = array.__dlpack__()
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    tensor = DLTensor.from_address(pointer(capsule, b"dltensor"))
-    count = range(tensor.ndim)
-    return Exchanged(
-        (tensor.data or 0) + tensor.byte_offset,
-        tuple(tensor.shape[place] for place in count),
-        tuple(tensor.strides[place] for place in count) if tensor.strides else None,
-        NAMED.get(tensor.code, f"{KINDS.get(tensor.code, f'kind {tensor.code} of ')}{tensor.bits}"),
-        DEVICES.get(tensor.device_type, f"device type {tensor.device_type}"),
-        tensor.device_id,
     )

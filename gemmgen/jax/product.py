@@ -34,8 +34,7 @@ def gemm(kernel: ArrayKernel, a: Any, b: Any, *, alpha: float = 1.0, **operands:
     require_known(problem, operands, ("alpha",))
     require_names(problem, operands, alpha, 0)
     problem.types.require_scalar("alpha", alpha)
-    dtype = next(name for name, one in element_types().items() if one is problem.types.c)
-    result = jax.ShapeDtypeStruct((a.shape[0], b.shape[1] // problem.products), dtype)
+    result = jax.ShapeDtypeStruct((a.shape[0], b.shape[1] // problem.products), str(problem.types.c.numpy))
     layouts = [_order(problem.layout.a), _order(problem.layout.b), *([None] * len(names))]
     call = jax.ffi.ffi_call(_target(kernel, alpha), result, vmap_method="expand_dims", input_layouts=layouts)
     return call(a, b, *(operands[name] for name in names))

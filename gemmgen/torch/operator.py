@@ -7,10 +7,8 @@ from typing import Any
 import torch
 
 from gemmgen.arrays.binding import Prepared, require_known, require_names
-from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.arrays.kernel import LOADED, ArrayKernel
 from gemmgen.arrays.library import ArrayProduct
-from gemmgen.arrays.traced import LOADED
-from gemmgen.arrays.view import element_types
 from gemmgen.problem.epilogue import Epilogue, parse_epilogue
 from gemmgen.support.errors import require
 
@@ -77,8 +75,7 @@ def _run(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float,
 
 
 def _empty(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float, packed: bool) -> Any:
-    wanted = _kernel(kernel).source.problem.types.c
-    dtype = next(name for name, one in element_types().items() if one is wanted)
+    dtype = str(_kernel(kernel).source.problem.types.c.numpy)
     batch = a.shape[:-2] if packed or a.dim() > b.dim() else b.shape[:-2]  # which one of them may be without
     return a.new_empty((*batch, a.shape[-2], n), dtype=getattr(torch, dtype))
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import pytest
 from cuda.bindings import driver as cuda
 
-from gemmgen.arrays import card, checked, context, form, libraries
+from gemmgen.arrays import card, checked, form, libraries
 from gemmgen.arrays import kernel as kernel_module
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.families import SIMT, WGMMA
@@ -204,7 +204,7 @@ class Driver:
 @pytest.fixture
 def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     played = Driver()
-    for module in (card, context, form, bindings):
+    for module in (card, form, bindings):
         monkeypatch.setattr(module, "driver", played)
     monkeypatch.setattr(bindings, "entry", played.entry)
     monkeypatch.setattr(card, "compile_kernel", lambda *given: SimpleNamespace(cubin=b""))
@@ -215,7 +215,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     monkeypatch.setattr(Library, "ordered", True)
     monkeypatch.setattr(Library, "zeroed", [])
     monkeypatch.setattr(Library, "written", [])
-    caches = (context.primary, context.context_of, bindings.encoded)
+    caches = (form.primary, form.context_of, bindings.encoded)
     for cached in caches:
         cached.cache_clear()
     yield played

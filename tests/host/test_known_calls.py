@@ -110,7 +110,7 @@ class Recorder:
 
         functions = ENQUEUE(enqueue), GET_CURRENT(lambda context: 0)
         launch, current = (ctypes.cast(one, ctypes.c_void_p).value or 0 for one in functions)
-        pointers, places = fastcall.Pointers(current, launch, 0), [(place, place) for place in range(count)]
+        pointers, places = (current, launch, 0), [(place, place) for place in range(count)]
         return fastcall.Direct(pointers, 0, 0, bytes(56), [0] * count, places, [], 1, lambda rows: 1, functions)
 
     def locate(self, view: ArrayView) -> ArrayView:
