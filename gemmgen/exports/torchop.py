@@ -6,22 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from gemmgen.exports.arguments import ELEMENTS
 from gemmgen.exports.interface import Interface
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.operands import Operand
 from gemmgen.problem.sizes import MatrixSizes
-
-SCALAR_TYPES = {
-    DType.F64: "kDouble",
-    DType.F32: "kFloat",
-    DType.F16: "kHalf",
-    DType.BF16: "kBFloat16",
-    DType.E4M3: "kFloat8_e4m3fn",
-    DType.E5M2: "kFloat8_e5m2",
-    DType.S32: "kInt",
-    DType.S8: "kChar",
-    DType.U8: "kByte",
-}  # torch's, in at::
 
 
 @dataclass(frozen=True)
@@ -56,7 +45,7 @@ class TorchOperator:
         return ("C", *self.written)
 
     def type(self, operand: str) -> str:
-        return f"at::{SCALAR_TYPES[self.out.problem.dtype_of(operand)]}"
+        return f"at::{ELEMENTS[self.out.problem.dtype_of(operand)].torch}"
 
     def columns(self, matrix: MatrixSizes) -> str:
         """The columns of a matrix in terms of the sizes."""
