@@ -19,6 +19,7 @@ from gemmgen.proof.bugs import BUGS, SUBJECTS, Bug, Subject
 from gemmgen.proof.edits import EDITS, Edit
 from gemmgen.proof.equivalents import why_equivalent
 from gemmgen.proof.mutants import LAUNCH, Mutant, draw
+from gemmgen.proof.tokens import exchanged
 from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import compile_kernel, compile_many
 from gemmgen.run.emulator import EmulatorExecutor
@@ -212,7 +213,8 @@ def rendered(subject: Subject, limits: Limits) -> KernelSource:
 
 
 def plant(bug: Bug, limits: Limits) -> KernelSource:
-    """Return the kernel with its bug. Raises InvalidInput if the text to replace is not found exactly `count` times."""
+    """Return the kernel with its bug. Raises InvalidInput if the tokens to replace are not found exactly `count`
+    times."""
     source = rendered(bug.subject, limits)
     if bug.launch is not None:
         return source.promising(launch=bug.launch)
@@ -223,7 +225,7 @@ def plant(bug: Bug, limits: Limits) -> KernelSource:
 
 
 def edited(edit: Edit, limits: Limits) -> KernelSource:
-    """Return the kernel with a right edit. Raises InvalidInput if the text to replace is not found exactly once."""
+    """Return the kernel with a right edit. Raises InvalidInput if the tokens to replace are not found exactly once."""
     source = rendered(edit.subject, limits)
     text = source.text
     for old, new in edit.changes:
@@ -233,14 +235,14 @@ def edited(edit: Edit, limits: Limits) -> KernelSource:
 
 
 def _exchanged(text: str, old: str, new: str, entry: Bug | Edit, count: int = 1) -> str:
-    """`text` with `old` replaced by `new`, as `entry` of a catalogue requires."""
-    times = text.count(old)
+    """`text` with `new` in the place of the tokens of `old`, as `entry` of a catalogue requires."""
+    edited_text, times = exchanged(text, old, new)
     require(
         times == count,
         f"the catalogue is out of date: {old!r} stands {times} times, not {count}, in the kernel of "
         f"{entry.name!r} ({entry.subject.name})",
     )
-    return text.replace(old, new)
+    return edited_text
 
 
 def try_bugs(

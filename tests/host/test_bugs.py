@@ -13,6 +13,7 @@ from gemmgen.proof.bugs import BUGS, NAIVE_RR, SUBJECTS, VALUE, Bug
 from gemmgen.proof.edits import EDITS
 from gemmgen.proof.mutants import LAUNCH, OPERATORS, Code
 from gemmgen.proof.selfcheck import chosen, draw_mutants, plant, rendered
+from gemmgen.proof.tokens import exchanged, places_of
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import TEMPLATES
 
@@ -59,6 +60,28 @@ def test_every_barrier_is_removed_once():
             removed[bug.subject.skeleton] |= gone
     for subject in SUBJECTS:
         assert barriers(rendered(subject, LIMITS).text) <= removed[subject.skeleton], subject
+
+
+def respaced(text):
+    """The same code with other white space and comments."""
+    lines = [re.sub("//.*", "// a comment", line) for line in text.splitlines()]
+    return "\n\n".join(line if '"' in line else re.sub(r"(?<=[;{}),]) ", " /* one */\n\t", line) for line in lines)
+
+
+def test_white_space_and_comments_of_a_template_do_not_break_bugs():
+    texts = {subject: respaced(rendered(subject, LIMITS).text) for subject in SUBJECTS}
+    for bug in BUGS:
+        if bug.launch is None:
+            assert len(places_of(bug.old, texts[bug.subject])) == bug.count, bug.name
+    first, second = ("acc = fmaf(a, b, acc);", "acc=fmaf( a,b,\n  acc ) ; // the sum")
+    assert exchanged(first, second, "acc += a;") == ("acc += a;", 1)
+    assert exchanged(second, first, "acc += a;") == ("acc += a; // the sum", 1)
+
+
+@pytest.mark.parametrize("text", ["k < K", "k << s.K", "kk < s.K", "k < s.K2", "k <= s.K", '"k < s.K"', "// k < s.K"])
+def test_a_token_more_or_less_is_other_code(text):
+    assert places_of("k < s.K", text) == []
+    assert places_of("k < s.K", f"{text}\n k<s.K;") == [(len(text) + 2, len(text) + 7)]
 
 
 def test_a_stale_edit_is_an_error_not_a_survivor():

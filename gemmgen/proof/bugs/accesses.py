@@ -60,16 +60,13 @@ ACCESS_BUGS = (
         LOAD_EDGE, LOAD_WHOLE, (PADDING_OF_A, PADDING_OF_B)),
     Bug("whole vectors of weights are read at the edge, and masked", "padding", ALONG_K,
         LOAD_EDGE, LOAD_WHOLE, (PADDING_OF_B,)),
-    Bug("the mask of A comes after the read, skinny", "padding", ACROSS,
-        "chunk[depth][line] = exists ? A[at] : 0.0f;",
-        "chunk[depth][line] = k + depth < s.lda && m + line < s.M ? A[at] : 0.0f;\n"
-        "        if (!exists) chunk[depth][line] = 0.0f;", (PADDING_OF_A,)),
-    Bug("the row of A goes on, and is masked", "padding", NAIVE_RR,
-        "const float a = A[Offset(m) * s.lda + k];",
-        "const float ahead = A[Offset(m) * s.lda + k + 1], a = A[Offset(m) * s.lda + k];\n"
-        "        if (ahead > 1e30f && k + 1 < s.K) acc += 0.0f;", (PADDING_OF_A,)),
-    Bug("the column of B goes on, in a batch", "padding", NAIVE_BATCH,
-        "const float b = B[Offset(n) * s.ldb + k];",
-        "const float ahead = B[Offset(n) * s.ldb + k + 1], b = B[Offset(n) * s.ldb + k];\n"
-        "        if (ahead > 1e30f && k + 1 < s.K) acc += 0.0f;", (PADDING_OF_B,)),
+    Bug("the mask of A comes after the read, skinny", "padding", ACROSS, "chunk[depth][line] = exists ? A[at] : 0.0f;",
+        "chunk[depth][line] = k + depth < s.lda && m + line < s.M ? A[at] : 0.0f; if (!exists) chunk[depth][line] = "
+        "0.0f;", (PADDING_OF_A,)),
+    Bug("the row of A goes on, and is masked", "padding", NAIVE_RR, "const float a = A[Offset(m) * s.lda + k];",
+        "const float ahead = A[Offset(m) * s.lda + k + 1], a = A[Offset(m) * s.lda + k]; if (ahead > 1e30f && k + 1 "
+        "< s.K) acc += 0.0f;", (PADDING_OF_A,)),
+    Bug("the column of B goes on, in a batch", "padding", NAIVE_BATCH, "const float b = B[Offset(n) * s.ldb + k];",
+        "const float ahead = B[Offset(n) * s.ldb + k + 1], b = B[Offset(n) * s.ldb + k]; if (ahead > 1e30f && k + 1 "
+        "< s.K) acc += 0.0f;", (PADDING_OF_B,)),
 )  # fmt: skip

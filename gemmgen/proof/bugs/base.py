@@ -50,7 +50,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Bug:
-    """One edit of `subject`'s text: `old`, found exactly `count` times, becomes `new`.
+    """One edit of `subject`'s text: `old`, found exactly `count` times, becomes `new`. Both are tokens of C++.
 
     breaks     the category of the mistake in this catalogue
     also       a second replacement, if the mistake needs two

@@ -6,7 +6,7 @@ from gemmgen.proof.bugs.base import MISALIGNED, POISON, RACE_C, READS, VALUE, WR
 from gemmgen.proof.bugs.subjects import WARP_PRODUCTS, WARP_PRODUCTS_CC
 
 BATCHED_MMA_BUGS = (
-    Bug("warps beyond the batch", "guard", WARP_PRODUCTS, "    if (product >= s.batch) return;\n", "", (READS, WRITES)),
+    Bug("warps beyond the batch", "guard", WARP_PRODUCTS, "if (product >= s.batch) return;", "", (READS, WRITES)),
     Bug("the batch's last product is left out", "guard", WARP_PRODUCTS, "product >= s.batch", "product >= s.batch - 1",
         (POISON, VALUE)),
     Bug("the last product that 16 bits count is left out", "batch", WARP_PRODUCTS, "product >= s.batch",
@@ -27,6 +27,6 @@ BATCHED_MMA_BUGS = (
         "step < K_STEPS - 1;", (VALUE,)),
     Bug("every k tile is the first", "missing product", WARP_PRODUCTS_CC, "thread.m, k + lane % 4",
         "thread.m, lane % 4", (VALUE,)),
-    Bug("accesses wider than B's lines are aligned", "misaligned", WARP_PRODUCTS_CC, "constexpr int VB = 4; ",
-        "constexpr int VB = 8; ", (MISALIGNED,)),
+    Bug("accesses wider than B's lines are aligned", "misaligned", WARP_PRODUCTS_CC, "constexpr int VB = 4;",
+        "constexpr int VB = 8;", (MISALIGNED,)),
 )  # fmt: skip

@@ -10,10 +10,9 @@ LEAVES = Diagnosis("crash", "arrives at .* (which has exited|nothing orders that
 NO_SUCH_BLOCK = Diagnosis("crash", "of rank . in a cluster of 2")
 
 CLUSTER_BUGS = (
-    Bug("the blocks of a cluster start apart", "cluster", WGMMA_PAIR, "    cluster_sync();  // other",
-        "    __syncthreads();  // other", (NOT_FENCED,)),
-    Bug("a block exits while the other one arrives", "cluster", WGMMA_PAIR, "    cluster_sync();  // no", "    // no",
-        (LEAVES,)),
+    Bug("the blocks of a cluster start apart", "cluster", WGMMA_PAIR, "cluster_sync(); grid_dependency_wait();",
+        "__syncthreads(); grid_dependency_wait();", (NOT_FENCED,)),
+    Bug("a block exits while the other one arrives", "cluster", WGMMA_PAIR, "cluster_sync(); }", "}", (LEAVES,)),
     Bug("a stage is empty for its own consumers alone", "arrivals", WGMMA_PAIR, "stage], CLUSTER * CONSUMERS)",
         "stage], CONSUMERS)", (TOO_MANY, UNDER_WAY)),
     Bug("a stage is empty without the other block's consumers", "arrivals", WGMMA_PAIR_CR, "rank < CLUSTER",
@@ -23,8 +22,8 @@ CLUSTER_BUGS = (
     Bug("arrivals at a block that the cluster has not", "arrivals", WGMMA_PAIR_CR,
         "empty[stage], rank)", "empty[stage], rank + 1)", (NO_SUCH_BLOCK,)),
     Bug("a stage is released to the cluster while its products are under way", "release", WGMMA_PAIR_CR,
-        "release_stage(shared, previous);\n            previous = ring.stage;",
-        "release_stage(shared, previous = ring.stage);", (UNDER_WAY, TOO_MANY, DEADLOCK)),
+        "release_stage(shared, previous); previous = ring.stage;", "release_stage(shared, previous = ring.stage);",
+        (UNDER_WAY, TOO_MANY, DEADLOCK)),
     Bug("B goes to the first block alone", "multicast", WGMMA_PAIR, "(1 << CLUSTER) - 1", "1", (DEADLOCK,)),
     Bug("B goes to the other block alone", "multicast", WGMMA_PAIR_CR, "(1 << CLUSTER) - 1", "1 << (1 - rank)",
         (DEADLOCK,)),
@@ -38,8 +37,7 @@ CLUSTER_BUGS = (
         (VALUE,)),
     Bug("a block awaits its own part of B", "bytes", WGMMA_PAIR, "+ sizeof(shared.b[0]))",
         "+ sizeof(shared.b[0]) / CLUSTER)", (BYTES, UNDER_WAY)),
-    Bug("a cluster's blocks with one tile", "swapped index", WGMMA_PAIR, " + rank * BM", " + BM",
-        (RACE_C, POISON)),
+    Bug("a cluster's blocks with one tile", "swapped index", WGMMA_PAIR, "+ rank * BM", "+ BM", (RACE_C, POISON)),
     Bug("clusters as far apart as blocks", "stride", WGMMA_PAIR, "number += gridDim.x / CLUSTER",
         "number += gridDim.x", (POISON, VALUE), count=2),
     # Tiles that edges cut

@@ -57,8 +57,8 @@ DATA_BUGS = (
         SIGNED),
     Bug("beta keeps 11 bits", "precision", NAIVE_RR, NAIVE_START, f"    beta = {_cut('beta', 11)};\n{NAIVE_START}",
         (*SIGNED, POISON)),
-    Bug("alpha and beta are floats", "precision", NAIVE_F64, "    double acc = 0.0;",
-        "    alpha = float(alpha);\n    beta = float(beta);\n    double acc = 0.0;", (VALUE,)),
+    Bug("alpha and beta are floats", "precision", NAIVE_F64, "double acc = 0.0;",
+        "alpha = float(alpha); beta = float(beta); double acc = 0.0;", (VALUE,)),
     Bug("B of bf16 keeps 4 bits", "precision", NAIVE_BF16, NAIVE_FMA, f"acc = fmaf(a, {_cut('b', 4)}, acc);", (VALUE,)),
     Bug("the row's scale keeps 11 bits", "precision", NAIVE_EPILOGUE, "= e.scale_m[m];",
         f"= {_cut('e.scale_m[m]', 11)};", (VALUE,)),
@@ -134,5 +134,5 @@ DATA_BUGS = (
     Bug("shared matrices as aligned as their elements", "misaligned", SMALL_BATCH,
         "__shared__ __align__(16) MatrixA As", "__shared__ MatrixA As", (MISALIGNED,)),
     Bug("C read by a cache that misses stores", "cache", NAIVE_RR, NAIVE_STORE,
-        "alpha * acc;\n    if (beta != 0.0f) *to = fmaf(beta, __ldg(to), 0.0f)", (STALE_READ, VALUE)),
+        "alpha * acc; if (beta != 0.0f) *to = fmaf(beta, __ldg(to), 0.0f)", (STALE_READ, VALUE)),
 )  # fmt: skip

@@ -66,7 +66,7 @@ EXTENT_BUGS = (
         "s{M, N, K, lda, ldb, static_cast<int>(static_cast<float>(ldc))}", CUT),
     Bug("a float holds the stride of A", "batch", NAIVE_BATCH,
         "matrix * s.stride_a", "matrix * static_cast<long long>(static_cast<float>(s.stride_a))", (*CUT, POISON)),
-    Bug("rows are counted in a float", "size", DOUBLE, "    int M;\n", "    float M;\n",
+    Bug("rows are counted in a float", "size", DOUBLE, "int M;", "float M;",
         (*CUT, Diagnosis("crash", "division by zero"))),
     # Where distances are fixed, of launches that are long enough; and behind pointers.
     Bug("the product of many starts at an int in C", "batch", NAIVE_MANY,

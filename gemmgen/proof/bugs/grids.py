@@ -27,15 +27,12 @@ COLUMN = "within / height * BN"
 GRID_BUGS = (
     Bug("one block computes its neighbour's tile", "grid", DOUBLE_BIG,
         TILE, "tile_of_block(s, blockIdx.x == 317 ? 316 : blockIdx.x)", UNMADE),
-    Bug("one block adds to its first sum", "grid", DOUBLE_BIG,
-        "    float* const c_tile =",
-        "    if (blockIdx.x == 421) acc[0][0] += 1.0f;\n    float* const c_tile =", (VALUE,)),
+    Bug("one block adds to its first sum", "grid", DOUBLE_BIG, "float* const c_tile =",
+        "if (blockIdx.x == 421) acc[0][0] += 1.0f; float* const c_tile =", (VALUE,)),
     Bug("the last column of the last group is the first", "grid", DOUBLE_BIG,
         COLUMN, "(first + GROUP >= rows && within / height == columns - 1 ? 0 : within / height) * BN", UNMADE),
-    Bug("the last corner of C loses an element", "grid", DOUBLE_BIG,
-        "    float* const c_tile =",
-        "    if (tile.m == s.M - BM && tile.n == s.N - BN) acc[TM - 1][TN - 1] = 0.0f;\n    float* const c_tile =",
-        (VALUE,)),
+    Bug("the last corner of C loses an element", "grid", DOUBLE_BIG, "float* const c_tile =",
+        "if (tile.m == s.M - BM && tile.n == s.N - BN) acc[TM - 1][TN - 1] = 0.0f; float* const c_tile =", (VALUE,)),
     Bug("a tile's number within its group is a short", "grid", DOUBLE,
         "const int within = number %", "const short within = number %", (*UNMADE, OUTSIDE_C, READS, WRITES)),
     Bug("one row of thousands is left out", "grid", NAIVE_TALL,
@@ -43,12 +40,10 @@ GRID_BUGS = (
     Bug("the tile's number loses a bit", "grid", NAIVE_TALL,
         "const int tile_m = blockIdx.x / columns", "const int tile_m = (blockIdx.x & 8191) / columns", UNMADE),
     Bug("a tile is taken twice, another never", "grid", NAIVE_TALL,
-        "    const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;\n", """\
-    __shared__ unsigned ticket;
-    if (threadIdx.x == 0) ticket = atomicInc(&tickets, gridDim.x - 1);
-    __syncthreads();
-    const int tile_m = (ticket == 301 ? 300 : ticket) / columns, tile_n = (ticket == 301 ? 300 : ticket) % columns;
-""", UNMADE, also=('extern "C"', '__device__ unsigned tickets;\n\nextern "C"')),
+        "const int tile_m = blockIdx.x / columns, tile_n = blockIdx.x % columns;",
+        "__shared__ unsigned ticket; if (threadIdx.x == 0) ticket = atomicInc(&tickets, gridDim.x - 1); "
+        "__syncthreads(); const int tile_m = (ticket == 301 ? 300 : ticket) / columns, tile_n = (ticket == 301 ? "
+        "300 : ticket) % columns;", UNMADE, also=('extern "C"', '__device__ unsigned tickets; extern "C"')),
     Bug("one tile of split blocks is computed twice, another never", "grid", SPLIT_BIG,
         "const int tile = blockIdx.x / SPLIT;",
         "const int tile = blockIdx.x / SPLIT == 300 ? 301 : blockIdx.x / SPLIT;", UNMADE),

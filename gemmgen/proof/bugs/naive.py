@@ -38,14 +38,12 @@ NAIVE_BUGS = (
         "fmaf(beta, *to, alpha * acc)", "fmaf(beta, *to, acc)", (VALUE,)),
     Bug("beta is taken as 1", "scalars", NAIVE_CC, "fmaf(beta, *to, alpha * acc)", "*to + alpha * acc", (VALUE,)),
     Bug("beta = 0 reads C", "beta = 0", NAIVE_CC, "beta == 0.0f ? alpha * acc :", "", (POISON, READS)),
-    Bug("a quick way out for K = 0", "not written", NAIVE_CC,
-        "    float acc = 0.0f;", "    if (s.K == 0) return;\n    float acc = 0.0f;", (POISON, VALUE)),
+    Bug("a quick way out for K = 0", "not written", NAIVE_CC, "float acc = 0.0f;",
+        "if (s.K == 0) return; float acc = 0.0f;", (POISON, VALUE)),
     Bug("the grid rounded down", "grid", NAIVE_RR, "(s.N + BN - 1) / BN", "s.N / BN", (DIVISION, VALUE, POISON)),
-    Bug("who comes first decides the order of the sum", "nondeterminism", NAIVE_RR,
-        "for (int k = 0; k < s.K; ++k) {",
-        "static unsigned turn = 0;\n    const unsigned first = atomicAdd(&turn, 1u);\n"
-        "    for (int i = 0; i < s.K; ++i) {\n"
-        "        const int k = (i + first) % s.K;", (ORDER,)),
+    Bug("who comes first decides the order of the sum", "nondeterminism", NAIVE_RR, "for (int k = 0; k < s.K; ++k) {",
+        "static unsigned turn = 0; const unsigned first = atomicAdd(&turn, 1u); for (int i = 0; i < s.K; ++i) { "
+        "const int k = (i + first) % s.K;", (ORDER,)),
     Bug("a launch of too few blocks", "grid", NAIVE_RR, "", "", (POISON, VALUE),
         launch=Launch(256, (("M", 32), ("N", 16)))),
     Bug("a launch of too few threads", "grid", NAIVE_RR, "", "", (POISON, VALUE),

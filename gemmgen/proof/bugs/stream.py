@@ -36,8 +36,8 @@ from gemmgen.proof.bugs.subjects import (
 )
 
 GRID = (("M", 32), ("N", 64))
-ACC = "float acc[TM][TN] = {};\n"
-LOOP = "    for (WorkUnit unit = work_unit_of_block(schedule);"
+ACC = "float acc[TM][TN] = {};"
+LOOP = "for (WorkUnit unit = work_unit_of_block(schedule);"
 NEXT = "unit = {unit.tile + 1, schedule.owner_k_tiles, unit.k_tiles - k_tiles};"
 LENGTH = "static_cast<int>(first_k_tile(schedule, stream_block + 1) - first),"
 PARTIALS = "static_cast<long long>(first + 2 * in_wave) * (BM * BN)"
@@ -47,16 +47,16 @@ MIXED = (VALUE, POISON, RACE_PARTIALS, SEMAPHORE_LEFT, RACE_C)
 BEYOND = (*MIXED, READS, WRITES, BESIDE_PARTIALS, BESIDE_SEMAPHORES, RACE_SEMAPHORES, OUTSIDE_C)
 
 STREAM_BUGS = (
-    Bug("parts of tiles are written while the kernel before may still run", "launch", STREAM,
-        "    grid_dependency_wait();  //", "    //", (TOO_SOON,)),
+    Bug("parts of tiles are written while the kernel before may still run", "launch", STREAM, "grid_dependency_wait();",
+        "", (TOO_SOON,)),
     Bug("parts are added from this block's on", "order", STREAM, "fixup.partials + peer * (BM * BN) + element",
         "fixup.partials + (peer + fixup.rank) % fixup.peers * (BM * BN) + element", (ORDER,)),
-    Bug("no barrier before the semaphore, stream", "barrier", STREAM,
-        "__syncthreads();  // the whole block has stored its partial", "", (RACE_PARTIALS,)),
-    Bug("no barrier after the semaphore, stream", "barrier", STREAM,
-        "    __syncthreads();\n    return last;", "    return last;", (RACE, UNWRITTEN)),
-    Bug("no fence before the semaphore, stream", "fence", STREAM_PREFETCHED,
-        "__threadfence();                                      // release", "// release", (RACE_PARTIALS,)),
+    Bug("no barrier before the semaphore, stream", "barrier", STREAM, "__shared__ int last; __syncthreads();",
+        "__shared__ int last;", (RACE_PARTIALS,)),
+    Bug("no barrier after the semaphore, stream", "barrier", STREAM, "__syncthreads(); return last;", "return last;",
+        (RACE, UNWRITTEN)),
+    Bug("no fence before the semaphore, stream", "fence", STREAM_PREFETCHED, "if (threadIdx.x == 0) { __threadfence();",
+        "if (threadIdx.x == 0) {", (RACE_PARTIALS,)),
     Bug("a work unit one k tile too long", "duplicated product", STREAM, LENGTH, LENGTH.replace("first)", "first) + 1"),
         BEYOND),
     Bug("a work unit one k tile too short", "missing product", STREAM, LENGTH, LENGTH.replace("first)", "first) - 1"),
@@ -84,14 +84,14 @@ STREAM_BUGS = (
         (READS, VALUE, POISON)),
     Bug("every work unit begins with K's remainder", "K tail", STREAM_PREFETCHED, "extent - (padded - BK)",
         "s.K - (s.K + BK - 1) / BK * BK + BK", (VALUE,)),
-    Bug("B from the start of K", "swapped index", STREAM_PREFETCHED, " + Offset(begin) * s.ldb", "", (VALUE,)),
-    Bug("sums go on into the next tile", "duplicated product", STREAM, LOOP, f"    {ACC}{LOOP}", (VALUE,),
-        also=(f"        {ACC}", "")),
-    Bug("whoever is not the last leaves", "not written", STREAM, "        unit = {unit.tile", "        else return;\n"
-        "        unit = {unit.tile", (POISON, VALUE, SEMAPHORE_LEFT)),
+    Bug("B from the start of K", "swapped index", STREAM_PREFETCHED, "+ Offset(begin) * s.ldb", "", (VALUE,)),
+    Bug("sums go on into the next tile", "duplicated product", STREAM,
+        LOOP, ACC + LOOP, (VALUE,), also=("Offset(BK) * s.ldb; " + ACC, "Offset(BK) * s.ldb;")),
+    Bug("whoever is not the last leaves", "not written", STREAM, "unit = {unit.tile", "else return; unit = {unit.tile",
+        (POISON, VALUE, SEMAPHORE_LEFT)),
     Bug("every block of a tile writes C", "written twice", STREAM,
         "} else if (store_partial<TM * TN>(&acc[0][0], fixup)) {",
-        "} else {\n            store_partial<TM * TN>(&acc[0][0], fixup);", (RACE_C, RACE_PARTIALS, POISON, VALUE)),
+        "} else { store_partial<TM * TN>(&acc[0][0], fixup);", (RACE_C, RACE_PARTIALS, POISON, VALUE)),
     Bug("tiles of the last wave are stored as their owner has them", "missing product", STREAM,
         "if (fixup.peers == 1) {",
         "if (blockIdx.x < schedule.tiles) {", (VALUE, SEMAPHORE_LEFT)),
@@ -140,8 +140,8 @@ STREAM_BUGS = (
     Bug("stream blocks' partials from the owner's on", "swapped index", STREAM, "stream_block - first + 1;",
         "stream_block - first;",
         (RACE_PARTIALS, VALUE, POISON)),
-    Bug("partials by the number of all blocks", "workspace", STREAM,
-        "(blockIdx.x) - schedule.tiles;\n    const int rank", "(blockIdx.x);\n    const int rank", BEYOND),
+    Bug("partials by the number of all blocks", "workspace", STREAM, "(blockIdx.x) - schedule.tiles; const int rank",
+        "(blockIdx.x); const int rank", BEYOND),
     Bug("partials two behind the end", "workspace", STREAM, PARTIALS, PARTIALS.replace("in_wave", "in_wave + 2"),
         (BESIDE_PARTIALS,)),
     Bug("one peer is not counted", "semaphore", STREAM, "last - first + 2, rank", "last - first + 1, rank",

@@ -33,7 +33,7 @@ TYPE_BUGS = (
         "fmaf(beta, *to, BF16(alpha * acc))", (VALUE,)),
     Bug("sums in bf16", "precision", NAIVE_BF16, "acc = fmaf(a, b, acc);", "acc = BF16(fmaf(a, b, acc));", (VALUE,)),
     Bug("products in bf16", "precision", NAIVE_BF16, "acc = fmaf(a, b, acc);", "acc += BF16(a * b);", (VALUE,)),
-    Bug("beta = 0 reads C", "beta = 0", NAIVE_BF16, "beta == 0.0f ? alpha * acc : ", "", (POISON, VALUE, READS)),
+    Bug("beta = 0 reads C", "beta = 0", NAIVE_BF16, "beta == 0.0f ? alpha * acc :", "", (POISON, VALUE, READS)),
     # Reading
     Bug("bits in the lower half", "conversion", NAIVE_BF16, "static_cast<unsigned>(bits) << 16",
         "static_cast<unsigned>(bits) << 15", (VALUE, POISON)),
@@ -91,7 +91,7 @@ TYPE_BUGS = (
         "exists ? XW : 0", (READS, POISON, VALUE)),
     Bug("a step is taken before its copy landed", "stage", SKINNY_RING, "cp_async_wait<UNROLL - 1>();",
         "cp_async_wait<UNROLL>();", (RACE, POISON, VALUE)),
-    Bug("a step's copies join the next one's group", "stage", SKINNY_RING, "    cp_async_commit();\n}", "}",
+    Bug("a step's copies join the next one's group", "stage", SKINNY_RING, "cp_async_commit(); }", "}",
         (RACE, POISON, VALUE)),
     Bug("threads share the ring", "race", SKINNY_RING, "weights[i] = step[i][threadIdx.x];",
         "weights[i] = step[i][threadIdx.x ^ 1];", (RACE, VALUE)),

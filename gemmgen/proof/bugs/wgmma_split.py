@@ -6,9 +6,8 @@ from gemmgen.proof.bugs.base import DEADLOCK, ORDER, PLANNED, POISON, RACE_C, UN
 from gemmgen.proof.bugs.subjects import WGMMA_SPLIT, WGMMA_SPLIT_PIECES
 from gemmgen.proof.bugs.wgmma import IN_FLIGHT, UNDER_WAY
 
-MEET = "cluster_sync();  // all blocks have"
-FREE = "named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // no products"
-LEAVE = "cluster_wait();  // no block exits"
+MEET = "cluster_sync();"
+FREE = "named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);"
 NOT_MET = Diagnosis("race", "data race on shared memory")
 EXITED = Diagnosis("crash", "reads shared memory of block .*(has exited|nothing orders that before)")
 NOT_WAITED = Diagnosis("crash", "before it has waited there|waits at the cluster's barrier")
@@ -16,21 +15,19 @@ NO_SUCH_BLOCK = Diagnosis("crash", "of rank . in a cluster of")
 
 WGMMA_SPLIT_BUGS = (
     Bug("sums are read before the other blocks have stored theirs", "cluster", WGMMA_SPLIT, MEET,
-        f"named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // {MEET}", (NOT_MET, UNWRITTEN)),
-    Bug("a block exits while others read its sums", "cluster", WGMMA_SPLIT, LEAVE, "// no block exits", (EXITED,)),
+        FREE, (NOT_MET, UNWRITTEN)),
+    Bug("a block exits while others read its sums", "cluster", WGMMA_SPLIT, "} cluster_wait();", "}", (EXITED,)),
     Bug("a block has read before it reads", "cluster", WGMMA_SPLIT_PIECES,
-        "add_up(shared, rank, part);\n    cluster_arrive();", "cluster_arrive();\n    add_up(shared, rank, part);",
-        (EXITED,)),
-    Bug("the cluster's second barrier is not come to", "cluster", WGMMA_SPLIT_PIECES, "    cluster_arrive();  // none",
-        "    // none", (NOT_WAITED,)),
-    Bug("sums overwrite what another consumer multiplies", "named barrier", WGMMA_SPLIT, FREE, "// no products",
-        (UNDER_WAY,)),
+        "add_up(shared, rank, part); cluster_arrive();", "cluster_arrive(); add_up(shared, rank, part);", (EXITED,)),
+    Bug("the cluster's second barrier is not come to", "cluster", WGMMA_SPLIT_PIECES,
+        "add_up(shared, rank, part); cluster_arrive();", "add_up(shared, rank, part);", (NOT_WAITED,)),
+    Bug("sums overwrite what another consumer multiplies", "named barrier", WGMMA_SPLIT, FREE, "", (UNDER_WAY,)),
     Bug("sums leave while products are under way", "wait", WGMMA_SPLIT,
-        "        wgmma_wait<0>();\n        release_stage(shared, previous);\n    }",
-        "        release_stage(shared, previous);\n    }", (IN_FLIGHT, UNDER_WAY)),
-    Bug("consumers leave their sums in one place", "swapped index", WGMMA_SPLIT, "/ 4 * 128 * CONSUMERS + ",
-        "/ 4 * 128 + ", (NOT_MET, VALUE, UNWRITTEN)),
-    Bug("every block stores the first columns", "swapped index", WGMMA_SPLIT, " + rank * PART_N + ", " + ",
+        "wgmma_wait<0>(); release_stage(shared, previous); }", "release_stage(shared, previous); }",
+        (IN_FLIGHT, UNDER_WAY)),
+    Bug("consumers leave their sums in one place", "swapped index", WGMMA_SPLIT, "/ 4 * 128 * CONSUMERS +",
+        "/ 4 * 128 +", (NOT_MET, VALUE, UNWRITTEN)),
+    Bug("every block stores the first columns", "swapped index", WGMMA_SPLIT, "+ rank * PART_N +", "+",
         (RACE_C, POISON, VALUE)),
     Bug("a block adds up the first columns", "swapped index", WGMMA_SPLIT, "rank * (PART_N / 2) + r", "r", (VALUE,)),
     Bug("sums that lie further than others stored them", "guard", WGMMA_SPLIT_PIECES, "rank * (PART_N / 2) + r",

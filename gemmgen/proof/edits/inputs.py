@@ -15,7 +15,7 @@ from gemmgen.proof.edits.base import Edit
 
 SEARCH = """\
     int group = 0;
-    while (group < 5 && m >= offs[group]) ++group;  // empty groups end where they begin
+    while (group < 5 && m >= offs[group]) ++group;
 """
 
 INPUT_EDITS = (
@@ -74,7 +74,8 @@ INPUT_EDITS = (
 """),
         ("""\
         const float scale_a = scales_a[Offset(block / 128) * s.M + m];
-        const float scale_b =""", "        // read before:"),
+        const float scale_b = scales_b[Offset(n / 128) * ((s.K + 127) / 128) + block / 128];
+""", ""),
         ("fmaf(scale_a * scale_b, sum, acc)", "fmaf(scale, sum, acc)"),
     )),
     Edit("a block's products from its last to its first", NAIVE_BLOCKS, (

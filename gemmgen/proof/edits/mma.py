@@ -60,7 +60,7 @@ MMA_EDITS = (
             mma(a[step % 2], b[step % 2], acc);
 """))),
     Edit("a wait for all k tiles", MMA_SPLIT, (
-        ("cp_async_wait<STAGES - 2>();  // this thread's copies of it", "cp_async_wait<0>();  // it"),)),
+        ("== K_STEPS) { cp_async_wait<STAGES - 2>();", "== K_STEPS) { cp_async_wait<0>();"),)),
     Edit("what a lane keeps is chosen first", MMA_EXCHANGE, (("""\
         const int got = __shfl_xor_sync(0xffffffffu, upper ? first : second, DISTANCE);
         (upper ? first : second) = got;

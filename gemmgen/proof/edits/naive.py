@@ -103,8 +103,8 @@ NAIVE_EDITS = (
     const int tile_m = tile / columns, tile_n = tile % columns;
 """),
         ("    if (m >= s.M || n >= s.N) return;\n", "    if (m >= s.M || n >= s.N) continue;\n"),
-        ("alpha * acc);  // beta = 0 leaves C unread\n", """\
-alpha * acc);  // beta = 0 leaves C unread
+        ("alpha * acc);", """\
+alpha * acc);
     }
     if (threadIdx.x == 0 && atomicInc(&done, gridDim.x - 1) == gridDim.x - 1) atomicExch(&taken, 0u);
 """),

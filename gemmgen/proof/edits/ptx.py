@@ -18,8 +18,8 @@ from gemmgen.proof.edits.base import Edit
 START = "    float acc = 0.0f;\n"
 LOAD_A = "const float a = A[Offset(m) * s.lda + k];"
 STORE = "*to = beta == 0.0f ? alpha * acc : fmaf(beta, *to, alpha * acc);"
-BARRIER = "        __syncthreads();              // and all"
-RELEASE = "        __threadfence();                                      // release"
+BARRIER = "__syncthreads();"
+RELEASE = "if (threadIdx.x == 0) { __threadfence();"
 TICKET = "last = atomicInc(semaphore, count - 1) == count - 1;"
 FIRST = "namespace {\n\n"
 
@@ -70,10 +70,10 @@ const float value = beta == 0.0f ? alpha * acc : fmaf(beta, *to, alpha * acc);
     Edit("sums of a row by inline PTX", NAIVE_ZERO_POINTS, (("row_sum = multiply_add(1, a, row_sum);",
         'asm("add.s32 %0, %0, %1;" : "+r"(row_sum) : "r"(a));'),)),
     Edit("the block's barrier by name", ASYNC, ((BARRIER,
-        '        asm volatile("barrier.sync 2, %0;" ::"n"(THREADS) : "memory");              // and all'),)),
+        '        asm volatile("barrier.sync 2, %0;" ::"n"(THREADS) : "memory");'),)),
     Edit("the block's barrier by cooperative groups", ASYNC, (
         (FIRST, f"#include <cooperative_groups.h>\n\n{FIRST}"),
-        (BARRIER, "        cooperative_groups::this_thread_block().sync();              // and all"))),
+        (BARRIER, "cooperative_groups::this_thread_block().sync();"))),
     Edit("cp.async by inline PTX", ASYNC, (
         ("cp_async<4 * VA>(&shared[at.k][at.mn], from + offset_a(step, s), bytes);", """\
 const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(&shared[at.k][at.mn]));
@@ -95,7 +95,7 @@ unsigned before;
                      : "=r"(before) : "l"(semaphore), "r"(count - 1) : "memory");
         last = before == count - 1;"""),)),
     Edit("a fence by inline PTX", SPLIT_EPILOGUE, ((RELEASE,
-        '        asm volatile("fence.acq_rel.gpu;" ::: "memory");                                      // release'),)),
+        'if (threadIdx.x == 0) { asm volatile("fence.acq_rel.gpu;" ::: "memory");'),)),
     Edit("partial sums to L2", SPLIT_EPILOGUE, (("        partial[element] = sums[i];",
         '        asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(partial + element), "f"(sums[i]) : "memory");'),)),
     Edit("CUDA's header of bfloat16", MMA_RC, ((FIRST, f"#include <cuda_bf16.h>\n\n{FIRST}"),)),
@@ -128,7 +128,6 @@ unsigned before;
                 : "memory");"""),
         ("                    tma_store_commit();",
          '                    asm volatile("cp.async.bulk.commit_group;" ::: "memory");'),
-        ("            wgmma_wait<1>();  // for",
-         '            asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");  // for'),
+        ("wgmma_wait<1>();", 'asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");'),
     )),
 )  # fmt: skip

@@ -28,8 +28,7 @@ ATOMIC_TICKET = "last = atomicInc(semaphore, count - 1) == count - 1;"
 
 SIMT_EDITS = (
     Edit("warp barriers in a block of one warp", ONE_WARP, (
-        ("__syncthreads();  // the tiles are complete", "__syncwarp();  // the tiles are complete"),
-        ("__syncthreads();  // no thread reads them any more", "__syncwarp();  // no lane reads them any more"),
+        ("__syncthreads(); mma(", "__syncwarp(); mma("), ("__syncthreads();", "__syncwarp();"),
     )),
     Edit("wider padding of shared lines", SINGLE, (("constexpr int PAD = 4; ", "constexpr int PAD = 12;"),)),
     Edit("dynamic in place of static shared memory", SINGLE, ((SHARED_TILES, """\
@@ -56,21 +55,20 @@ SIMT_EDITS = (
         ("mma(As[stage], Bs[stage], thread, acc);\n        stage ^= 1;\n", "mma(*a_read, *b_read, thread, acc);\n"),
         ("store_shared_a(a_staged, As[stage]);", "store_shared_a(a_staged, *a_write);"),
         ("store_shared_b(b_staged, Bs[stage]);", "store_shared_b(b_staged, *b_write);"),
-        ("        __syncthreads();  // the next stage is complete, and no thread reads this one any more\n", """\
-        __syncthreads();
+        ("__syncthreads(); }", """\
+__syncthreads();
         TileA* const a_done = a_read;
         TileB* const b_done = b_read;
         a_read = a_write;
         b_read = b_write;
         a_write = a_done;
         b_write = b_done;
-"""),
+    }"""),
     )),
     Edit("no barrier behind the last tile", DOUBLE, (
-        ("        __syncthreads();  // the next stage is complete, and no thread reads this one any more\n",
-         "        if (depth <= 0) break;\n        __syncthreads();\n"),)),
+        ("__syncthreads(); }", "if (depth <= 0) break; __syncthreads(); }"),)),
     Edit("a barrier that counts", SINGLE, (
-        ("__syncthreads();  // the tiles are complete", "__syncthreads_count(1);"),)),
+        ("__syncthreads(); mma(", "__syncthreads_count(1); mma("),)),
     Edit("a warp's number from its first lane", SINGLE, (
         ("const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;",
          "const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x & 31;"),)),
@@ -171,8 +169,7 @@ __device__ __forceinline__ Vec<4> load<4>(const float* from)
         ("max(-128, min(127, __float2int_rn(value)))", "rintf(fminf(fmaxf(value, -128.0f), 127.0f))"),)),
     Edit("a ticket that the last block puts back", SPLIT_EPILOGUE, (
         (ATOMIC_TICKET, "last = atomicAdd(semaphore, 1u) == static_cast<unsigned>(count - 1);"),
-        ("// acquire: the partials counted before are visible now\n",
-         "// acquire: the partials counted before are visible now\n        if (last) *semaphore = 0;\n"),
+        ("__threadfence(); }", "__threadfence(); if (last) *semaphore = 0; }"),
     )),
     Edit("parts of a streamed tile read past L1 as vectors of their own", STREAM, (
         ("sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);", """\

@@ -121,11 +121,10 @@ unsigned seen = 0, old;
         while ((old = atomicCAS(semaphore, seen, (seen + 1) % count)) != seen) seen = old;
         last = static_cast<int>(seen) == count - 1;"""),)),
     Edit("partial sums in an array of the kernel's own", ALONG_K_SPLIT, (
-        ("// The partials and the semaphore of this block's tile.\n", """\
+        ("__device__ __forceinline__ Fixup split_k_fixup(", """\
 __device__ float scratch[((Shape::M + BM - 1) / BM) * ((Shape::N + BN - 1) / BN) * SPLIT * BM * BN];
 
-// The partials and the semaphore of this block's tile.
-"""),
+__device__ __forceinline__ Fixup split_k_fixup("""),
         ("return {partials + tile * SPLIT * (BM * BN), SPLIT,", "return {scratch + tile * SPLIT * (BM * BN), SPLIT,"),
     )),
     Edit("streaming stores of partial sums", DIRECT, (

@@ -20,7 +20,7 @@ from gemmgen.proof.edits.base import Edit
 WGMMA_EDITS = (
     Edit("a stage goes back as soon as its products have ended", WGMMA_RC, (
         ("""\
-            wgmma_wait<1>();  // for the products of the k tile before
+            wgmma_wait<1>();
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
 """, """\
@@ -39,7 +39,7 @@ WGMMA_EDITS = (
         ("if (k > 0) release_stage(shared, previous);", "release_stage(shared, ring.stage);"),
         ("        if (s.K > 0) release_stage(shared, previous);\n", ""))),
     Edit("no products in flight while fragments are loaded", WGMMA_ROWS, (
-        ("wgmma_wait<1>();  // for the step before", "wgmma_wait<0>();  // for the step before"),)),
+        ("wgmma_wait<1>();", "wgmma_wait<0>();"),)),
     Edit("fragments of other columns", WGMMA_COLUMNS, (
         ("(warp % 2 * 2 + g / 4) ^ (g / 2 % 2 * 5)", "warp % 2 * 4 + g / 2"),)),
     Edit("another thread of the producer", WGMMA_CR, (
@@ -54,14 +54,14 @@ WGMMA_EDITS = (
     const int own = static_cast<int>(blockIdx.x) * each, end = min(tiles, own + each);
 """),
         ("""\
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        if (threadIdx.x > CONSUMERS * 128) return;
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {""", """\
-        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        if (threadIdx.x > CONSUMERS * 128) return;
         for (int number = own; number < end; ++number) {"""),
         ("""\
-    unsigned c_parity = 0;  // of the phase of shared.c_loaded
+    unsigned c_parity = 0;
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {""", """\
-    unsigned c_parity = 0;  // of the phase of shared.c_loaded
+    unsigned c_parity = 0;
     for (int number = own; number < end; ++number) {"""))),
     Edit("sums of half a k tile are added up", WGMMA_PROMOTED, (
         ("int first, Accumulators& acc)\n", "int first, int half, Accumulators& acc)\n"),
@@ -72,7 +72,7 @@ WGMMA_EDITS = (
         wgmma_fence();
         multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
         wgmma_commit();
-        wgmma_wait<0>();  // meanwhile products of other consumers keep the tensor cores busy
+        wgmma_wait<0>();
 """, """\
         for (int half = 0; half < 2; ++half) {
             wgmma_fence();
@@ -98,8 +98,8 @@ WGMMA_EDITS = (
         ("if (rank < CLUSTER)", "for (unsigned to = 0; rank == 0 && to < CLUSTER; ++to)"),
         ("shared.empty[stage], rank)", "shared.empty[stage], to)"))),
     Edit("blocks of a cluster wait for each other before they store", WGMMA_SPLIT, (
-        ("cluster_arrive();  // none", "cluster_sync();  // none"),
-        ("    cluster_wait();  // no block exits while another may read its sums\n", ""))),
+        ("add_up(shared, rank, part); cluster_arrive();", "add_up(shared, rank, part); cluster_sync();"),
+        ("} cluster_wait();", "}"))),
     Edit("a thread's sums lie side by side, at the price of bank conflicts", WGMMA_SPLIT_PIECES, (
         ("((i * (BN / 2) + r) / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;",
             "static_cast<int>(threadIdx.x) * (MMAS_M * BN / 2) + i * (BN / 2) + r;"),)),

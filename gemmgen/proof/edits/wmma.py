@@ -9,11 +9,11 @@ WMMA_EDITS = (
     Edit("columns of fragments outermost", WMMA_RC, (("""\
             for (int i = 0; i < FRAGMENTS_M; ++i) {
                 #pragma unroll
-                for (int j = 0; j < FRAGMENTS_N; ++j) wmma_row_col""", """\
+                for (int j = 0; j < FRAGMENTS_N; ++j) wmma_row_col_bf16""", """\
             for (int j = 0; j < FRAGMENTS_N; ++j) {
                 #pragma unroll
-                for (int i = 0; i < FRAGMENTS_M; ++i) wmma_row_col"""),)),
+                for (int i = 0; i < FRAGMENTS_M; ++i) wmma_row_col_bf16"""),)),
     Edit("the block's warps store their sums in step", WMMA_CR, (
-        ("__syncwarp();  // other", "__syncthreads();  // other"),)),
+        ("__syncwarp(); for (int element = lane;", "__syncthreads(); for (int element = lane;"),)),
     Edit("lines of A four banks further on", WMMA_CR, (("PITCH_A = BM + 8;", "PITCH_A = BM + 16;"),)),
 )  # fmt: skip
