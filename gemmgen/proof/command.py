@@ -61,9 +61,8 @@ FAILED = 1
 @click.option(
     "--kernels",
     type=click.IntRange(0),
-    default=CORRECT_KERNELS,
-    show_default=True,
-    help=f"Correct kernels that must pass, with {KERNEL_EXAMPLES} situations each.",
+    help=f"Correct kernels that must pass, with {KERNEL_EXAMPLES} situations each.  "
+    f"[default: {CORRECT_KERNELS}; 0 with --only]",
 )
 @click.option(
     "--mutants",
@@ -104,7 +103,7 @@ def command(
     device: DeviceChoice,
     cluster: str | None,
     examples: int,
-    kernels: int,
+    kernels: int | None,
     mutants: int,
     only: str,
     catalogue: bool,
@@ -131,6 +130,7 @@ def command(
 
     Exits with 1 if a bug or a mutant survives, a bug is diagnosed wrongly, or a correct kernel is rejected.
     """
+    kernels = (0 if only else CORRECT_KERNELS) if kernels is None else kernels
     bugs, edits = chosen(only) if catalogue else ((), ())
     require(catalogue or not only, "--only chooses from the catalogue, which --no-catalogue leaves out")
     require(cluster is None or processes is None, "--processes counts emulators here, and --cluster has workers")

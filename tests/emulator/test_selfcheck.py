@@ -289,7 +289,7 @@ def test_the_command_tries_mutants_and_goes_on_from_its_record(capsys, tmp_path)
 
 
 def test_a_survivor_makes_the_command_fail(capsys):
-    words = ["selfcheck", "--device", "emulator", "--only", "denormal numbers of B", "--kernels", "0"]
+    words = ["selfcheck", "--device", "emulator", "--only", "denormal numbers of B"]
     assert main([*words, "--examples", "1", "--processes", "1"]) == 1
     shown = capsys.readouterr().out
     assert re.search(r"^missed  #1 denormal numbers of B .*: survived 1 situations on the emulator$", shown, re.M)
