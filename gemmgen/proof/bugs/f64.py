@@ -6,8 +6,7 @@ from gemmgen.proof.bugs.base import MISALIGNED, POISON, VALUE, Bug
 from gemmgen.proof.bugs.subjects import ASYNC_F64, DOUBLE_F64, NAIVE_F64
 
 F64_BUGS = (
-    Bug("sums in float", "precision", NAIVE_F64, "acc = fma(a, b, acc);",
-        "acc = float(fma(a, b, acc));", (VALUE,)),
+    Bug("sums in float", "precision", NAIVE_F64, "acc = fma(a, b, acc);", "acc = float(fma(a, b, acc));", (VALUE,)),
     Bug("one FMA in float", "precision", DOUBLE_F64, "fma(a[i], b[j], acc[i][j])",
         "i + j == 0 ? fmaf(a[i], b[j], acc[i][j]) : fma(a[i], b[j], acc[i][j])", (VALUE,)),
     Bug("operands keep 24 bits", "precision", DOUBLE_F64, "fma(a[i], b[j], acc[i][j])",

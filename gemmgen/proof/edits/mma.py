@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from gemmgen.proof.bugs.subjects import (
-    MMA_EXCHANGE,
-    MMA_PAIRS,
-    MMA_PAIRS_EXCHANGE,
-    MMA_RC,
-    MMA_REGISTERS,
-    MMA_SPLIT,
-    MMA_WHOLE,
-)
+from gemmgen.proof.bugs import subjects as on
 from gemmgen.proof.edits.base import Edit
 
 MMA_EDITS = (
-    Edit("a shorter way for a beta of 1", MMA_RC, (
+    Edit("a shorter way for a beta of 1", on.MMA_RC, (
         ("            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);", """\
             for (int i = 0; i < N; ++i)
                 value.at[i] = beta == 1.0f ? value.at[i] + old.at[i] : fmaf(beta, old.at[i], value.at[i]);"""),)),
-    Edit("sums that a loop clears", MMA_RC, (("    Accumulators acc = {};\n", """\
+    Edit("sums that a loop clears", on.MMA_RC, (("    Accumulators acc = {};\n", """\
     Accumulators acc;
     for (auto& row : acc)
         for (auto& sums : row)
             for (float& sum : sums) sum = 0.0f;
 """),)),
-    Edit("a copy of what nobody has set and nobody uses", MMA_RC, (
+    Edit("a copy of what nobody has set and nobody uses", on.MMA_RC, (
         ("        Vec<BF16, N> stored;\n", "        Vec<BF16, N> stored, spare = stored;\n"),)),
-    Edit("no instructions beyond K", MMA_RC, (
+    Edit("no instructions beyond K", on.MMA_RC, (
         ("            mma(a[step % 2], b[step % 2], acc);",
          "            if (k + step * K_STEP < s.K) mma(a[step % 2], b[step % 2], acc);"),)),
-    Edit("zero points of 0 go a shorter way", MMA_EXCHANGE, (
+    Edit("zero points of 0 go a shorter way", on.MMA_EXCHANGE, (
         ("    const int zero_n = e.zero_n[n];\n", """\
     const int zero_n = e.zero_n[n];
     if (zero_m == 0 && zero_n == 0) return fmaf(e.beta, c, e.alpha * acc);
 """),)),
-    Edit("columns of instructions outermost", MMA_RC, (("""\
+    Edit("columns of instructions outermost", on.MMA_RC, (("""\
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int step = 0; step < MMAS_N; ++step) {
@@ -44,9 +36,9 @@ MMA_EDITS = (
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i) {
 """),)),
-    Edit("another swizzle: by the line's number itself", MMA_RC, (
+    Edit("another swizzle: by the line's number itself", on.MMA_RC, (
         ("line / A_PHASE % A_SWIZZLED", "line % A_SWIZZLED"),)),
-    Edit("copies before the next step's fragments", MMA_WHOLE, (("""\
+    Edit("copies before the next step's fragments", on.MMA_WHOLE, (("""\
             load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
             load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
             if (step == 0) {
@@ -59,9 +51,9 @@ MMA_EDITS = (
             load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
             mma(a[step % 2], b[step % 2], acc);
 """))),
-    Edit("a wait for all k tiles", MMA_SPLIT, (
+    Edit("a wait for all k tiles", on.MMA_SPLIT, (
         ("== K_STEPS) { cp_async_wait<STAGES - 2>();", "== K_STEPS) { cp_async_wait<0>();"),)),
-    Edit("what a lane keeps is chosen first", MMA_EXCHANGE, (("""\
+    Edit("what a lane keeps is chosen first", on.MMA_EXCHANGE, (("""\
         const int got = __shfl_xor_sync(0xffffffffu, upper ? first : second, DISTANCE);
         (upper ? first : second) = got;
 """, """\
@@ -70,12 +62,12 @@ MMA_EDITS = (
         first = upper ? got : kept;
         second = upper ? kept : got;
 """),)),
-    Edit("lanes two apart exchange first", MMA_EXCHANGE, (
+    Edit("lanes two apart exchange first", on.MMA_EXCHANGE, (
         ("    exchange_with<1>(row);\n    exchange_with<2>(row);",
             "    exchange_with<2>(row);\n    exchange_with<1>(row);"),)),
-    Edit("all lanes get the lower k of pairs first", MMA_PAIRS, (
+    Edit("all lanes get the lower k of pairs first", on.MMA_PAIRS, (
         ("(lane / 4 + lane / 8) % 2 * 2", "lane / 8 % 2 * 2"), ("threadIdx.x % 4 < 2 ? 0x6420 : 0x2064", "0x6420"))),
-    Edit("pairs are unzipped by masks and shifts", MMA_PAIRS, (("""\
+    Edit("pairs are unzipped by masks and shifts", on.MMA_PAIRS, (("""\
     const unsigned first = threadIdx.x % 4 < 2 ? 0x6420 : 0x2064;  // bytes of `two` are 0 to 3, of `others` 4 to 7
     return __byte_perm(two, others, second ? first + 0x1111 : first);
 """, """\
@@ -84,8 +76,8 @@ MMA_EDITS = (
     const unsigned upper = (lower_first ? others : two) >> 8 * second & 0x00ff00ffu;
     return (lower & 0xffu) | lower >> 8 | (upper & 0xffu) << 16 | upper >> 16 << 24;
 """),)),
-    Edit("even and odd k in another order, in A and in B", MMA_PAIRS_EXCHANGE, (
+    Edit("even and odd k in another order, in A and in B", on.MMA_PAIRS_EXCHANGE, (
         ("threadIdx.x % 4 < 2 ? 0x6420 : 0x2064", "0x6420"),)),
-    Edit("two barriers for a k tile", MMA_REGISTERS, (
+    Edit("two barriers for a k tile", on.MMA_REGISTERS, (
         ("        stage ^= 1;\n", "        __syncthreads();\n        stage ^= 1;\n"),)),
 )  # fmt: skip

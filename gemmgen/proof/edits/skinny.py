@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.proof.bugs.subjects import (
-    ACROSS,
-    ACROSS_SPLIT,
-    ALONG_K,
-    ALONG_K_SPLIT,
-    DIRECT,
-    MIRRORED,
-    SKINNY_BF16,
-    SKINNY_SCALED,
-    SPLIT_BIG,
-)
+from gemmgen.proof.bugs import subjects as on
 from gemmgen.proof.edits.base import Edit
 
 PARTIAL_READ = "sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);"
@@ -62,9 +52,9 @@ VOLATILE_END = SERIAL_END.replace(
 ).replace(PASS_ON, "atomicInc(fixup.semaphore, SPLIT - 1);")
 
 SKINNY_EDITS = (
-    Edit("inputs of elements that do not exist are not set", SKINNY_SCALED, (
+    Edit("inputs of elements that do not exist are not set", on.SKINNY_SCALED, (
         ("EpilogueInputs inputs[OUTPUTS] = {};", "EpilogueInputs inputs[OUTPUTS];"),)),
-    Edit("a reduction of lanes by __shfl_down_sync", ALONG_K, (("""\
+    Edit("a reduction of lanes by __shfl_down_sync", on.ALONG_K, (("""\
     float (&values)[S * T] = reinterpret_cast<float (&)[S * T]>(acc);
     warp_sum<16>(values);
     const int first = threadIdx.x % 32 * (S * T);  // 32 times the number of this lane's first sum
@@ -85,10 +75,10 @@ SKINNY_EDITS = (
         }
     }
 """),)),
-    Edit("weights past the caches", ACROSS, (
+    Edit("weights past the caches", on.ACROSS, (
         ("weights[i] = load_edge<VW>(B + Offset(k) * s.ldb + first, valid);",
          "weights[i].at[0] = valid > 0 ? __ldcs(B + Offset(k) * s.ldb + first) : 0.0f;"),)),
-    Edit("a chunk staged by lines", ACROSS, (("""\
+    Edit("a chunk staged by lines", on.ACROSS, (("""\
     #pragma unroll 8
     for (int i = threadIdx.x; i < S * BK; i += THREADS) {  // neighbouring threads read along A's lines
         const int line = i / BK, depth = i % BK;
@@ -104,32 +94,32 @@ SKINNY_EDITS = (
             chunk[depth][line] = depth < exist ? from[depth] : 0.0f;
     }
 """),)),
-    Edit("sums of warps from the last to the first", ACROSS, (
+    Edit("sums of warps from the last to the first", on.ACROSS, (
         ("for (int p = 0; p < PARTIALS; ++p) sums[i] +=", "for (int p = PARTIALS - 1; p >= 0; --p) sums[i] +="),)),
-    Edit("partial sums by plain loads", ACROSS_SPLIT, (
+    Edit("partial sums by plain loads", on.ACROSS_SPLIT, (
         (PARTIAL_READ, "sums[i] += fixup.partials[peer * (BM * BN) + element];"),)),
-    Edit("a ticket that the last block puts back, thin", ACROSS_SPLIT, (
+    Edit("a ticket that the last block puts back, thin", on.ACROSS_SPLIT, (
         (COUNT, "last = atomicAdd(semaphore, 1u) + 1 == static_cast<unsigned>(count);"),
         ("    __syncthreads();\n    return last;\n",
          "    __syncthreads();\n    if (last && threadIdx.x == 0) atomicExch(semaphore, 0u);\n    return last;\n"),
     )),
-    Edit("blocks that add to C in their turn", ACROSS_SPLIT, ((SPLIT_END, SERIAL_END),)),
-    Edit("blocks that add to C in their turn, which they acquire", ACROSS_SPLIT, ((SPLIT_END, ACQUIRING_END),)),
-    Edit("blocks that add to C in their turn, by a volatile load, sampled", SPLIT_BIG, ((SPLIT_END, VOLATILE_END),)),
-    Edit("a ticket by compare and swap", ACROSS_SPLIT, ((COUNT, """\
+    Edit("blocks that add to C in their turn", on.ACROSS_SPLIT, ((SPLIT_END, SERIAL_END),)),
+    Edit("blocks that add to C in their turn, which they acquire", on.ACROSS_SPLIT, ((SPLIT_END, ACQUIRING_END),)),
+    Edit("blocks that add to C in their turn, by a volatile load, sampled", on.SPLIT_BIG, ((SPLIT_END, VOLATILE_END),)),
+    Edit("a ticket by compare and swap", on.ACROSS_SPLIT, ((COUNT, """\
 unsigned seen = 0, old;
         while ((old = atomicCAS(semaphore, seen, (seen + 1) % count)) != seen) seen = old;
         last = static_cast<int>(seen) == count - 1;"""),)),
-    Edit("partial sums in an array of the kernel's own", ALONG_K_SPLIT, (
+    Edit("partial sums in an array of the kernel's own", on.ALONG_K_SPLIT, (
         ("__device__ __forceinline__ Fixup split_k_fixup(", """\
 __device__ float scratch[((Shape::M + BM - 1) / BM) * ((Shape::N + BN - 1) / BN) * SPLIT * BM * BN];
 
 __device__ __forceinline__ Fixup split_k_fixup("""),
         ("return {partials + tile * SPLIT * (BM * BN), SPLIT,", "return {scratch + tile * SPLIT * (BM * BN), SPLIT,"),
     )),
-    Edit("streaming stores of partial sums", DIRECT, (
+    Edit("streaming stores of partial sums", on.DIRECT, (
         ("partial[element] = sums[i];", "__stcg(partial + element, sums[i]);"),)),
-    Edit("blocks that end before the sums are added", DIRECT, (
+    Edit("blocks that end before the sums are added", on.DIRECT, (
         ("    if (!store_partial<OUTPUTS>(sums, fixup)) return;\n    reduce_partials(fixup, 0, sums);\n", """\
     const bool last = store_partial<OUTPUTS>(sums, fixup);
     if (!last) return;
@@ -139,16 +129,16 @@ __device__ __forceinline__ Fixup split_k_fixup("""),
         reduce_partials(fixup, i, sum);
     }
 """),)),
-    Edit("a range of K by division of its steps", MIRRORED, (("""\
+    Edit("a range of K by division of its steps", on.MIRRORED, (("""\
     const int extent = (K + SPLIT * STEP - 1) / (SPLIT * STEP) * STEP;
     return {min(K, split * extent), min(K, (split + 1) * extent)};
 """, """\
     const int steps = (K + STEP - 1) / STEP;
     return {min(K, steps * split / SPLIT * STEP), min(K, steps * (split + 1) / SPLIT * STEP)};
 """),)),
-    Edit("an element's place without a remainder", ACROSS, (
+    Edit("an element's place without a remainder", on.ACROSS, (
         ("const int m = tile_m + element / BN, n = tile_n + element % BN;",
          "const int row = element / BN, m = tile_m + row, n = tile_n + element - row * BN;"),)),
-    Edit("a bfloat16 widened by its bits, thin", SKINNY_BF16, (
+    Edit("a bfloat16 widened by its bits, thin", on.SKINNY_BF16, (
         ("return __uint_as_float(static_cast<unsigned>(bits) << 16);", "return __int_as_float(bits * 0x10000u);"),)),
 )  # fmt: skip
