@@ -13,7 +13,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.proof.bugs.base import Subject
-from gemmgen.proof.bugs.ring import LAST, PAST_16_BITS
+from gemmgen.proof.bugs.extents import LAST, PAST_16_BITS
 from gemmgen.proof.bugs.subjects import (
     ASYNC_F64,
     DOUBLE_F16,

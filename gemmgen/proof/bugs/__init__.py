@@ -8,31 +8,25 @@ from __future__ import annotations
 
 from gemmgen.proof.bugs.accesses import ACCESS_BUGS
 from gemmgen.proof.bugs.base import VALUE, Bug, Diagnosis, Subject
-from gemmgen.proof.bugs.batched_mma import BATCHED_MMA_BUGS
-from gemmgen.proof.bugs.batches import BATCH_BUGS
+from gemmgen.proof.bugs.batches import BATCH_BUGS, BATCHED_MMA_BUGS
 from gemmgen.proof.bugs.branches import BRANCH_BUGS
 from gemmgen.proof.bugs.clusters import CLUSTER_BUGS
 from gemmgen.proof.bugs.data import DATA_BUGS
 from gemmgen.proof.bugs.directed import DIRECTED_BUGS
-from gemmgen.proof.bugs.epilogues import EPILOGUE_BUGS
-from gemmgen.proof.bugs.extents import EXTENT_BUGS
-from gemmgen.proof.bugs.f64 import F64_BUGS
-from gemmgen.proof.bugs.gated import GATED_BUGS
+from gemmgen.proof.bugs.epilogues import EPILOGUE_BUGS, GATED_BUGS
+from gemmgen.proof.bugs.extents import EXTENT_BUGS, RING_BUGS
 from gemmgen.proof.bugs.grids import GRID_BUGS
 from gemmgen.proof.bugs.inputs import INPUT_BUGS
 from gemmgen.proof.bugs.mma import MMA_BUGS
-from gemmgen.proof.bugs.naive import NAIVE_BUGS
-from gemmgen.proof.bugs.pieces import PIECES_BUGS
+from gemmgen.proof.bugs.naive import NAIVE_BUGS, THREAD_TILE_BUGS
 from gemmgen.proof.bugs.pointers import POINTER_BUGS
 from gemmgen.proof.bugs.ptx import PTX_BUGS
-from gemmgen.proof.bugs.ring import RING_BUGS
 from gemmgen.proof.bugs.simt import AHEAD_BUGS, ASYNC_BUGS, DOUBLE_BUGS, SINGLE_BUGS, SLICED_BUGS, TURN_BUGS
 from gemmgen.proof.bugs.skinny import SKINNY_BUGS
 from gemmgen.proof.bugs.stream import MOVED_BUGS, REMAINDER_BUGS, STREAM_BUGS
 from gemmgen.proof.bugs.subjects import NAIVE_RR
-from gemmgen.proof.bugs.thread_tile import THREAD_TILE_BUGS
-from gemmgen.proof.bugs.types import TYPE_BUGS
-from gemmgen.proof.bugs.wgmma import WGMMA_BUGS
+from gemmgen.proof.bugs.types import F64_BUGS, TYPE_BUGS
+from gemmgen.proof.bugs.wgmma import PIECES_BUGS, WGMMA_BUGS
 from gemmgen.proof.bugs.wgmma_split import WGMMA_SPLIT_BUGS
 from gemmgen.proof.bugs.wmma import WMMA_BUGS
 

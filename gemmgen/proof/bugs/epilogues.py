@@ -1,9 +1,22 @@
-"""Bugs of epilogues, in every family."""
+"""Bugs of epilogues, gated ones among them, in every family."""
 
 from __future__ import annotations
 
 from gemmgen.proof.bugs import subjects as on
-from gemmgen.proof.bugs.base import POISON, RACE_PARTIALS, READS, UNGIVEN, UNWRITTEN, VALUE, WRITES, Bug, Diagnosis
+from gemmgen.proof.bugs.base import (
+    DEADLOCK,
+    POISON,
+    RACE_PARTIALS,
+    READS,
+    UNGIVEN,
+    UNWRITTEN,
+    VALUE,
+    WITHIN_CHUNK,
+    WRITES,
+    Bug,
+    Diagnosis,
+)
+from gemmgen.proof.bugs.wgmma import BYTES, PATTERN, UNDER_WAY
 
 GELU = "fmaf(-t, exp2_approx(p), fmaxf(x, 0.0f))"
 OLD = "e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n)"  # as far as it counts, and the bias
@@ -252,4 +265,45 @@ EPILOGUE_BUGS = (
         (VALUE,)),
     Bug("the residual as f16", "rounding", on.BATCHED_FUSED_F16, "+ residual;", "+ F16(residual);", (VALUE,)),
     Bug("the vector's first old element", "beta", on.BATCHED_FUSED_F16, "old.at[i]", "old.at[0]", (VALUE,)),
+)  # fmt: skip
+
+GATED_BUGS = (
+    Bug("gate and value change places", "gated", on.WGMMA_GATED, "sums, sums2, e)", "sums2, sums, e)", (VALUE,)),
+    Bug("the gate's sums twice", "gated", on.WGMMA_GATED, "BN / CN + piece, sums2", "piece, sums2", (VALUE,)),
+    Bug("the value is activated, too", "gated", on.WGMMA_GATED, "return silu(acc) * acc2;",
+        "return silu(acc) * silu(acc2);", (VALUE,)),
+    Bug("gelu of f16 without its highest coefficient", "precision", on.WGMMA_GATED_RR, "p = 0.004707857f", "p = 0.0f",
+        (VALUE,)),
+    Bug("the value is not gated", "gated", on.WGMMA_GATED_RR, "return gelu(acc) * acc2;", "return gelu(acc) + acc2;",
+        (VALUE,)),
+    Bug("both boxes of the first matrix", "gated", on.WGMMA_GATED, "full, k, s.N + tile.n", "full, k, tile.n",
+        (VALUE,)),
+    Bug("the second box beside the first, not N further on", "gated", on.WGMMA_GATED, "full, k, s.N + tile.n",
+        "full, k, BN + tile.n", (VALUE,)),
+    Bug("the second box of the first tile", "gated", on.WGMMA_GATED, "s.N + tile.n", "s.N", (VALUE,)),
+    Bug("the second box over the first", "gated", on.WGMMA_GATED, "shared.b[ring.stage] + BN * LINE_B, &map_b",
+        "shared.b[ring.stage], &map_b", (VALUE, POISON, UNWRITTEN, UNDER_WAY)),
+    Bug("boxes of the second matrix amid those of the first", "gated", on.WGMMA_GATED_RR,
+        "shared.b[ring.stage] + BN * BK + at * BK", "shared.b[ring.stage] + BN + at * BK",
+        (VALUE, POISON, UNWRITTEN, UNDER_WAY, PATTERN)),
+    Bug("the second matrix's boxes begin within 16 bytes", "gated", on.WGMMA_GATED_RR, "s.N + tile.n",
+        "s.N + 4 + tile.n", (WITHIN_CHUNK,)),
+    Bug("the first matrix's boxes begin before it", "gated", on.WGMMA_GATED_RR, "full, tile.n", "full, tile.n - 1",
+        (WITHIN_CHUNK,)),
+    Bug("the bytes of one box of B", "gated", on.WGMMA_GATED_RR, "+ sizeof(shared.b[0]))", "+ sizeof(shared.b[0]) / 2)",
+        (BYTES, UNDER_WAY, DEADLOCK)),
+    Bug("the second matrix begins in the middle of a line", "gated", on.NAIVE_GATED, "s.ldb + s.N + n",
+        "s.ldb + s.ldb / 2 + n", (VALUE, POISON, READS)),
+    Bug("the first matrix twice", "gated", on.NAIVE_GATED, "fmaf(a, b2, acc2)", "fmaf(a, b, acc2)", (VALUE,)),
+    Bug("the third sums of the second matrix", "gated", on.NAIVE_LSTM, "fmaf(a, b3, acc3)", "fmaf(a, b2, acc3)",
+        (VALUE,)),
+    Bug("the third matrix begins in the middle of a line", "gated", on.NAIVE_LSTM, "s.ldb + 2 * s.N + n",
+        "s.ldb + s.ldb / 2 + n", (VALUE, POISON, READS)),
+    Bug("the third matrix a line off", "gated", on.NAIVE_LSTM_STATE, "Offset(2 * s.N + n) * s.ldb",
+        "Offset(2 * s.N + n + 1) * s.ldb", (VALUE, POISON, READS)),
+    Bug("the fourth matrix where the third lies", "gated", on.NAIVE_LSTM, "3 * s.N + n", "2 * s.N + n", (VALUE,)),
+    Bug("a column behind the last matrix", "gated", on.NAIVE_LSTM, "n >= s.N) return", "n > s.N) return",
+        (READS, WRITES)),
+    Bug("gates change places", "gated", on.NAIVE_LSTM, "m, n, acc, acc2, acc3, acc4", "m, n, acc2, acc, acc3, acc4",
+        (VALUE,)),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Bugs that truncate offsets to 32 bits: right as long as matrices fit into a few gigabytes."""
+"""Bugs that truncate offsets to 32 bits, or K to 16: right as long as matrices fit into a few gigabytes."""
 
 from __future__ import annotations
 
@@ -72,3 +72,11 @@ EXTENT_BUGS = (
     Bug("the product whose sums are read is a short", "batch", on.WGMMA_PREPARED_BATCH,
         "sums_a + static_cast<long long>(matrix) * s.M", "sums_a + static_cast<short>(matrix) * s.M", CUT),
 )  # fmt: skip
+
+ALONE = (Diagnosis("wrong", r"A's column \d+ and B's row \d+ alone are not zero"),)
+LAST, PAST_16_BITS = "k < s.K", "k < s.K - (s.K >> 16) * (m == 2 && n == 3)"
+
+RING_BUGS = (
+    Bug("an element lacks its last product, beyond 16 bits", "a long K", on.NAIVE_BF16, LAST, PAST_16_BITS, ALONE),
+    Bug("an element lacks its last product, beyond 16 bits", "a long K", on.NAIVE_E4M3, LAST, PAST_16_BITS, ALONE),
+)

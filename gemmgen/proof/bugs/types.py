@@ -1,4 +1,4 @@
-"""Bugs of kernels whose operands have types other than that of the sums: conversions, sums, access widths."""
+"""Bugs of types: conversions, double precision, sums, access widths."""
 
 from __future__ import annotations
 
@@ -101,4 +101,15 @@ TYPE_BUGS = (
         "fmaf(beta, old.at[0], value.at[i])", (VALUE,)),
     Bug("half of what is read is converted", "vectors", on.BATCHED_BF16, "for (int v = 0; v < VB; ++v) shared",
         "for (int v = 0; v < VB / 2; ++v) shared", (VALUE, POISON, UNWRITTEN)),
+)  # fmt: skip
+
+F64_BUGS = (
+    Bug("sums in float", "precision", on.NAIVE_F64, "acc = fma(a, b, acc);", "acc = float(fma(a, b, acc));", (VALUE,)),
+    Bug("one FMA in float", "precision", on.DOUBLE_F64, "fma(a[i], b[j], acc[i][j])",
+        "i + j == 0 ? fmaf(a[i], b[j], acc[i][j]) : fma(a[i], b[j], acc[i][j])", (VALUE,)),
+    Bug("operands keep 24 bits", "precision", on.DOUBLE_F64, "fma(a[i], b[j], acc[i][j])",
+        "fma(double(float(a[i])), b[j], acc[i][j])", (VALUE,)),
+    Bug("bytes of floats", "zero fill", on.ASYNC_F64, "= 8 * max(0,", "= 4 * max(0,", (VALUE, POISON), count=2),
+    Bug("vectors of 16 bytes from lines of 8", "misaligned", on.DOUBLE_F64, "constexpr int VA = 1;",
+        "constexpr int VA = 2;", (MISALIGNED,)),
 )  # fmt: skip

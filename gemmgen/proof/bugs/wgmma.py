@@ -299,3 +299,50 @@ WGMMA_BUGS = (
     Bug("K with the padding of a copy", "zero point", on.WGMMA_ZERO_POINTS, "multiply_subtract(s.K, zero_n,",
         "multiply_subtract((s.K + 15) / 16 * 16, zero_n,", (VALUE,)),
 )  # fmt: skip
+
+NOT_INF = Diagnosis("wrong", "not -?inf")
+NOT_NAN = Diagnosis("wrong", "not nan")
+PAIRS = "{{1, 1}, {0, 2}, {2, 0}, {0, 1}, {1, 0}, {0, 0}}"
+
+PIECES_BUGS = (
+    # Pairs
+    Bug("large products first", "order", on.WGMMA_PIECES, PAIRS, "{{0, 0}, {1, 0}, {0, 1}, {2, 0}, {0, 2}, {1, 1}}",
+        (PLANNED,)),
+    Bug("the second pieces' products are left out", "missing product", on.WGMMA_PIECES, "{{1, 1}, {0, 2}",
+        "{{2, 2}, {0, 2}", (VALUE,)),
+    Bug("a piece of A in the place of another", "swapped index", on.WGMMA_PIECES, "{2, 0}, {0, 1}, {1, 0}",
+        "{2, 0}, {0, 1}, {2, 0}", (VALUE,)),
+    Bug("A's piece where B's is", "swapped index", on.WGMMA_PIECES, "map_b, full, k, tile.n, pair.b",
+        "map_b, full, k, tile.n, pair.a", (VALUE, NOT_INF, NOT_NAN)),
+    Bug("a pair too few", "missing product", on.WGMMA_PIECES, "constexpr int PAIRS = 6;", "constexpr int PAIRS = 5;",
+        (VALUE, NOT_INF, NOT_NAN), also=(", {0, 0}};", "};")),
+    Bug("the producer brings a pair too few", "missing product", on.WGMMA_PIECES, "for (int i = 0; i < PAIRS; ++i) {",
+        "for (int i = 1; i < PAIRS; ++i) {", (DEADLOCK,)),
+    # Sums
+    Bug("sums are added up at the end alone", "promotion", on.WGMMA_PIECES, "promote(acc, totals);",
+        "if (first + INTERVAL >= s.K) promote(acc, totals);", (PLANNED,),
+        also=("64, i > 0, acc", "64, first + i > 0, acc")),
+    Bug("sums of an interval are lost", "missing product", on.WGMMA_PIECES, "promote(acc, totals);",
+        "if (first + INTERVAL >= s.K) promote(acc, totals);", (VALUE, NOT_INF, NOT_NAN)),
+    Bug("an interval adds to the sums of the one before", "duplicated product", on.WGMMA_PIECES, "64, i > 0, acc",
+        "64, first + i > 0, acc", (VALUE, NOT_INF, NOT_NAN)),
+    Bug("intervals as long as two", "promotion", on.WGMMA_PIECES, "constexpr int INTERVAL = 128;",
+        "constexpr int INTERVAL = 256;", (PLANNED,)),
+    # Pieces
+    Bug("the second piece is cut", "precision", on.WGMMA_PIECES, "const BF16 second(rest);",
+        "const BF16 second(__uint_as_float(__float_as_uint(rest) & 0xffff0000u));", (PLANNED,)),
+    Bug("the third piece leaves what the second one has", "duplicated product", on.WGMMA_PIECES, "BF16(rest - second)",
+        "BF16(rest)", (VALUE,)),
+    Bug("lower pieces of Inf are not cleared", "special", on.WGMMA_PIECES,
+        "if (!isfinite(x)) return {BF16(smallest), BF16(0.0f), BF16(x)};",
+        "if (!isfinite(x)) return {BF16(x), BF16(x), BF16(x)};", (NOT_INF,)),
+    Bug("Inf in the first piece", "special", on.WGMMA_PIECES, "return {BF16(smallest), BF16(0.0f), BF16(x)};",
+        "return {BF16(x), BF16(0.0f), BF16(0.0f)};", (NOT_INF,)),
+    Bug("Inf is the largest number", "special", on.WGMMA_PIECES, "if (!isfinite(x)) return {BF16(smallest)",
+        "if (isnan(x)) return {BF16(smallest)", (NOT_INF, NOT_NAN, VALUE)),
+    Bug("a tiny number's first piece is 0", "denormal", on.WGMMA_PIECES,
+        "if (first == 0.0f && x != 0.0f) first = BF16(smallest);", "", (PLANNED, VALUE, NOT_INF)),
+    Bug("pieces as far apart as the operand's lines", "stride", on.WGMMA_PIECES,
+        "const long long apart = static_cast<long long>(lines) * pitch;", "const long long apart = lines;",
+        (VALUE, NOT_INF, NOT_NAN, Diagnosis("race", "data race on prepared_")), count=2),
+)  # fmt: skip

@@ -6,17 +6,14 @@
 from __future__ import annotations
 
 from gemmgen.proof.edits.base import Edit
-from gemmgen.proof.edits.batched import BATCHED_EDITS
-from gemmgen.proof.edits.batched_mma import BATCHED_MMA_EDITS
+from gemmgen.proof.edits.batched import BATCHED_EDITS, BATCHED_MMA_EDITS
 from gemmgen.proof.edits.inputs import INPUT_EDITS
-from gemmgen.proof.edits.mma import MMA_EDITS
-from gemmgen.proof.edits.naive import NAIVE_EDITS
+from gemmgen.proof.edits.mma import MMA_EDITS, WMMA_EDITS
+from gemmgen.proof.edits.naive import NAIVE_EDITS, THREAD_TILE_EDITS
 from gemmgen.proof.edits.ptx import PTX_EDITS
 from gemmgen.proof.edits.simt import SIMT_EDITS
 from gemmgen.proof.edits.skinny import SKINNY_EDITS
-from gemmgen.proof.edits.thread_tile import THREAD_TILE_EDITS
 from gemmgen.proof.edits.wgmma import WGMMA_EDITS
-from gemmgen.proof.edits.wmma import WMMA_EDITS
 
 EDITS: tuple[Edit, ...] = (
     *NAIVE_EDITS,

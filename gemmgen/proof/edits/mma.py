@@ -1,4 +1,4 @@
-"""Right edits of kernels on tensor cores."""
+"""Right edits of kernels on tensor cores, by mma or WMMA."""
 
 from __future__ import annotations
 
@@ -80,4 +80,17 @@ MMA_EDITS = (
         ("threadIdx.x % 4 < 2 ? 0x6420 : 0x2064", "0x6420"),)),
     Edit("two barriers for a k tile", on.MMA_REGISTERS, (
         ("        stage ^= 1;\n", "        __syncthreads();\n        stage ^= 1;\n"),)),
+)  # fmt: skip
+
+WMMA_EDITS = (
+    Edit("columns of fragments outermost", on.WMMA_RC, (("""\
+            for (int i = 0; i < FRAGMENTS_M; ++i) {
+                #pragma unroll
+                for (int j = 0; j < FRAGMENTS_N; ++j) wmma_row_col_bf16""", """\
+            for (int j = 0; j < FRAGMENTS_N; ++j) {
+                #pragma unroll
+                for (int i = 0; i < FRAGMENTS_M; ++i) wmma_row_col_bf16"""),)),
+    Edit("the block's warps store their sums in step", on.WMMA_CR, (
+        ("__syncwarp(); for (int element = lane;", "__syncthreads(); for (int element = lane;"),)),
+    Edit("lines of A four banks further on", on.WMMA_CR, (("PITCH_A = BM + 8;", "PITCH_A = BM + 16;"),)),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Right edits of kernels in which a thread computes one element."""
+"""Right edits of kernels whose threads read A and B straight from global memory."""
 
 from __future__ import annotations
 
@@ -148,4 +148,17 @@ const unsigned tiles = static_cast<unsigned>(rows) * columns;
     float acc = 0.0f;
     asm volatile("{ .reg .b32 packed; cvt.pack.sat.u8.s32.b32 packed, 1, 2, 0; }");
 """),), judged=False),
+)  # fmt: skip
+
+THREAD_TILE_EDITS = (
+    Edit("what lies beyond the edge counts as zero", on.THREAD_TILE_RR, (
+        ("const int m = min(first_m + i * STEP_M, s.M - 1);", "const int m = first_m + i * STEP_M;"),
+        ("a[i] = A[", "a[i] = m >= s.M ? 0.0f : A["))),
+    Edit("columns of a thread's tile outermost", on.THREAD_TILE_CC, (("""\
+        for (int i = 0; i < TM; ++i)
+            #pragma unroll
+            for (int j = 0; j < TN; ++j) acc""", """\
+        for (int j = 0; j < TN; ++j)
+            #pragma unroll
+            for (int i = 0; i < TM; ++i) acc"""),)),
 )  # fmt: skip
