@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from gemmgen.families import BATCHED, BATCHED_MMA, MMA, NAIVE, SKINNY, THREAD_TILE, WGMMA, WMMA
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.matrix import Layout
@@ -24,9 +24,14 @@ def _typed(types: str, layout: str, inputs: str = "plain") -> Problem:
     return replace(_runtime(layout), types=Types.parse(types), inputs=Inputs.parse(inputs))
 
 
+def _changed(problem: Problem, **fields: Any) -> Problem:
+    """`problem` with other fields, given as `Problem` takes them."""
+    return replace(problem, **fields)
+
+
 NAIVE_RR = Subject("naive rr", _runtime("rr"), family=NAIVE)
 NAIVE_CC = Subject("naive cc", _runtime("cc"), (("BM", 8), ("BN", 32)), NAIVE)
-NAIVE_FIXED = Subject("naive fixed", Problem(67, 69, 35, layout=Layout("c", "r")), family=NAIVE)
+NAIVE_FIXED = Subject("naive fixed", Problem(67, 69, 35, layout="cr"), family=NAIVE)
 THREAD_TILE_RR = Subject("thread tiles rr", _runtime("rr"), (("BM", 16), ("BN", 32)), THREAD_TILE)
 THREAD_TILE_CC = Subject("thread tiles cc", _runtime("cc"), (("BM", 16), ("BN", 16), ("TM", 2)), THREAD_TILE)
 THREAD_TILE_WIDE = Subject("thread tiles, wide", Problem(67, 69, 35), (("BM", 16), ("TN", 2)), THREAD_TILE)
@@ -34,14 +39,10 @@ NAIVE_TALL = Subject("naive tall, sampled", Problem(40000, 64, 128), family=NAIV
 SINGLE = Subject("single rr", _runtime("rr"), (("STAGES", 1),))
 SINGLE_INNER = Subject("single inner cr", _runtime("cr"), (("STAGES", 1), *UNWARPED))
 SINGLE_TILED = Subject("single tiled", Problem(64, 64, 64), (("STAGES", 1),))
-SINGLE_FIXED = Subject(
-    "single fixed cc", Problem(67, 69, 35, layout=Layout("c", "c"), lda=72, ldb=72, ldc=72), (("STAGES", 1),)
-)
+SINGLE_FIXED = Subject("single fixed cc", Problem(67, 69, 35, layout="cc", lda=72, ldb=72, ldc=72), (("STAGES", 1),))
 DOUBLE = Subject("double rr", _runtime("rr"))
 DOUBLE_VECTORS = Subject("double rr vectors", _runtime("rr", 4), (("BK", 16), ("GROUP", 2)))
-DOUBLE_RC = Subject(
-    "double fixed rc", Problem(67, 69, 35, layout=Layout("r", "c"), lda=72, ldb=72, ldc=72), (("TA", 0), ("TB", 0))
-)
+DOUBLE_RC = Subject("double fixed rc", Problem(67, 69, 35, layout="rc", lda=72, ldb=72, ldc=72), (("TA", 0), ("TB", 0)))
 DOUBLE_INNER = Subject("double inner cc", _runtime("cc"), UNWARPED)
 DOUBLE_BIG = Subject("double big, sampled", Problem(1024, 1024, 512))
 # 164 MB of A, most of it padding. Elements past 2^31 would take 8 GB: what is planted here overflows earlier.
@@ -74,9 +75,7 @@ SLICED_SPLIT = Subject(
 )
 STREAM = Subject("stream rr", _runtime("rr"), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 3), ("PDL", 1)))
 STREAM_PREFETCHED = Subject(
-    "stream cr vectors, prefetch",
-    _runtime("cr", 4),
-    (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4), ("STREAM", 7)),
+    "stream cr vectors, prefetch", _runtime("cr", 4), (("STAGES", 2), ("ASYNC", 1), ("K_UNROLL", 4), ("STREAM", 7))
 )
 STREAM_BIG = Subject("stream, sampled", Problem(1024, 1024, 512), (("STAGES", 3), ("ASYNC", 1), ("STREAM", 24)))
 MOVED = Subject("moved", Problem(70, 100, 35))
@@ -84,21 +83,21 @@ MOVED_PREFETCHED = Subject("moved, prefetch", Problem(70, 131, 45), (("STAGES", 
 MOVED_BIG = Subject("moved, sampled", Problem(1000, 1000, 512))
 ACROSS = Subject("skinny across", Problem(None, None, None), family=SKINNY)
 ACROSS_SPLIT = Subject("skinny across, split", Problem(None, None, None), (("SPLIT", 3),), SKINNY)
-ACROSS_FIXED = Subject("skinny across, fixed cr", Problem(3, 200, 67, layout=Layout("c", "r"), ldb=200), family=SKINNY)
+ACROSS_FIXED = Subject("skinny across, fixed cr", Problem(3, 200, 67, layout="cr", ldb=200), family=SKINNY)
 GROUPED = Subject(
     "skinny across, lanes in groups", Problem(None, None, None, ld_align=4), (("T", 8), ("LANES", 4)), SKINNY
 )
 GROUPED_ROW = Subject("skinny across, a row", Problem(1, None, None), (("S", 1), ("LANES", 2), ("BK", 64)), SKINNY)
 DEPENDENT = Subject("skinny along k, dependent", _runtime("rc", 4), (("BK", 256), ("SPLIT", 2), ("PDL", 1)), SKINNY)
 DIRECT = Subject("skinny across, direct", Problem(None, None, None), (("BK", 0), ("SPLIT", 2)), SKINNY)
-DIRECT_ALONG_K = Subject("skinny along k, direct", Problem(3, 21, None, layout=Layout("r", "c"), ld_align=4, ldb=None),
-                         (("S", 2), ("BK", 0)), SKINNY)  # fmt: skip
-MIRRORED = Subject("skinny mirrored", Problem(None, 5, None, layout=Layout("c", "c")), (("SPLIT", 2),), SKINNY)
-ALONG_K = Subject("skinny along k", Problem(3, 21, None, layout=Layout("r", "c"), ld_align=4, ldb=None),
-                  (("BK", 256), ("UNROLL", 1)), SKINNY)  # fmt: skip
-ALONG_K_SPLIT = Subject(
-    "skinny along k, split", Problem(4, 21, 1000, layout=Layout("r", "c")), (("BK", 256), ("SPLIT", 4)), SKINNY
+DIRECT_ALONG_K = Subject(
+    "skinny along k, direct", Problem(3, 21, None, layout="rc", ld_align=4, ldb=None), (("S", 2), ("BK", 0)), SKINNY
 )
+MIRRORED = Subject("skinny mirrored", Problem(None, 5, None, layout="cc"), (("SPLIT", 2),), SKINNY)
+ALONG_K = Subject(
+    "skinny along k", Problem(3, 21, None, layout="rc", ld_align=4, ldb=None), (("BK", 256), ("UNROLL", 1)), SKINNY
+)
+ALONG_K_SPLIT = Subject("skinny along k, split", Problem(4, 21, 1000, layout="rc"), (("BK", 256), ("SPLIT", 4)), SKINNY)
 SPLIT_BIG = Subject("skinny split, sampled", Problem(16, 16384, 4096), (("SPLIT", 8),), SKINNY)
 
 NAIVE_F64 = Subject("naive f64 cr", _runtime("cr", dtype=DType.F64), family=NAIVE)
@@ -127,117 +126,116 @@ NAIVE_GROUPS_GATHERED = Subject(
 NAIVE_S4 = Subject("naive bf16, s4 scaled, rc", _typed("bf16,s4,f32", "rc", "scales=K"), family=NAIVE)
 NAIVE_U8_SCALED = Subject("naive bf16, u8 scaled, cc", _typed("bf16,u8,f32", "cc", "scales=128+zeros"), family=NAIVE)
 SKINNY_BF16 = Subject(
-    "skinny bf16 rc", Problem(3, None, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8),
+    "skinny bf16 rc", Problem(3, None, None, types="bf16", layout="rc", ld_align=8),
     (("S", 4), ("WARPS", 2), ("BK", 512)), SKINNY,
 )  # fmt: skip
 SKINNY_RING = Subject(
-    "skinny bf16 rr, ring", Problem(1, None, None, types=Types.parse("bf16"), ld_align=8),
+    "skinny bf16 rr, ring", Problem(1, None, None, types="bf16", ld_align=8),
     (("S", 1), ("T", 8), ("LANES", 4), ("BK", 0), ("UNROLL", 2), ("DEPTH", 4), ("ASYNC", 1)), SKINNY,
 )  # fmt: skip
 SKINNY_MMA = Subject(
-    "skinny on tensor cores", replace(_runtime("rc", 8), types=Types.parse("bf16")),
+    "skinny on tensor cores", _changed(_runtime("rc", 8), types="bf16"),
     (("S", 8), ("T", 16), ("WARPS", 2), ("BK", 0), ("UNROLL", 2), ("MMA", 1)), SKINNY,
 )  # fmt: skip
 SKINNY_MMA_ACROSS = Subject(
-    "skinny across, on tensor cores", replace(_runtime("rr", 8), types=Types.parse("bf16")),
+    "skinny across, on tensor cores", _changed(_runtime("rr", 8), types="bf16"),
     (("S", 8), ("T", 16), ("LANES", 8), ("WARPS", 2), ("BK", 0), ("UNROLL", 2), ("DEPTH", 4), ("MMA", 1)), SKINNY,
 )  # fmt: skip
 SKINNY_DOT = Subject(
-    "skinny u8, s8 rc", Problem(3, None, None, types=Types.parse("u8,s8,s32"), layout=Layout("r", "c"), ld_align=16),
+    "skinny u8, s8 rc", Problem(3, None, None, types="u8,s8,s32", layout="rc", ld_align=16),
     (("S", 4), ("WARPS", 2), ("BK", 1024)), SKINNY,
 )  # fmt: skip
-MMA_RC = Subject("mma bf16 rc", replace(_typed("bf16", "rc"), ld_align=8), family=MMA)
-MMA_RR = Subject("mma f16 rr", replace(_typed("f16,f16,f32", "rr"), ld_align=4), (("STAGES", 2), ("BK", 64)), MMA)
+MMA_RC = Subject("mma bf16 rc", _changed(_typed("bf16", "rc"), ld_align=8), family=MMA)
+MMA_RR = Subject("mma f16 rr", _changed(_typed("f16,f16,f32", "rr"), ld_align=4), (("STAGES", 2), ("BK", 64)), MMA)
 MMA_TF32 = Subject(
-    "mma tf32 rc",
-    Problem(None, None, None, types=Types.parse("f32", Compute.TF32), layout=Layout("r", "c")),
-    family=MMA,
+    "mma tf32 rc", Problem(None, None, None, types=Types.parse("f32", Compute.TF32), layout="rc"), family=MMA
 )
 MMA_FAST = Subject(
-    "mma e4m3 rc, fast", Problem(32, 32, 4096, types=Types.parse("e4m3", Compute.FAST), layout=Layout("r", "c")),
+    "mma e4m3 rc, fast", Problem(32, 32, 4096, types=Types.parse("e4m3", Compute.FAST), layout="rc"),
     family=MMA, arch="sm_89",
 )  # fmt: skip
-MMA_SPLIT = Subject("mma bf16 cr, split", replace(_typed("bf16", "cr"), ld_align=8), (("SPLIT", 3),), MMA)
+MMA_SPLIT = Subject("mma bf16 cr, split", _changed(_typed("bf16", "cr"), ld_align=8), (("SPLIT", 3),), MMA)
 MMA_WHOLE = Subject(
-    "mma s8 rc, whole tiles", Problem(64, 96, 320, types=Types.parse("s8,s8,s32"), layout=Layout("r", "c")),
+    "mma s8 rc, whole tiles", Problem(64, 96, 320, types="s8,s8,s32", layout="rc"),
     (("STAGES", 4), ("BM", 64), ("WM", 32)), MMA,
 )  # fmt: skip
-MMA_SPLIT_F32 = Subject("mma f16 to f32, split", replace(_typed("f16,f16,f32", "rr"), ld_align=8), (("SPLIT", 3),), MMA)
+MMA_SPLIT_F32 = Subject(
+    "mma f16 to f32, split", _changed(_typed("f16,f16,f32", "rr"), ld_align=8), (("SPLIT", 3),), MMA
+)
 MMA_REGISTERS = Subject("mma f16 cc through registers", _typed("f16", "cc"), family=MMA)
 MMA_EXCHANGE = Subject(
     "mma u8, s8 rc, sums exchanged, zero points",
-    replace(_typed("u8,s8,bf16", "rc"), ld_align=16, epilogue=parse_epilogue("zero_m+zero_n")),
+    _changed(_typed("u8,s8,bf16", "rc"), ld_align=16, epilogue="zero_m+zero_n"),
     (("WN", 32), ("EXCHANGE", 1)), MMA,
 )  # fmt: skip
-MMA_PAIRS = Subject("mma s8 rr", replace(_typed("s8,s8,s32", "rr"), ld_align=16), (("WN", 32),), MMA)
+MMA_PAIRS = Subject("mma s8 rr", _changed(_typed("s8,s8,s32", "rr"), ld_align=16), (("WN", 32),), MMA)
 MMA_PAIRS_EXCHANGE = Subject(
     "mma u8, s8 cr, sums exchanged, zero points",
-    replace(_typed("u8,s8,bf16", "cr"), ld_align=16, epilogue=parse_epilogue("zero_m+zero_n")),
+    _changed(_typed("u8,s8,bf16", "cr"), ld_align=16, epilogue="zero_m+zero_n"),
     (("WN", 32), ("EXCHANGE", 1)), MMA,
 )  # fmt: skip
 MMA_PAIRS_FAST = Subject(
-    "mma e4m3 cc, fast", Problem(32, 32, 4096, types=Types.parse("e4m3", Compute.FAST), layout=Layout("c", "c")),
+    "mma e4m3 cc, fast", Problem(32, 32, 4096, types=Types.parse("e4m3", Compute.FAST), layout="cc"),
     family=MMA, arch="sm_89",
 )  # fmt: skip
-WGMMA_RC = Subject("wgmma bf16 rc", replace(_typed("bf16", "rc"), n=72, ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA)
-WGMMA_WIDE = Subject("wgmma bf16 rc, wide tiles", replace(_typed("bf16", "rc"), ld_align=8), (("BN", 256),), WGMMA)
+WGMMA_RC = Subject(
+    "wgmma bf16 rc", _changed(_typed("bf16", "rc"), n=72, ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA
+)
+WGMMA_WIDE = Subject("wgmma bf16 rc, wide tiles", _changed(_typed("bf16", "rc"), ld_align=8), (("BN", 256),), WGMMA)
 WGMMA_CUT = Subject(
-    "wgmma bf16 rc, a tile that an edge cuts", replace(_typed("bf16", "rc"), ld_align=8),
+    "wgmma bf16 rc, a tile that an edge cuts", _changed(_typed("bf16", "rc"), ld_align=8),
     (("BM", 128), ("BN", 64), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
-WGMMA_TURNS = Subject(
-    "wgmma bf16 rc, sampled", Problem(1024, 1024, 576, types=Types.parse("bf16"), layout=Layout("r", "c")), family=WGMMA
-)
+WGMMA_TURNS = Subject("wgmma bf16 rc, sampled", Problem(1024, 1024, 576, types="bf16", layout="rc"), family=WGMMA)
 WGMMA_BIG = Subject(
-    "wgmma bf16 rc, big, sampled", Problem(4096, 4096, 768, types=Types.parse("bf16"), layout=Layout("r", "c")),
+    "wgmma bf16 rc, big, sampled", Problem(4096, 4096, 768, types="bf16", layout="rc"),
     (("BM", 128), ("BN", 64), ("CONSUMERS", 2)), WGMMA,
 )  # fmt: skip
 WGMMA_CR = Subject(
-    "wgmma f16 cr, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
+    "wgmma f16 cr, two consumers", Problem(200, 136, 200, types="f16", layout="cr"),
     (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
 WGMMA_PAIR = Subject(
-    "wgmma bf16 rc, clusters", replace(_typed("bf16", "rc"), ld_align=8), (("CLUSTER", 2), ("STAGES", 2)), WGMMA
+    "wgmma bf16 rc, clusters", _changed(_typed("bf16", "rc"), ld_align=8), (("CLUSTER", 2), ("STAGES", 2)), WGMMA
 )
 WGMMA_PAIR_CUT = Subject(
-    "wgmma bf16 rc, clusters, tiles that edges cut", replace(_typed("bf16", "rc"), ld_align=8),
+    "wgmma bf16 rc, clusters, tiles that edges cut", _changed(_typed("bf16", "rc"), ld_align=8),
     (("BN", 64), ("CLUSTER", 2), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
 WGMMA_PAIR_CR = Subject(
-    "wgmma f16 cr, clusters, two consumers", Problem(200, 136, 200, types=Types.parse("f16"), layout=Layout("c", "r")),
+    "wgmma f16 cr, clusters, two consumers", Problem(200, 136, 200, types="f16", layout="cr"),
     (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("CLUSTER", 2), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
 WGMMA_PROMOTED = Subject(
     "wgmma e4m3 rc, promoted, a batch by rows",
     Problem(
-        100, 51, 208, batch=3, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED), layout=Layout("r", "c")
+        100, 51, 208, batch=3, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED), layout="rc"
     ),
     (("PERSISTENT", 0), ("STAGES", 2), ("IN_FLIGHT", 0)), WGMMA,
 )  # fmt: skip
 WGMMA_PINGPONG = Subject(
-    "wgmma bf16 rc, consumers in turns", replace(_typed("bf16", "rc"), n=72, ld_align=8),
+    "wgmma bf16 rc, consumers in turns", _changed(_typed("bf16", "rc"), n=72, ld_align=8),
     (("BM", 128), ("CONSUMERS", 2), ("STAGES", 3), ("PINGPONG", 1)), WGMMA,
 )  # fmt: skip
 WGMMA_SWAP = Subject(
-    "wgmma bf16 rr, A and B change places", replace(_typed("bf16", "rr"), m=150, n=136, ld_align=8),
+    "wgmma bf16 rr, A and B change places", _changed(_typed("bf16", "rr"), m=150, n=136, ld_align=8),
     (("BM", 96), ("BN", 128), ("CONSUMERS", 1), ("STAGES", 3), ("SWAP", 1)), WGMMA,
 )  # fmt: skip
 WGMMA_WHOLE = Subject(
     "wgmma bf16 rc, whole pieces of C",
-    replace(_typed("bf16", "rc"), n=72, ld_align=8, epilogue=parse_epilogue("scale_m+bias+silu")),
+    _changed(_typed("bf16", "rc"), n=72, ld_align=8, epilogue="scale_m+bias+silu"),
     (("BN", 64), ("STAGES", 3), ("WHOLE", 1)), WGMMA,
 )  # fmt: skip
 WGMMA_BOXES = Subject(
-    "wgmma bf16 rc, pieces of C of several boxes", replace(_typed("bf16", "rc"), n=48, ld_align=8),
+    "wgmma bf16 rc, pieces of C of several boxes", _changed(_typed("bf16", "rc"), n=48, ld_align=8),
     (("BN", 48), ("STAGES", 3), ("C_BOXES", 3)), WGMMA,
 )  # fmt: skip
 WGMMA_TWO_SUMS = Subject(
     "wgmma e4m3 rc, promoted beside products",
-    replace(_runtime("rc", 16), n=72, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED)),
+    _changed(_runtime("rc", 16), n=72, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED)),
     (("STAGES", 3),), WGMMA,
 )  # fmt: skip
-WARP_PRODUCTS = Subject("a warp a product, bf16 rr", Problem(32, 32, 32, batch=None, types=Types.parse("bf16")),
-                        family=BATCHED_MMA)  # fmt: skip
+WARP_PRODUCTS = Subject("a warp a product, bf16 rr", Problem(32, 32, 32, batch=None, types="bf16"), family=BATCHED_MMA)
 WARP_PRODUCTS_CC = Subject(
     "a warp a product, f16 cc", Problem(16, 32, 64, Types.parse("f16").a, Layout("c", "c"), ldb=68, batch=9),
     (("BK", 32),), BATCHED_MMA,
@@ -245,161 +243,152 @@ WARP_PRODUCTS_CC = Subject(
 WGMMA_PREPARED = Subject("wgmma s8 rr, of copies", _typed("s8,s8,s32", "rr"), (("STAGES", 2),), WGMMA)
 WGMMA_ZERO_POINTS = Subject(
     "wgmma zero points, u8 and s8, of copies",
-    replace(_typed("u8,s8,bf16", "rr"), epilogue=parse_epilogue("zero_m+zero_n+scale_m+scale_n+bias")),
+    _changed(_typed("u8,s8,bf16", "rr"), epilogue="zero_m+zero_n+scale_m+scale_n+bias"),
     (("BN", 256), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
 WGMMA_ZERO_POINTS_BATCH = Subject(
     "wgmma zero points, s8 and u8, a batch",
     Problem(
-        None, 72, None, batch=3, stride_a=None, stride_b=None, stride_c=None, types=Types.parse("s8,u8,s8"),
-        layout=Layout("r", "c"), ld_align=16, epilogue=parse_epilogue("zero_a+zero_b+scale_a+scale_n"),
+        None, 72, None, batch=3, stride_a=None, stride_b=None, stride_c=None, types="s8,u8,s8",
+        layout="rc", ld_align=16, epilogue="zero_a+zero_b+scale_a+scale_n",
     ),
     (("STAGES", 2),), WGMMA,
 )  # fmt: skip
 WGMMA_PREPARED_BATCH = Subject(
     "wgmma zero points, u8 and s8, of copies, any number of products",
-    Problem(64, 23, 48, batch=None, types=Types.parse("u8,s8,bf16"), epilogue=parse_epilogue("zero_m+zero_n")),
+    Problem(64, 23, 48, batch=None, types="u8,s8,bf16", epilogue="zero_m+zero_n"),
     (("STAGES", 2),), WGMMA,
 )  # fmt: skip
 WGMMA_COLUMNS = Subject(
     "wgmma tf32 rr, B from registers",
-    Problem(None, 72, None, types=Types.parse("f32_tf32"), layout=Layout("r", "r"), ld_align=4),
+    Problem(None, 72, None, types="f32_tf32", layout="rr", ld_align=4),
     (("BM", 32), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
 WGMMA_ROWS = Subject(
-    "wgmma tf32 cc, A from registers", replace(_typed("f32_tf32", "cc"), n=72, ld_align=4), (("STAGES", 2),), WGMMA
+    "wgmma tf32 cc, A from registers", _changed(_typed("f32_tf32", "cc"), n=72, ld_align=4), (("STAGES", 2),), WGMMA
 )
 WGMMA_PIECES = Subject(
-    "wgmma f32 rc, pieces of bf16", replace(_typed("f32_bf16x6", "rc"), ld_align=4), (("BN", 32), ("STAGES", 2)), WGMMA
+    "wgmma f32 rc, pieces of bf16", _changed(_typed("f32_bf16x6", "rc"), ld_align=4), (("BN", 32), ("STAGES", 2)), WGMMA
 )
 WGMMA_POINTERS = Subject(
-    "wgmma bf16 rc, pointers", replace(_typed("bf16", "rc"), m=100, n=72, batch=None, pointers=True, ld_align=8),
+    "wgmma bf16 rc, pointers", _changed(_typed("bf16", "rc"), m=100, n=72, batch=None, pointers=True, ld_align=8),
     (("STAGES", 2),), WGMMA,
 )  # fmt: skip
 WGMMA_POINTERS_ROWS = Subject(
     "wgmma f16 cr, pointers, C by rows",
-    Problem(100, 51, 72, batch=4, pointers=True, ldb=56, types=Types.parse("f16"), layout=Layout("c", "r"), lda=104),
+    Problem(100, 51, 72, batch=4, pointers=True, ldb=56, types="f16", layout="cr", lda=104),
     (("STAGES", 2),), WGMMA,
 )  # fmt: skip
 WGMMA_SPLIT = Subject(
-    "wgmma bf16 to f32, two consumers, split", replace(_typed("bf16,bf16,f32", "rc"), ld_align=8),
+    "wgmma bf16 to f32, two consumers, split", _changed(_typed("bf16,bf16,f32", "rc"), ld_align=8),
     (("BM", 128), ("BN", 32), ("CONSUMERS", 2), ("STAGES", 2), ("PERSISTENT", 0), ("SPLIT", 4)), WGMMA,
 )  # fmt: skip
 WGMMA_SPLIT_PIECES = Subject(
-    "wgmma f32 rc, pieces of bf16, split", replace(_typed("f32_bf16x6", "rc"), ld_align=4),
+    "wgmma f32 rc, pieces of bf16, split", _changed(_typed("f32_bf16x6", "rc"), ld_align=4),
     (("STAGES", 2), ("PERSISTENT", 0), ("SPLIT", 2)), WGMMA,
 )  # fmt: skip
 WMMA_RC = Subject("wmma bf16 rc", _typed("bf16", "rc"), (("BM", 32), ("WN", 32)), WMMA)
 WMMA_CR = Subject("wmma f16 cr", _typed("f16,f16,f32", "cr"), (("BN", 64), ("WN", 32)), WMMA)
-DOUBLE_F16 = Subject("double f16 rr vectors", replace(_typed("f16", "rr"), ld_align=4))
-BATCHED_BF16 = Subject(
-    "batched bf16 rr", Problem(8, 8, 8, batch=None, types=Types.parse("bf16")), (("MB", 4), ("PAD", 0)), BATCHED
-)
+DOUBLE_F16 = Subject("double f16 rr vectors", _changed(_typed("f16", "rr"), ld_align=4))
+BATCHED_BF16 = Subject("batched bf16 rr", Problem(8, 8, 8, batch=None, types="bf16"), (("MB", 4), ("PAD", 0)), BATCHED)
 DOUBLE_F64 = Subject("double f64 rc", _runtime("rc", dtype=DType.F64))
 ASYNC_F64 = Subject("cp.async f64 cr vectors", _runtime("cr", 2, DType.F64), (("STAGES", 3), ("ASYNC", 1)))
 
-NAIVE_BATCH = Subject("naive batch", replace(_runtime("rc"), batch=None), family=NAIVE)
-DOUBLE_BATCH = Subject("double batch", replace(_runtime("rr"), batch=None))
+NAIVE_BATCH = Subject("naive batch", _changed(_runtime("rc"), batch=None), family=NAIVE)
+DOUBLE_BATCH = Subject("double batch", _changed(_runtime("rr"), batch=None))
 BATCH_BIG = Subject("double batch, sampled", Problem(64, 64, 64, batch=2048))
 SMALL_BATCH = Subject(
     "batched rr", Problem(8, 12, 16, batch=None, stride_a=None, stride_b=None),
     (("MB", 4), ("BATCH_TILES", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
 )  # fmt: skip
-NAIVE_POINTERS = Subject("naive pointers", replace(_runtime("cc"), batch=None, pointers=True), family=NAIVE)
+NAIVE_POINTERS = Subject("naive pointers", _changed(_runtime("cc"), batch=None, pointers=True), family=NAIVE)
 NAIVE_MANY = Subject("naive, any number of small products", Problem(16, 12, 8, batch=None), family=NAIVE)
 DOUBLE_ROWS = Subject("double, any number of rows", Problem(None, 64, 32))
-DOUBLE_POINTERS = Subject("double pointers", replace(_runtime("rr"), batch=None, pointers=True))
+DOUBLE_POINTERS = Subject("double pointers", _changed(_runtime("rr"), batch=None, pointers=True))
 SMALL_POINTERS = Subject(
     "batched pointers", Problem(8, 12, 16, batch=None, pointers=True),
     (("MB", 4), ("BATCH_TILES", 5), ("STAGES", 2), ("ASYNC", 1)), BATCHED,
 )  # fmt: skip
-SMALL_BATCH_CR = Subject("batched cr", Problem(12, 8, 5, layout=Layout("c", "r"), batch=7), (("PDL", 1),), BATCHED)
+SMALL_BATCH_CR = Subject("batched cr", Problem(12, 8, 5, layout="cr", batch=7), (("PDL", 1),), BATCHED)
 
-_FUSED = parse_epilogue("scale_m+bias+gelu+residual")
-NAIVE_EPILOGUE = Subject("naive epilogue", replace(_runtime("rr"), epilogue=_FUSED), (("BM", 8),), family=NAIVE)
-_CLAMPED = parse_epilogue("bias_m+clamp(-1,2)")
-NAIVE_CLAMPED = Subject("naive clamped", replace(_runtime("cr"), epilogue=_CLAMPED), family=NAIVE)
-_SILU = parse_epilogue("silu+residual")
-NAIVE_BATCH_EPILOGUE = Subject(
-    "naive batch, epilogue", replace(_runtime("rr"), batch=None, epilogue=_SILU), family=NAIVE
+NAIVE_EPILOGUE = Subject(
+    "naive epilogue", _changed(_runtime("rr"), epilogue="scale_m+bias+gelu+residual"), (("BM", 8),), family=NAIVE
 )
-_RESIDUAL = parse_epilogue("bias+relu+residual")
-DOUBLE_EPILOGUE = Subject("double epilogue", replace(_runtime("rr", 4), epilogue=_RESIDUAL))
-_RELU = parse_epilogue("bias+relu")
-SPLIT_EPILOGUE = Subject("double split, epilogue", replace(_runtime("rc"), epilogue=_RELU), (("SPLIT", 3),))
-_TANH = parse_epilogue("bias+gelu_tanh")
-SKINNY_EPILOGUE = Subject("skinny epilogue", replace(_runtime("rr"), epilogue=_TANH), family=SKINNY)
+NAIVE_CLAMPED = Subject("naive clamped", _changed(_runtime("cr"), epilogue="bias_m+clamp(-1,2)"), family=NAIVE)
+NAIVE_BATCH_EPILOGUE = Subject(
+    "naive batch, epilogue", _changed(_runtime("rr"), batch=None, epilogue="silu+residual"), family=NAIVE
+)
+DOUBLE_EPILOGUE = Subject("double epilogue", _changed(_runtime("rr", 4), epilogue="bias+relu+residual"))
+SPLIT_EPILOGUE = Subject("double split, epilogue", _changed(_runtime("rc"), epilogue="bias+relu"), (("SPLIT", 3),))
+SKINNY_EPILOGUE = Subject("skinny epilogue", _changed(_runtime("rr"), epilogue="bias+gelu_tanh"), family=SKINNY)
 SMALL_EPILOGUE = Subject(
     "batched epilogue",
-    Problem(8, 12, 16, batch=None, stride_residual=None, epilogue=parse_epilogue("bias+residual")),
+    Problem(8, 12, 16, batch=None, stride_residual=None, epilogue="bias+residual"),
     (("MB", 4), ("BATCH_TILES", 5)),
     BATCHED,
 )
-DOUBLE_AUX = Subject(
-    "double with its pre-activation", replace(_runtime("rr", 4), epilogue=parse_epilogue("bias+aux+gelu"))
-)
+DOUBLE_AUX = Subject("double with its pre-activation", _changed(_runtime("rr", 4), epilogue="bias+aux+gelu"))
 SMALL_AUX = Subject(
     "batched with its pre-activation",
-    Problem(8, 12, 16, batch=None, stride_c=None, epilogue=parse_epilogue("aux+relu")), (("MB", 4),), BATCHED,
+    Problem(8, 12, 16, batch=None, stride_c=None, epilogue="aux+relu"), (("MB", 4),), BATCHED,
 )  # fmt: skip
-_AMAXES = parse_epilogue("bias+gelu+row_amax+column_amax")
+_AMAXES = "bias+gelu+row_amax+column_amax"
 NAIVE_AMAX = Subject(
-    "naive bf16, largest magnitudes", replace(_typed("bf16", "rr"), batch=None, epilogue=_AMAXES), (("BM", 8),),
-    NAIVE,
-)  # fmt: skip
-DOUBLE_AMAX = Subject("double with its largest magnitudes", replace(_runtime("rr", 4), epilogue=_AMAXES))
-ROWS_AMAX = Subject(
-    "double, any number of rows, largest magnitudes",
-    Problem(None, 64, 32, epilogue=parse_epilogue("row_amax+column_amax")),
+    "naive bf16, largest magnitudes", _changed(_typed("bf16", "rr"), batch=None, epilogue=_AMAXES), (("BM", 8),), NAIVE
 )
-SPLIT_AMAX = Subject("split, largest magnitudes", replace(_runtime("rc"), epilogue=_AMAXES), (("SPLIT", 3),))
-SKINNY_AMAX = Subject("skinny, largest magnitudes", replace(_runtime("rr"), epilogue=_AMAXES), family=SKINNY)
+DOUBLE_AMAX = Subject("double with its largest magnitudes", _changed(_runtime("rr", 4), epilogue=_AMAXES))
+ROWS_AMAX = Subject(
+    "double, any number of rows, largest magnitudes", Problem(None, 64, 32, epilogue="row_amax+column_amax")
+)
+SPLIT_AMAX = Subject("split, largest magnitudes", _changed(_runtime("rc"), epilogue=_AMAXES), (("SPLIT", 3),))
+SKINNY_AMAX = Subject("skinny, largest magnitudes", _changed(_runtime("rr"), epilogue=_AMAXES), family=SKINNY)
 SMALL_AMAX = Subject(
     "batched, largest magnitudes", Problem(8, 12, 16, batch=None, epilogue=_AMAXES), (("MB", 4),), BATCHED
 )
-_ZERO_POINTS = parse_epilogue("zero_m+zero_n+scale_m+bias")
+_ZERO_POINTS = "zero_m+zero_n+scale_m+bias"
 NAIVE_ZERO_POINTS = Subject(
-    "naive zero points, u8 and s8", replace(_typed("u8,s8,f32", "rr"), epilogue=_ZERO_POINTS), family=NAIVE
+    "naive zero points, u8 and s8", _changed(_typed("u8,s8,f32", "rr"), epilogue=_ZERO_POINTS), family=NAIVE
 )
-_S32_FUSED = parse_epilogue("zero_m+bias+relu")
+_S32_FUSED = "zero_m+bias+relu"
 NAIVE_FUSED_S32 = Subject(
-    "naive zero points to s32", replace(_typed("u8,s8,s32", "cc"), batch=None, epilogue=_S32_FUSED), family=NAIVE
+    "naive zero points to s32", _changed(_typed("u8,s8,s32", "cc"), batch=None, epilogue=_S32_FUSED), family=NAIVE
 )
 SPLIT_ZERO_POINTS = Subject(
     "double zero points, split",
-    replace(_typed("u8,s8,f16", "rr"), ld_align=4, epilogue=parse_epilogue("zero_m+zero_n+scale_m")),
+    _changed(_typed("u8,s8,f16", "rr"), ld_align=4, epilogue="zero_m+zero_n+scale_m"),
     (("SPLIT", 3),),
 )
 BATCHED_ZERO_POINTS = Subject(
     "batched zero points",
-    Problem(8, 12, 15, batch=None, types=Types.parse("u8,s8,s8"), epilogue=parse_epilogue("zero_a+zero_n+scale_b")),
+    Problem(8, 12, 15, batch=None, types="u8,s8,s8", epilogue="zero_a+zero_n+scale_b"),
     (("MB", 4),), BATCHED,
 )  # fmt: skip
-_REQUANTISED = parse_epilogue("scale_m+scale_n+bias")
-DOUBLE_TO_S8 = Subject("double s8 scaled to s8", replace(_typed("s8,s8,s8", "rr"), ld_align=4, epilogue=_REQUANTISED))
+DOUBLE_TO_S8 = Subject(
+    "double s8 scaled to s8", _changed(_typed("s8,s8,s8", "rr"), ld_align=4, epilogue="scale_m+scale_n+bias")
+)
 SKINNY_SCALED = Subject(
     "skinny split, s8 scaled to bf16",
-    Problem(4, None, None, types=Types.parse("s8,s8,bf16"), layout=Layout("r", "c"),
-        epilogue=parse_epilogue("scale_m+scale_n")),
+    Problem(4, None, None, types="s8,s8,bf16", layout="rc",
+        epilogue="scale_m+scale_n"),
     (("SPLIT", 2), ("BK", 128)), SKINNY,
 )  # fmt: skip
 BATCHED_FUSED_F16 = Subject(
     "batched f16, silu and residual",
-    Problem(8, 12, 16, batch=None, types=Types.parse("f16"), epilogue=parse_epilogue("silu+residual")),
+    Problem(8, 12, 16, batch=None, types="f16", epilogue="silu+residual"),
     (("MB", 4),), BATCHED,
 )  # fmt: skip
-NAIVE_GATED = Subject("naive gated", replace(_runtime("rr"), epilogue=parse_epilogue("swiglu")), family=NAIVE)
-NAIVE_LSTM = Subject("naive lstm", replace(_runtime("rr"), epilogue=parse_epilogue("lstm")), family=NAIVE)
+NAIVE_GATED = Subject("naive gated", _changed(_runtime("rr"), epilogue="swiglu"), family=NAIVE)
+NAIVE_LSTM = Subject("naive lstm", _changed(_runtime("rr"), epilogue="lstm"), family=NAIVE)
 NAIVE_LSTM_STATE = Subject(
-    "naive lstm state, bf16 rc", replace(_typed("bf16", "rc"), epilogue=parse_epilogue("lstm_state")), family=NAIVE
+    "naive lstm state, bf16 rc", _changed(_typed("bf16", "rc"), epilogue="lstm_state"), family=NAIVE
 )
 WGMMA_GATED = Subject(
     "wgmma gated, bf16 rc",
-    Problem(None, 40, None, types=Types.parse("bf16"), layout=Layout("r", "c"), ld_align=8, epilogue="swiglu"),
+    Problem(None, 40, None, types="bf16", layout="rc", ld_align=8, epilogue="swiglu"),
     (("STAGES", 2),),
     WGMMA,
 )
 WGMMA_GATED_RR = Subject(
-    "wgmma gated, f16 rr, a batch", Problem(70, 72, 136, types=Types.parse("f16"), batch=3, epilogue="geglu"),
+    "wgmma gated, f16 rr, a batch", Problem(70, 72, 136, types="f16", batch=3, epilogue="geglu"),
     (("BN", 96), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
