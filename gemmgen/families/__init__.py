@@ -1,7 +1,7 @@
 """Kernel families by name. A new family is a module here, a line below and its templates."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from gemmgen.families.base import Family, check
 from gemmgen.families.batched.family import BATCHED
@@ -17,7 +17,7 @@ from gemmgen.kernel.config import Config
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
-from gemmgen.support.errors import GemmgenError, require
+from gemmgen.support.errors import GemmgenError, InvalidInput, require
 
 FAMILIES: dict[str, Family] = {
     family.name: family for family in (SIMT, SKINNY, BATCHED, NAIVE, THREAD_TILE, MMA, WGMMA, WMMA, BATCHED_MMA)
@@ -65,6 +65,13 @@ def config_to_blame(source: KernelSource) -> Iterator[None]:
         raise
 
 
+def summation_of(source: KernelSource) -> str | None:
+    """The class of summation of a kernel, by its plan; None if it has no plan, or if that states no order."""
+    with suppress(InvalidInput):
+        return plan_of(source).summation(parse_arch(source.arch))
+    return None
+
+
 __all__ = [
     "BATCHED",
     "BATCHED_MMA",
@@ -84,4 +91,5 @@ __all__ = [
     "config_to_blame",
     "family_named",
     "plan_of",
+    "summation_of",
 ]

@@ -13,9 +13,9 @@ from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.expression import names_in, without_guards
 from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.streamk import Schedule
-from gemmgen.problem.device import DeviceSpec
+from gemmgen.problem.device import Arch, DeviceSpec
 from gemmgen.problem.gemm import Case, Problem
-from gemmgen.problem.mma import Mma
+from gemmgen.problem.mma import Mma, factors
 from gemmgen.problem.pieces import Pieces
 from gemmgen.problem.wgmma import Wgmma
 
@@ -177,6 +177,22 @@ class SumOrder:
         parts += [f"in {self.splits} ranges of K"] if self.splits > 1 else []
         return ", ".join(parts)
 
+    def summation(self, arch: Arch) -> str:
+        """The class of summation on `arch`, in words: kernels of one class compute equal bits of equal operands.
+
+        It leaves out how many rows and columns an instruction has, because sums do not depend on them. Ranges of K
+        depend on the step, too.
+        """
+        sums = self.mma.sums_on(arch)
+        multiplied = factors(self.mma.a, self.mma.b)
+        parts = [f"sums of {self.mma.k} products of {multiplied} in {self.mma.accumulator.label}"]
+        parts += [f"rounded {self.tf32}"] if multiplied == "tf32" else []
+        parts += [f"of terms cut to {sums.fraction} bits, {sums.kept} of which stay"] if sums else []
+        parts += [f"of {len(self.pieces.pairs)} pairs of pieces of {self.pieces.dtype.label}"] if self.pieces else []
+        parts += [f"added up after each {self.promotion} k"] if self.promotion else []
+        parts += [f"in {self.splits} ranges of K of whole {self.step}"] if self.splits > 1 else []
+        return ", ".join(parts)
+
     def ranges(self, k: int) -> tuple[tuple[int, int], ...]:
         """(first, end) of each range of K."""
         extent = -(-k // (self.splits * self.step)) * self.step
@@ -216,6 +232,13 @@ class Plan:
     def family(self) -> str:
         """The family's name."""
         return self.author.name
+
+    def summation(self, arch: Arch) -> str | None:
+        """The class of summation: see SumOrder. Integers wrap around, so that any order gives their sums; None if the
+        order is unknown."""
+        if self.problem.types.accumulator.is_integer:
+            return "exact sums of integers"
+        return None if self.sums is None else self.sums.summation(arch)
 
     @property
     def instruction(self) -> str:

@@ -14,14 +14,16 @@ Named = tuple[str, Config]  # a family's name and a config of it: what travels b
 PROCESS = "gemmgen.search.explorer:Explorer"
 
 
-def search_of(problem: Problem, families: Sequence[Family], device: DeviceSpec) -> tuple[Search, list[Space]]:
-    """Search the spaces of `families`; return the search, and all spaces that were explored, even those without a
-    config.
+def search_of(
+    problem: Problem, families: Sequence[Family], device: DeviceSpec, summation: str | None = None
+) -> tuple[Search, list[Space]]:
+    """Search the spaces of `families` for configs of the class `summation` (None: any); return the search, and all
+    spaces that were explored, even those without a config.
 
     Families that are hopeless compared with another are left out. If no searched family has a config (two products on a
     card without wgmma, say), `naive` stands in.
     """
-    search, explored = Search((), device), []
+    search, explored = Search((), device, summation), []
     for family in reversed(families):  # those of tensor cores stand last
         if search.hopeless(family, problem):
             continue
@@ -29,7 +31,7 @@ def search_of(problem: Problem, families: Sequence[Family], device: DeviceSpec) 
         if explored[-1].accepted:
             search.add(explored[-1])
     if not search.spaces and tuple(families) == SEARCHED:
-        search, more = search_of(problem, (NAIVE,), device)
+        search, more = search_of(problem, (NAIVE,), device, summation)
         explored += more
     return search, explored
 
@@ -54,13 +56,15 @@ class Explorer:
     def __init__(self) -> None:
         self._searches: dict[Problem, Search] = {}
 
-    def __call__(self, message: tuple[Problem, DeviceSpec, int, Sequence[tuple[Named, float]]]) -> list[Named]:
-        """Return up to `count` configs to try for `problem`. `timed` are those with times, in microseconds; none at
-        first."""
-        problem, device, count, timed = message
+    def __call__(
+        self, message: tuple[Problem, DeviceSpec, str | None, int, Sequence[tuple[Named, float]]]
+    ) -> list[Named]:
+        """Return up to `count` configs of the class `summation` to try for `problem`. `timed` are those with times, in
+        microseconds; none at first."""
+        problem, device, summation, count, timed = message
         search = self._searches.get(problem)
         if search is None:
-            search = self._searches[problem] = search_of(problem, SEARCHED, device)[0]
+            search = self._searches[problem] = search_of(problem, SEARCHED, device, summation)[0]
         entries = further(search, count, timed) if timed else search.first(count)
         return [(entry.family.name, entry.config) for entry in entries]
 

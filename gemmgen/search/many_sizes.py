@@ -67,6 +67,7 @@ def tune_many(
     most: int = MOST_FINALISTS,
     each: int | None = None,
     suits: Callable[[Trial], bool] = lambda trial: True,
+    summation: str | None = None,
     progress: Progress | None = None,
 ) -> Finalists:
     """Find kernels for `problems`, which differ only in their typical sizes, in one search.
@@ -75,6 +76,7 @@ def tune_many(
            all
     each   candidates per size in the first round (None: EACH, without a GPU PREDICTED_EACH)
     suits  a predicate that rejects candidates before they are compiled
+    summation  the class of summation that all kernels must have: see `Plan.summation`; None: any
 
     On a GPU all candidates are timed at all sizes for which the model does not rule them out. Without one the model's
     times decide, and only the smallest set that serves all sizes is compiled. Raises GemmgenError if no candidate
@@ -84,7 +86,8 @@ def tune_many(
         count = max(1, min(cores(), len(problems)))
         explorers = stack.enter_context(crew([Child(PROCESS) for _ in range(count)]))
         compilers = stack.enter_context(crew(compiler_processes()))
-        search = _ManySizes(tuple(problems), target, store, progress or Progress(), most, suits, explorers, compilers)
+        given = tuple(problems), target, store, progress or Progress(), most, suits, summation
+        search = _ManySizes(*given, explorers, compilers)
         return search.predicted(each or PREDICTED_EACH) if target.gpu is None else search.measured(each or EACH)
 
 
@@ -96,6 +99,7 @@ class _ManySizes:
     progress: Progress
     most: int
     suits: Callable[[Trial], bool]
+    summation: str | None
     explorers: Sequence[Child]
     compilers: Sequence[Child]
     trials: list[Trial] = field(default_factory=list)  # those that compiled
@@ -183,7 +187,7 @@ class _ManySizes:
                     for trial, us in zip(self.trials, times[place].tolist(), strict=True)
                     if math.isfinite(us)
                 ]
-                message = self.problems[place], self.target.spec, count, timed
+                message = self.problems[place], self.target.spec, self.summation, count, timed
                 found.append((place, self.explorers[turn].request(message)))
                 self.progress.step("explore", None)
             return found

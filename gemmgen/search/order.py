@@ -52,10 +52,14 @@ def _plan(family: Family, problem: Problem, config: Config) -> Plan:
 
 @dataclass
 class Search:
-    """Proposes configs of one or more spaces to try, batch by batch, and learns from times in between."""
+    """Proposes configs of one or more spaces to try, batch by batch, and learns from times in between.
+
+    summation  the class of summation that configs must have: see `Plan.summation`; None: any
+    """
 
     spaces: Sequence[Space]
     device: DeviceSpec
+    summation: str | None = None
     ranked: list[Ranked] = field(init=False)
     _known: dict[Config, Ranked] = field(init=False)
     _untried: dict[Config, Ranked] = field(init=False)
@@ -66,15 +70,21 @@ class Search:
             self._rank(space)
 
     def add(self, space: Space) -> None:
-        """Add the configs of one more family."""
-        self.spaces = (*self.spaces, space)
+        """Add the configs of one more family, unless none is of the class of summation."""
+        known = len(self.ranked)
         self._rank(space)
+        if len(self.ranked) > known:
+            self.spaces = (*self.spaces, space)
 
     def _rank(self, space: Space) -> None:
-        entries = [Ranked.of(space.problem, space.family, config, self.device) for config in space.accepted]
-        self.ranked = sorted([*self.ranked, *entries], key=lambda entry: entry.prediction.time_us)
+        entries = (Ranked.of(space.problem, space.family, config, self.device) for config in space.accepted)
+        self.ranked += filter(self._allows, entries)
+        self.ranked.sort(key=lambda entry: entry.prediction.time_us)
         self._known = {entry.config: entry for entry in self.ranked}
         self._untried = dict(self._known)
+
+    def _allows(self, entry: Ranked) -> bool:
+        return self.summation is None or entry.plan.summation(self.device.arch) == self.summation
 
     def hopeless(self, family: Family, problem: Problem) -> bool:
         """Whether the products alone would take HOPELESS times as long as the best known config, whatever the
@@ -148,7 +158,9 @@ class Search:
         for family, config in configs:
             tried = config in self._known and config not in self._untried
             if not tried and first_rejection(family, problem, config, limits) is None:
-                yield Ranked.of(problem, family, config, self.device)
+                entry = Ranked.of(problem, family, config, self.device)
+                if self._allows(entry):
+                    yield entry
 
     def _note(self, entries: Iterable[Ranked]) -> list[Ranked]:
         """Mark `entries` as tried."""

@@ -51,12 +51,13 @@ def tune(
     start: Sequence[tuple[Family, Config]] = (),
     progress: Progress | None = None,
     verifies: bool = True,
+    summation: str | None = None,
 ) -> TuneResult:
     """Find the fastest correct kernel of `families` for `problem` on `target`, trying `budget` candidates.
 
     The default of `budget` is `default_budget`. Families that accept no config for the problem are left out; the others
     share the budget. Configs in `start` are tried first. A caller that verifies the winner itself may turn `verifies`
-    off.
+    off. All candidates are of the class `summation` (see `Plan.summation`); None: of any.
 
     Raises GemmgenError if no config is accepted or none survives.
     """
@@ -68,7 +69,7 @@ def tune(
         thread_pool() as helpers,
     ):
         given = problem, target, store, families, seed, progress or Progress(), compilers, start, helpers
-        tuner = Tuner(*given, verifies)
+        tuner = Tuner(*given, verifies, summation)
         result = tuner.run(budget)
         return result if target.gpu is None else tuner.learned(result)
 
@@ -93,6 +94,7 @@ class Tuner:
     start: Sequence[tuple[Family, Config]] = ()
     helpers: ThreadPoolExecutor | None = None
     verifies: bool = True
+    summation: str | None = None
     trials: list[Trial] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     experience: list[Ranked] = field(default_factory=list)
@@ -131,7 +133,7 @@ class Tuner:
     def explore(self) -> Search:
         """The spaces of the families, except for families that are hopeless compared with another."""
         self.progress.stage("explore", 1)
-        search, explored = search_of(self.problem, self.families, self.target.spec)
+        search, explored = search_of(self.problem, self.families, self.target.spec, self.summation)
         if not search.spaces:
             raise GemmgenError(unsuited(self.problem, self.target.arch, explored))
         if all(space.family not in self.families for space in search.spaces):
