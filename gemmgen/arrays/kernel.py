@@ -177,6 +177,11 @@ class ArrayKernel:
         LOADED[self.traced.identity] = self
 
     @property
+    def sources(self) -> tuple[KernelSource, ...]:
+        """Its source, as an `ArrayProduct` has those of its kernels."""
+        return (self.source,)
+
+    @property
     def name(self) -> str:
         return self.source.name
 

@@ -14,7 +14,7 @@ from gemmgen.arrays.kernel import LOADED, ArrayKernel, Backend, Plan, Shortcut, 
 from gemmgen.arrays.view import Device
 from gemmgen.exports.kernelfile import read_kernel, read_record, reading
 from gemmgen.exports.library.choice import Rule
-from gemmgen.exports.library.choices_json import RECORD, rule_from
+from gemmgen.exports.library.choices_json import RECORD, choice_for, rule_from
 from gemmgen.exports.library.members import NAME as CUBLASLT
 from gemmgen.exports.library.members import Needs
 from gemmgen.exports.library.spec import CHUNK, own_name
@@ -105,6 +105,11 @@ class ArrayProduct:
     def source(self) -> KernelSource:
         """The source of the kernel that serves every call."""
         return self._kernels[self._serves_all]
+
+    @property
+    def sources(self) -> tuple[KernelSource, ...]:
+        """The sources of all kernels that the rules may choose."""
+        return tuple(self._kernels.values())
 
     @property
     def identity(self) -> str:
@@ -260,26 +265,8 @@ def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel], devi
 
     with reading(records[0], "the record of a library"):
         names = list(dict.fromkeys(choice["product"] for choice in record["choices"]))
-        choices = {name: _choice_for(record["choices"], name, arch) for name in names}
+        choices = {name: choice_for(record["choices"], name, arch) for name in names}
         return ArrayLibrary({name: _product(name, choice, kernel, load, device) for name, choice in choices.items()})
-
-
-def _choice_for(choices: list[Any], product: str, arch: str) -> Any:
-    """The choice for the newest architecture whose kernels a device of `arch` can run."""
-    mine = {choice["arch"]: choice for choice in choices if choice["product"] == product}
-    fitting = [one for one, choice in mine.items() if _runs(choice, one, arch)]
-    require(bool(fitting), f"product {product} has kernels for {', '.join(mine)}, and none that {arch} runs")
-    return mine[max(fitting, key=_number)]
-
-
-def _runs(choice: Any, made: str, arch: str) -> bool:
-    """Whether a device runs the choice's kernels: those of sm_90a only there, others also on newer devices."""
-    specific = any(kernel["arch"].endswith("a") for kernel in choice["kernels"])
-    return _number(made) == _number(arch) if specific else _number(made) <= _number(arch)
-
-
-def _number(arch: str) -> int:
-    return int(arch.removeprefix("sm_").rstrip("af"))
 
 
 def _product(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -21,10 +21,12 @@ from gemmgen.cli.options import (
 from gemmgen.cli.output import DONE, FAILED, IN_PART, NOT_JUDGED, emit, judging
 from gemmgen.cli.progress import counter
 from gemmgen.cli.reports.certificate import show_recheck
+from gemmgen.cli.reports.invariance import show_invariance
 from gemmgen.cli.reports.verify import coverage_words, show_ptx, show_unconfined, show_verdict
 from gemmgen.exports.certificate import examples_to_certify
 from gemmgen.exports.json_records import cuda_document, kernel_document, verdict_document
 from gemmgen.exports.kernelfile import KernelFile, find_kernel
+from gemmgen.exports.library.invariance import calls_of_library
 from gemmgen.exports.other_compilers import hidden_lines
 from gemmgen.exports.recheck import Recheck, open_certified, read_certificate, recheck, recheck_document
 from gemmgen.exports.writing import DEFAULT_OUT
@@ -38,6 +40,7 @@ from gemmgen.support.errors import Failure, require
 from gemmgen.support.files import Store
 from gemmgen.verification.checks import REPLAY
 from gemmgen.verification.host_memory import require_memory
+from gemmgen.verification.invariance import check_invariance
 from gemmgen.verification.sanitizers.tool import TOOLS, Tool
 from gemmgen.verification.verifier import DEFAULT_EXAMPLES, Verdict
 from gemmgen.verification.verifier import verify as property_test
@@ -56,6 +59,11 @@ FOR_A_KERNEL = ("kernel", "sanitize", "tool", "require_coverage", "bits", "ptx",
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="Check an exported kernel's certificate again, from scratch, instead.",
+)
+@click.option(
+    "--invariant",
+    is_flag=True,
+    help="Check instead that the bits of a row depend neither on M nor on other rows, in the library in this folder.",
 )
 @device_option
 @click.option(
@@ -90,6 +98,7 @@ def command(
     ctx: click.Context,
     kernel: str | None,
     certificate: Path | None,
+    invariant: bool,
     device: DeviceChoice,
     examples: int,
     seed: int,
@@ -136,16 +145,18 @@ def command(
     kernel's own text must be what gemmgen renders. The tests that it reports are repeated, with its seed and number of
     examples, and must come out the same. Then the kernel must pass in --examples situations of another seed: 100 (of
     large problems 20) and a random one, unless they are given.
+
+    With --invariant FILE is the folder of a library. Equal rows of A run at M = 1, 2, 7, 63 to 65, 129, 271, 1000 and
+    4096, in random places, by the kernels that the library's rules choose. All must give the same bits, which for
+    tensor cores are those that the kernels' class of summation predicts. A difference is named by row and M.
     """
+    if invariant:
+        require(
+            kernel is not None and Path(kernel).is_dir(), f"--invariant takes the folder of a library, not {kernel}"
+        )
+        ctx.exit(_check_invariance(Path(kernel or ""), device, seed, as_json))
     if certificate is not None:
-        given = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-        extra = [name for name in FOR_A_KERNEL if name in given]
-        require(not extra, f"--certificate says what is run: leave out {', '.join(extra)}")
-        own = {name: ctx.params[name] for name in ("examples", "seed") if name in given}
-        result = _check_certificate(certificate, device, as_json, **own)
-        if not result.passes:
-            ctx.exit(FAILED if result.wrong is None else exit_code(result.wrong))
-        ctx.exit(DONE if result.stands else NOT_JUDGED)
+        ctx.exit(_certificate_code(ctx, certificate, device, as_json))
     if kernel is None:
         raise click.UsageError("name a kernel, or its --certificate", ctx)
     chosen = (tool or TOOLS) if sanitize or tool else ()
@@ -184,6 +195,34 @@ def command(
 
     emit(as_json, lambda: document, show)
     ctx.exit(exit_code(verdict, hidden, in_part))
+
+
+def _certificate_code(ctx: click.Context, certificate: Path, device: DeviceChoice, as_json: bool) -> int:
+    """The exit code of `gemmgen verify --certificate FILE`."""
+    given = {name for name in ctx.params if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    extra = [name for name in FOR_A_KERNEL if name in given]
+    require(not extra, f"--certificate says what is run: leave out {', '.join(extra)}")
+    own = {name: ctx.params[name] for name in ("examples", "seed") if name in given}
+    result = _check_certificate(certificate, device, as_json, **own)
+    if not result.passes:
+        return FAILED if result.wrong is None else exit_code(result.wrong)
+    return DONE if result.stands else NOT_JUDGED
+
+
+def _check_invariance(folder: Path, device: DeviceChoice, seed: int, as_json: bool) -> int:
+    """The exit code of `gemmgen verify FOLDER --invariant`."""
+    target = open_target(device, "auto", Store())
+    with target.executor:
+        products = calls_of_library(folder, target.arch)
+        total = sum(len(calls) for some in products.values() for calls in some)
+        with counter("calls", total) as on_call:
+            found = {
+                name: [check_invariance(target.executor, calls, seed=seed, on_call=on_call) for calls in some]
+                for name, some in products.items()
+            }
+    documents = {name: [asdict(one) for one in some] for name, some in found.items()}
+    emit(as_json, lambda: {"invariance": documents}, lambda console: show_invariance(console, found))
+    return DONE if all(one.passed for some in found.values() for one in some) else FAILED
 
 
 def _target(device: DeviceChoice, ptx: Path | None) -> Target:

@@ -159,9 +159,9 @@ def sample(situation: Situation, window: Window) -> Index:
     return tuple(rng.integers(first, end, count) for first, end in spans)
 
 
-def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index) -> Planned:
-    """The planned values of C at `at` after a launch."""
-    case, operands = situation.case, make_operands(situation)
+def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index, operands: Operands | None = None) -> Planned:
+    """The planned values of C at `at` after a launch; `operands` replace A and B of the situation."""
+    case, operands = situation.case, operands or make_operands(situation)
     a, b = _lines(case, operands, at)
     total = sums_of(order, arch, case.problem.types, a, b)
     if case.problem.epilogue.is_linear:

@@ -28,6 +28,7 @@ from gemmgen.exports.library.rules import choose
 from gemmgen.exports.library.spec import Product, Search, Spec, own_name
 from gemmgen.exports.library.texts import LibraryText
 from gemmgen.exports.writing import require_writable, write_together
+from gemmgen.families import SEARCHED
 from gemmgen.kernel.model import representative
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import F32_TYPES
@@ -36,6 +37,7 @@ from gemmgen.run.compile import arch_for, compile_many
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import load_in_parallel
 from gemmgen.run.target import DeviceChoice, Target, open_target
+from gemmgen.search.explorer import search_of
 from gemmgen.search.many_sizes import tune_many
 from gemmgen.search.trial import Progress
 from gemmgen.search.tuner import tune
@@ -172,6 +174,8 @@ class _Maker:
 
     def choice(self, product: Product) -> Choice:
         members: list[Contestant] = [*(self._taken(product) if product.kernels else self._tuned(product))]
+        if product.invariant:
+            require_one_class([one for one in members if isinstance(one, Member)])
         if self.options.fallback:
             why = why_no_fallback(product) or ("times are predicted" if self.target.gpu is None else None)
             if why is None:
@@ -222,7 +226,8 @@ class _Maker:
 
     def _tuned(self, product: Product) -> list[Member]:
         """Search for kernels for the product's sizes, and return each kernel once."""
-        asked = self.options.budget, self.options.seed, product.most
+        summation = self._summation(product) if product.invariant else None
+        asked = self.options.budget, self.options.seed, product.most, summation
         members: dict[str, Member] = {}
         searches = list(product.searches(self.target.spec.sms))
         for number, wanted in enumerate(searches, 1):
@@ -230,12 +235,36 @@ class _Maker:
             case = representative(problems[0])  # run-time sizes have numbers there
             at = f"at {case.m}x{case.n}x{case.k}" if len(problems) == 1 else f"at {len(problems)} sizes"
             self.progress.about(f"{product.name}: search {number} of {len(searches)}, {problems[0].shape} {at}")
-            search = partial(self._search_many, product, problems) if problems[1:] else partial(self._search, wanted)
+            one = partial(self._search, wanted)
+            search = partial(self._search_many, product, problems) if problems[1:] else one
+            search = partial(search, summation)
             for found in found_before(problems, self.target, self.store, asked, search):
                 members.setdefault(found.source.body, self._member(product, found))
         return list(members.values())
 
-    def _search_many(self, product: Product, problems: Sequence[Problem]) -> list[KernelFile]:
+    def _summation(self, product: Product) -> str:
+        """The class of summation of all kernels of `product`: of those that serve every call, the class of the config
+        that the model expects to be the fastest at the largest size.
+
+        Raises GemmgenError if no kernel that serves every call has one.
+        """
+        spec, searches = self.target.spec, [*product.searches(self.target.spec.sms)]
+        largest = max(
+            (one for wanted in searches[1:] for one in wanted.problems), key=lambda one: representative(one).flops
+        )
+        general, fastest = (
+            [entry.plan.summation(spec.arch) for entry in search_of(problem, SEARCHED, spec)[0].ranked]
+            for problem in (searches[0].problems[0], largest)
+        )
+        found = next((one for one in fastest if one is not None and one in general), None)
+        if found is None:
+            raise GemmgenError(
+                f"{product.name} cannot be invariant: no kernel for all calls states an order of summation that the "
+                f"kernels for {representative(largest)} have"
+            )
+        return found
+
+    def _search_many(self, product: Product, problems: Sequence[Problem], summation: str | None) -> list[KernelFile]:
         """The kernels of one search for many sizes for which a launcher can be written."""
         measures = self.target.gpu is not None
         few = problems if measures else problems[:: -(-len(problems) // PREDICTED_SIZES)]
@@ -246,6 +275,7 @@ class _Maker:
             most=product.most if measures else min(product.most, PREDICTED_KERNELS),
             each=self.options.budget,
             suits=lambda trial: exportable(trial.source),
+            summation=summation,
             progress=self.progress,
         )
         return [KernelFile(one.source, provenance(one, self._origin)) for one in found.trials]
@@ -254,7 +284,7 @@ class _Maker:
     def _origin(self) -> Origin:
         return Origin.of(self.target, self.options.command)
 
-    def _search(self, wanted: Search) -> list[KernelFile]:
+    def _search(self, wanted: Search, summation: str | None) -> list[KernelFile]:
         """The fastest kernel of a search for which a launcher can be written; kernels that rules choose are verified
         later."""
         (problem,) = wanted.problems
@@ -262,10 +292,10 @@ class _Maker:
         few = usual if self.options.budget is None else (self.options.budget,)
         for budget in few[:-1]:
             with suppress(GemmgenError):  # its kernel spills registers, or has no launcher
-                return [self._searched(problem, budget)]
-        return [self._searched(problem, few[-1])]
+                return [self._searched(problem, budget, summation)]
+        return [self._searched(problem, few[-1], summation)]
 
-    def _searched(self, problem: Problem, budget: int | None) -> KernelFile:
+    def _searched(self, problem: Problem, budget: int | None, summation: str | None) -> KernelFile:
         """The winner among `budget` candidates. Raises GemmgenError if none of them will do."""
         result = tune(
             problem,
@@ -275,6 +305,7 @@ class _Maker:
             seed=self.options.seed,
             progress=self.progress,
             verifies=False,
+            summation=summation,
         )
         best = next((trial for trial in result.trials if trial.failure is None and exportable(trial.source)), None)
         require(
@@ -351,6 +382,21 @@ class _Maker:
         examples, _ = self._effort(member)
         command, seed = options.command, options.seed
         return certified_record(kernel, member.arch, spec, what, command=command, examples=examples, seed=seed)
+
+
+def require_one_class(members: Sequence[Member]) -> None:
+    """Raise InvalidInput unless all `members` are of one class of summation: see `Plan.summation`."""
+    first = members[0]
+    for one in members:
+        require(
+            one.summation is not None,
+            f"{one.name} cannot be of an invariant product: the order in which it sums along K is not known",
+        )
+        require(
+            one.summation == first.summation,
+            f"{one.name} and {first.name} cannot be of one invariant product, as their bits differ: {one.summation}, "
+            f"and {first.summation}",
+        )
 
 
 def library_texts(library: LibraryText) -> dict[str, str]:

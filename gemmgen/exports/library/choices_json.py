@@ -35,6 +35,7 @@ def choice_document(choice: Choice) -> Document:
     return {
         "product": choice.product.name,
         "arch": choice.arch,
+        **({"summation": choice.kernels[0].summation} if choice.product.invariant else {}),
         "kernels": [_member_document(member, choice.arch) for member in choice.members],
         "object_bytes": choice.object_bytes,
         "load_ms": choice.load_ms,
@@ -171,6 +172,27 @@ def rule_from(document: Any, names: Sequence[str]) -> Rule:
     steps = steps_from(document["steps"]).of(places) if "steps" in document else None
     box = Box(tuple(document["least"]), tuple(document["most"]))
     return Rule(needs_from(document["needs"]), box, kernels, (), estimates, steps)
+
+
+def choice_for(choices: Sequence[Any], product: str, arch: str) -> Any:
+    """The record of the choice for the newest architecture whose kernels a device of `arch` can run.
+
+    Raises InvalidInput if there is none.
+    """
+    mine = {choice["arch"]: choice for choice in choices if choice["product"] == product}
+    fitting = [one for one, choice in mine.items() if _runs(choice, one, arch)]
+    require(bool(fitting), f"product {product} has kernels for {', '.join(mine)}, and none that {arch} runs")
+    return mine[max(fitting, key=_number)]
+
+
+def _runs(choice: Any, made: str, arch: str) -> bool:
+    """Whether a device runs the choice's kernels: those of sm_90a only there, others also on newer devices."""
+    specific = any(kernel["arch"].endswith("a") for kernel in choice["kernels"])
+    return _number(made) == _number(arch) if specific else _number(made) <= _number(arch)
+
+
+def _number(arch: str) -> int:
+    return int(arch.removeprefix("sm_").rstrip("af"))
 
 
 def needs_from(text: str) -> Needs:

@@ -12,7 +12,7 @@ from gemmgen.exports.interface import Interface
 from gemmgen.exports.library.estimates import Tiling
 from gemmgen.exports.library.spec import CHUNK, Product
 from gemmgen.exports.library.table import Sizes
-from gemmgen.families import plan_of
+from gemmgen.families import plan_of, summation_of
 from gemmgen.kernel.model import predict
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
@@ -140,6 +140,11 @@ class Member:
         wanted = dict(zip("MNK", sizes, strict=True))
         return self.needs in given and all(wanted[name] == size for name, size in self.fixed.items())
 
+    @property
+    def summation(self) -> str | None:
+        """Its class of summation: see `Plan.summation`."""
+        return summation_of(self.source)
+
     def tiling(self, device: DeviceSpec) -> Tiling:
         """The way in which it divides C, and how many blocks run at once on a card."""
         launch, registers = self.source.launch, self.compiled.registers if self.compiled else None
@@ -223,6 +228,8 @@ Contestant = Member | CublasLt
 def why_no_fallback(product: Product) -> str | None:
     """The reason why cuBLASLt cannot serve `product`; None if it can."""
     types = product.types
+    if product.invariant:
+        return "the bits of cuBLASLt's rows depend on M"
     if not product.epilogue.is_linear:
         return f"the epilogue {product.epilogue} is not cuBLASLt's"
     if product.pointers:

@@ -75,6 +75,8 @@ class Product:
     kernels  `.cu` files to choose from; if there are none, kernels are tuned
     most     most kernels per set: there is one set per combination of listed N and K, and one for all other sizes
     tune     sizes (M, N, K) to tune kernels for; if there are none, some of m, n and k
+    invariant  whether the bits of a row of C are the same whatever M is, and wherever the row stands: all kernels are
+               of one class of summation
     """
 
     name: str
@@ -90,6 +92,7 @@ class Product:
     kernels: tuple[Path, ...] = ()
     most: int = MOST_KERNELS
     tune: tuple[tuple[int, int, int], ...] = ()
+    invariant: bool = False
 
     def __post_init__(self) -> None:
         _require_name("the product", self.name)
@@ -260,7 +263,21 @@ def spec_from(document: Mapping[str, Any], arch: str, folder: Path) -> Spec:
 # Names that the header declares behind the library's name, besides products; its guard is NAME_H.
 OWN_NAMES = ("args", "gemm", "h", "kernel", "product", "refusal", "status_text", "workspace_bytes")
 LIBRARY_KEYS = ("name", "architectures", "product")
-KEYS = ("name", "types", "compute", "layout", "M", "N", "K", "epilogue", "batch", "pointers", "kernels", "tune")
+KEYS = (
+    "name",
+    "types",
+    "compute",
+    "layout",
+    "M",
+    "N",
+    "K",
+    "epilogue",
+    "batch",
+    "pointers",
+    "kernels",
+    "tune",
+    "invariant",
+)
 
 
 def _product(number: int, fields: Mapping[str, Any], folder: Path) -> Product:
@@ -280,7 +297,9 @@ def _product_of(fields: Mapping[str, Any], folder: Path) -> Product:
     types = Types.parse(_text("types", fields.get("types", str(F32_TYPES))), compute)
     layout = Layout.parse(_text("layout", fields.get("layout", str(ROW_MAJOR))))
     pointers = fields.get("pointers", False)
-    require(isinstance(pointers, bool), f"pointers = {pointers!r}: known are true and false")
+    invariant = fields.get("invariant", False)
+    for key, value in (("pointers", pointers), ("invariant", invariant)):
+        require(isinstance(value, bool), f"{key} = {value!r}: known are true and false")
     m, n, k = (SizeRange.parse(name, fields[name]) for name in "MNK")
     tune = fields.get("tune", [])
     require(isinstance(tune, list), f'tune = {tune!r}: write a list, as ["64x4096x4096"]')
@@ -297,6 +316,7 @@ def _product_of(fields: Mapping[str, Any], folder: Path) -> Product:
         pointers=pointers,
         **_kernels(fields.get("kernels", []), folder),
         tune=tuple(_shape(one) for one in tune),
+        invariant=invariant,
     )
 
 

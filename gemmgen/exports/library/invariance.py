@@ -1,0 +1,58 @@
+"""The calls by which `gemmgen verify LIBRARY --invariant` compares the kernels that a library's rules choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gemmgen.exports.kernelfile import read_kernel, read_record, reading
+from gemmgen.exports.library.choice import Rule
+from gemmgen.exports.library.choices_json import RECORD, choice_for, rule_from
+from gemmgen.exports.library.members import NAME as CUBLASLT
+from gemmgen.exports.library.members import Needs
+from gemmgen.exports.library.spec import own_name
+from gemmgen.kernel.source import KernelSource
+from gemmgen.support.errors import require
+from gemmgen.verification.invariance import SIZES, Call
+
+BATCH = 2  # products of a batch whose number is left to run time
+GIVEN = (Needs.ALIGNED | Needs.DENSE, Needs.NONE)  # what calls meet: all that kernels may need, and nothing
+
+
+def calls_of_library(folder: Path, arch: str, sizes: Sequence[int] = SIZES) -> dict[str, list[list[Call]]]:
+    """For each product of the library in `folder`, by name: for each N and K the calls whose rows are compared.
+
+    Each call goes to the kernel that the library's rules choose on a device of `arch` ("sm_90"). Raises InvalidInput if
+    `folder` holds no library, or none for this architecture.
+    """
+    records = sorted(folder.glob(f"*{RECORD}"))
+    require(len(records) == 1, f"{folder} holds {len(records)} libraries' records (NAME{RECORD}), not one")
+    record, library = read_record(records[0]), records[0].name.removesuffix(RECORD)
+
+    def kernel(name: str) -> KernelSource:
+        return read_kernel(folder / f"{own_name(library, name)}.cu").source
+
+    with reading(records[0], "the record of a library"):
+        names = dict.fromkeys(choice["product"] for choice in record["choices"])
+        return {name: [*_calls(choice_for(record["choices"], name, arch), kernel, sizes)] for name in names}
+
+
+def _calls(choice: Any, kernel: Callable[[str], KernelSource], sizes: Sequence[int]) -> Iterator[list[Call]]:
+    names = [one["name"] for one in choice["kernels"]]
+    require(CUBLASLT not in names, f"cuBLASLt serves calls of {choice['product']}: the bits of its rows depend on M")
+    rules = [rule_from(one, names) for one in choice["rules"]]
+    kernels = {name: kernel(name) for name in names}
+    timed = sorted({(point[2], point[3]) for point in choice["times"]["points"]})
+    for n, k in dict.fromkeys((timed[0], timed[-1])):
+        yield [_call(rules, [*kernels.values()], (m, n, k), given) for m in sizes for given in GIVEN]
+
+
+def _call(rules: Sequence[Rule], kernels: Sequence[KernelSource], sizes: tuple[int, int, int], given: Needs) -> Call:
+    rule = next(one for one in rules if one.needs in given and one.box.holds(sizes))
+    source = kernels[rule.kernel(sizes, BATCH)]
+    problem, by_name = source.problem, dict(zip("MNK", sizes, strict=True))
+    odd = {one.ld: (one.extent(one.line, by_name) or 0) | 1 for one in problem.matrices} if not given else {}
+    odd = {name: ld for name, ld in odd.items() if problem.sizes[name] is None and problem.ld_align == 1}
+    m, n, k = sizes
+    return Call(source, problem.case(m=m, n=n, k=k, batch=(problem.batch or BATCH) if problem.batched else None, **odd))
