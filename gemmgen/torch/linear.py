@@ -10,6 +10,7 @@ import torch
 
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.view import element_types
+from gemmgen.families import summation_of
 from gemmgen.support.errors import require
 from gemmgen.torch.operator import OPERATOR, PRODUCTS, SUMS, Kernel, registered
 
@@ -113,22 +114,40 @@ class Linear(torch.nn.Module):
         return held
 
 
-def replace_linear(model: Any, kernels_for: KernelsFor) -> list[str]:
+def replace_linear(model: Any, kernels_for: KernelsFor, *, invariant: bool = False) -> list[str]:
     """Replace each torch.nn.Linear in `model`, except `model` itself, by a `Linear`; return the names of those
     replaced.
 
     kernels_for  returns the kernels for a torch.nn.Linear, which layers of one shape can share; without kernels it
                  stays
+    invariant    whether a row of y may depend on nothing but its row of x: neither on the number of rows nor on the
+                 others. Raises InvalidInput where kernels do not promise that, as those of a library with
+                 `invariant = true` do
     """
     found = [(name, module) for name, module in model.named_modules() if type(module) is torch.nn.Linear and name]
     replaced = []
     for name, linear in found:
         kernels = kernels_for(linear)
         if kernels:
+            if invariant:
+                _require_invariant(name, kernels)
             parent, _, last = name.rpartition(".")
             setattr(model.get_submodule(parent), last, Linear.of(linear, kernels))
             replaced.append(name)
     return replaced
+
+
+def _require_invariant(name: str, kernels: Sequence[Kernel]) -> None:
+    """Raise InvalidInput unless kernels, all of one class of summation, serve every number of rows."""
+    require(
+        any(kernel.source.problem.m is None for kernel in kernels),
+        f"{name} cannot be invariant: no kernel takes any number of rows, so that torch computes some calls",
+    )
+    classes = {summation_of(source): source.name for kernel in kernels for source in kernel.sources}
+    unknown = classes.get(None)
+    require(unknown is None, f"{name} cannot be invariant: the order in which {unknown} sums is not known")
+    told = "; ".join(f"{kernel}: {text}" for text, kernel in classes.items())
+    require(len(classes) == 1, f"{name} cannot be invariant: the bits of its kernels differ ({told})")
 
 
 def _route(kernel: Kernel, weight: Any, bias: Any) -> Route:
