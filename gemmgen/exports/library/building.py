@@ -284,7 +284,7 @@ class _Maker:
     def _origin(self) -> Origin:
         return Origin.of(self.target, self.options.command)
 
-    def _search(self, wanted: Search, summation: str | None) -> list[KernelFile]:
+    def _search(self, wanted: Search, summation: str | None = None) -> list[KernelFile]:
         """The fastest kernel of a search for which a launcher can be written; kernels that rules choose are verified
         later."""
         (problem,) = wanted.problems
