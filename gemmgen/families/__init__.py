@@ -49,6 +49,15 @@ def plan_of(source: KernelSource) -> Plan:
         return family.plan(source.problem, config)
 
 
+def k_tile_of(source: KernelSource) -> int:
+    """The k of a k tile of `source`, as its plan says; 1 for a kernel without k tiles, or of no known family."""
+    try:
+        work = plan_of(source).work
+    except InvalidInput:
+        return 1
+    return work.k_tile or work.depth
+
+
 @contextmanager
 def config_to_blame(source: KernelSource) -> Iterator[None]:
     """If a computation from a config fails, raise InvalidInput with the constraint that the config breaks.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.families import k_tile_of
 from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.dtype import DType
@@ -45,7 +46,7 @@ class Determinism:
 def depth_of_parts(source: KernelSource) -> int:
     """The K from which each block that shares a tile has products to sum; 1 if no blocks share tiles."""
     launch = source.launch
-    return max(launch.splits, MOST_PEERS) * source.config.get("BK", 1) if launch.adds_up else 1
+    return max(launch.splits, MOST_PEERS) * k_tile_of(source) if launch.adds_up else 1
 
 
 def peers_of(launch: Launch, case: Case) -> int:

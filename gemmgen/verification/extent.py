@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 
+from gemmgen.families import k_tile_of
 from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import MOST_STRIDE
 from gemmgen.problem.dtype import WIDEST_ACCESS
@@ -22,7 +23,7 @@ FAR_STRIDE = 2**32 + 2**17  # its lower half is short
 MOST_BYTES = 2**44  # that an operand spans: some of them fit the addresses of a process
 MOST_FLOPS, MOST_ELEMENTS = 5e8, 2**25  # of such a situation, where fixed sizes are large: a second
 MOST_LINES = 4096  # of an operand: each is a mapping of its own
-DEPTH, BEYOND = 67, 3  # K where no k tile is known, and what M and N have beyond a tile
+LEAST_K_TILE, BEYOND = 32, 3  # K is two k tiles, of that many at least, and sizes are so much longer than tiles
 DEEPEST = 1100  # K at most
 SMALL = {"m": 5, "n": 7, "k": 9}  # of matrices that lie apart
 BETA = 1.0  # C is read, too
@@ -48,7 +49,7 @@ def reach(case: Case) -> dict[str, int]:
 
 def _lines_apart(source: KernelSource) -> Apart | None:
     problem, tile = source.problem, dict(source.launch.grid)
-    depth = min(2 * (source.config.get("BK") or (DEPTH - BEYOND) // 2) + BEYOND, DEEPEST)
+    depth = min(2 * max(k_tile_of(source), LEAST_K_TILE) + BEYOND, DEEPEST)
     wanted = {"m": tile.get("M", 1) + BEYOND, "n": tile.get("N", 1) + BEYOND, "k": depth}
     sizes = _free(problem, wanted) | ({"batch": 1} if problem.batch is None else {})
     dense = problem.case(**sizes)

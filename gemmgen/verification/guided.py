@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from gemmgen.families import k_tile_of
 from gemmgen.kernel.launch import Launch
 from gemmgen.problem.gemm import Case
 from gemmgen.run.coverage import Near
@@ -81,7 +82,7 @@ class Seeker:
     """Watches which parts of `kernel` run, and proposes situations for the rest. `largest` bounds run-time sizes."""
 
     def __init__(self, kernel: LoadedKernel, largest: int) -> None:
-        self._kernel, self._largest = kernel, largest
+        self._kernel, self._largest, self._k_tile = kernel, largest, k_tile_of(kernel.source)
         self._known: dict[
             tuple[int, bool], Known
         ] = {}  # by comparison, and whether an operand was a number of the case
@@ -118,7 +119,7 @@ class Seeker:
             (self._rank(key[0], aim), aim, key)
             for key, (situation, near) in self._known.items()
             if self._tries[key[0]] < (EMPTY_TRIES if near.empty else MOST_TRIES if near.text else NAMELESS_TRIES)
-            for aim in aims_of(situation.case, self._kernel.source.launch, near, self._kernel.source.config.get("BK"))
+            for aim in aims_of(situation.case, self._kernel.source.launch, near, self._k_tile)
         ]
         for _, aim, key in sorted(aims):
             situation, near = self._known[key]
@@ -195,9 +196,8 @@ def _words(text: str) -> set[str]:
     return {*re.findall(r"[A-Za-z_]\w*", text)}
 
 
-def aims_of(case: Case, launch: Launch, near: Near, depth: int | None = None) -> Iterator[Aim]:
-    """Aims that may give the comparison its other outcome, from operands that `case` had. `depth` is that of a k
-    tile."""
+def aims_of(case: Case, launch: Launch, near: Near, k_tile: int = 1) -> Iterator[Aim]:
+    """Aims that may give the comparison its other outcome, from operands that `case` had."""
     words = _words(near.text)
     known = TILES.union(case.values)
     if FLOATING.search(near.text) and words.isdisjoint(case.values):
@@ -206,7 +206,7 @@ def aims_of(case: Case, launch: Launch, near: Near, depth: int | None = None) ->
     for aim in _any_aims(case, launch, near):
         named = not words.isdisjoint(TILES if aim.chance == IS_TILE else (aim.name,))
         yield aim if named or (near.text and words.isdisjoint(known)) else replace(aim, unnamed=UNNAMED)
-    tiles = {**dict(launch.grid), **({} if depth is None else {"K": depth})}
+    tiles = {"K": k_tile, **dict(launch.grid)}
     for name in ("K", "M", "N", "batch"):  # whatever is left beyond the last tile stays
         if name in case.problem.runtime_names and name in tiles:
             yield from (Aim(GROWS, 2 * more, name, int(case.values[name]) + more * tiles[name]) for more in (1, 2))

@@ -15,12 +15,12 @@ from difflib import SequenceMatcher
 from math import lcm
 from typing import Any
 
+from gemmgen.families import k_tile_of, plan_of
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.rerender import rendered_or_none
 
 MOST_TRIES = 8
-K_FACTORS = ("BK", "SPLIT", "SLICES", "STAGES", "DEPTH")  # config entries by whose multiples kernels divide K
 
 
 def shortened(source: KernelSource, most: int) -> KernelSource | None:
@@ -42,10 +42,10 @@ def shortened(source: KernelSource, most: int) -> KernelSource | None:
 
 
 def _candidates(source: KernelSource, most: int) -> Iterator[int]:
-    """Smaller K, from the smallest on, with the same remainder: modulo all K_FACTORS, then modulo the k tile alone."""
-    k = source.problem.k or 0
-    factors = [max(1, source.config.get(name, 1)) for name in K_FACTORS]
-    for step in dict.fromkeys((lcm(16, *factors), lcm(16, factors[0]))):
+    """Smaller K, from the smallest on, with the same remainder: modulo all by which kernels divide K, then modulo the
+    k tile alone."""
+    k, tile, work = source.problem.k or 0, k_tile_of(source), plan_of(source).work
+    for step in dict.fromkeys((lcm(16, tile, source.launch.splits, work.k_slices, work.prefetch + 1), lcm(16, tile))):
         for times in range(1, MOST_TRIES + 1):
             candidate = k % step + times * step
             if candidate <= min(most, k - 1):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from gemmgen.families import k_tile_of
 from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.dtype import DType
@@ -310,7 +311,7 @@ def depths(source: KernelSource) -> list[int]:
     """
     if source.problem.k is not None:
         return []
-    tile, step = dict(source.launch.grid), source.config.get("BK", 1)
+    tile, step = dict(source.launch.grid), k_tile_of(source)
     area = tile.get("M", DEEP_WIDTH) * tile.get("N", DEEP_WIDTH)
     affordable = int(TILE_FLOPS // (2 * area))
     depths = sorted({max(DEEP, count * step + 1) for count in MANY_DEEP})
