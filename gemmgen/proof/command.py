@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
@@ -42,7 +41,6 @@ from gemmgen.support.errors import require
 from gemmgen.support.files import Store
 from gemmgen.verification.parallel import Lanes
 from gemmgen.verification.sanitizers.tool import TOOLS, Tool
-from gemmgen.verification.verdict_log import Journal
 from gemmgen.verification.with_sanitizers import require_sanitizer
 
 FAILED = 1
@@ -90,12 +88,6 @@ FAILED = 1
     metavar="N",
     help="Kernels verified at a time in the emulator.  [default: one a core]",
 )
-@click.option(
-    "--record",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Write each verdict to FILE as it comes, a line of JSON. The same command goes on from there.",
-)
 @json_option
 @click.pass_context
 def command(
@@ -110,7 +102,6 @@ def command(
     sanitize: bool,
     seed: int,
     processes: int | None,
-    record: Path | None,
     as_json: bool,
 ) -> None:
     """Check the checker: seeded bugs must be found, correct kernels and right edits of them must pass.
@@ -122,8 +113,7 @@ def command(
     a missing statement. A survivor is harmless if its machine code is that of the original; the others are listed, for
     a person to look at.
 
-    All of it takes about half an hour on two cores, as estimated from a sample. With --record FILE an interrupted run
-    resumes: the same command tries only what has no verdict in FILE by this version of gemmgen, and reports on all.
+    All of it takes about half an hour on two cores, as estimated from a sample.
 
     On a GPU it is enough that a bug is found, as diagnoses are those of the emulator. A bug that survives there (a race
     that its schedule hides, say) is tried in the emulator, and listed as one that only the emulator finds.
@@ -139,7 +129,7 @@ def command(
         require(device != "emulator", "--sanitize watches kernels on a GPU, not in the emulator")
         require_sanitizer()
     start = time.monotonic()
-    with _lanes(device, cluster, record, processes) as (lanes, executor):
+    with _lanes(device, cluster, processes) as (lanes, executor):
         outcomes = _plant(lanes, bugs, examples, seed, TOOLS if sanitize else ())
         passed = _edit_right(lanes, edits, seed)
         alarms = _check(lanes, kernels, seed)
@@ -152,19 +142,17 @@ def command(
 
 
 @contextmanager
-def _lanes(
-    device: DeviceChoice, where: str | None, record: Path | None, processes: int | None
-) -> Iterator[tuple[Lanes, str]]:
+def _lanes(device: DeviceChoice, where: str | None, processes: int | None) -> Iterator[tuple[Lanes, str]]:
     """Yield (the lanes that verify kernels, the name of the executor)."""
     store = Store()
     if where is None:
         target = open_target(device, "auto", store)
         with target.executor as executor:
-            yield Lanes(target, store, Journal(record, executor.name), processes), executor.name
+            yield Lanes(target, store, processes), executor.name
         return
     with workers_of(where, device) as (workers, name, card), EmulatorExecutor(store) as emulator:
         here = Target(emulator, card.arch.name, card)
-        yield Lanes(here, store, Journal(record, name), workers=workers), name
+        yield Lanes(here, store, workers=workers), name
 
 
 def _plant(

@@ -27,10 +27,9 @@ from gemmgen.run.sass import same_machine_code
 from gemmgen.support.errors import CandidateFailed, require
 from gemmgen.support.files import Store
 from gemmgen.support.threads import cores, thread_pool
-from gemmgen.verification.parallel import Lanes, emulate_many
+from gemmgen.verification.parallel import Lanes, VerifyJob, emulate_many
 from gemmgen.verification.random_kernels import draw_points
 from gemmgen.verification.sanitizers.tool import Tool
-from gemmgen.verification.verdict_log import VerifyJob
 from gemmgen.verification.verifier import Verdict
 
 BUG_EXAMPLES = 200  # situations that a bug gets at most
@@ -260,7 +259,7 @@ def try_bugs(
     """
     sources = [plant(bug, _limits(lanes)) for bug in bugs]
     jobs = [
-        VerifyJob(source, examples, seed, tools, shrink=False, bits=bug.bits, what=f"{bug.breaks}: {bug.name}")
+        VerifyJob(source, examples, seed, tools, shrink=False, bits=bug.bits)
         for bug, source in zip(bugs, sources, strict=True)
     ]
     outcomes = [BugOutcome(*parts) for parts in zip(bugs, sources, lanes.verdicts(jobs, on_bug), strict=True)]
@@ -286,10 +285,7 @@ def try_edits(
 ) -> tuple[EditOutcome, ...]:
     """The outcome of every right edit, in order."""
     sources = [edited(edit, _limits(lanes)) for edit in edits]
-    jobs = [
-        VerifyJob(source, EDIT_EXAMPLES, seed, what=f"{EDIT}: {edit.name}")
-        for edit, source in zip(edits, sources, strict=True)
-    ]
+    jobs = [VerifyJob(source, EDIT_EXAMPLES, seed) for edit, source in zip(edits, sources, strict=True)]
     verdicts = lanes.verdicts(jobs, on_edit)
     return tuple(EditOutcome(*parts) for parts in zip(edits, sources, verdicts, strict=True))
 
@@ -298,7 +294,7 @@ def check_kernels(
     lanes: Lanes, sources: Sequence[KernelSource], *, seed: int = 0, on_kernel: Callable[[], None] = lambda: None
 ) -> Alarms:
     """The `sources`, all correct kernels, that the verifier rejects: there must be none."""
-    jobs = [VerifyJob(source, KERNEL_EXAMPLES, seed, what="correct kernel") for source in sources]
+    jobs = [VerifyJob(source, KERNEL_EXAMPLES, seed) for source in sources]
     verdicts = lanes.verdicts(jobs, on_kernel)
     return tuple((source, verdict) for source, verdict in zip(sources, verdicts, strict=True) if not verdict.passed)
 
@@ -312,7 +308,7 @@ def try_mutants(
     on_mutant: Callable[[], None] = lambda: None,
 ) -> tuple[MutantOutcome, ...]:
     """The outcome of every mutant, in order."""
-    jobs = [VerifyJob(one.source, examples, seed, shrink=False, what=f"mutant: {one}") for one in mutants]
+    jobs = [VerifyJob(one.source, examples, seed, shrink=False) for one in mutants]
     verdicts = lanes.verdicts(jobs, on_mutant)
     left = [mutant for mutant, verdict in zip(mutants, verdicts, strict=True) if not _failed(verdict)]
     reasons = iter(reasons_of(left, lanes.store))

@@ -6,10 +6,11 @@ A kernel that hangs or breaks its context costs one restart of a worker; the oth
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from gemmgen.kernel.source import KernelSource
 from gemmgen.pool.cluster import Cluster
 from gemmgen.pool.remote import ONE_THREAD
 from gemmgen.pool.worker import GPU
@@ -25,20 +26,52 @@ from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 from gemmgen.support.threads import cores
 from gemmgen.verification.data import OPERANDS
+from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.host_memory import at_a_time
 from gemmgen.verification.reference import EXPECTED
-from gemmgen.verification.verdict_log import Journal, VerifyJob
-from gemmgen.verification.verifier import Verdict
+from gemmgen.verification.sanitizers.tool import Tool
+from gemmgen.verification.verifier import SHRINK_SECONDS, Verdict, verify
+from gemmgen.verification.with_sanitizers import sanitize
 
 LANES = 8  # on a GPU, at most; their contexts take turns on it
 MOST_ON_GPU = 16  # of lanes that compile, too
 TIMEOUT = 4.0  # seconds for a run on a GPU, where the problems are small
+GPU_SHRINK_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class VerifyJob:
+    """A kernel to verify with at most `examples` situations, and tools of compute-sanitizer to watch it on a GPU.
+
+    Without `shrink` the first failing situation is reported; for `bits` and `runs` see `verify`.
+    """
+
+    source: KernelSource
+    examples: int
+    seed: int = 0
+    tools: tuple[Tool, ...] = ()
+    shrink: bool = True
+    bits: bool = False
+    runs: int = RUNS
+
+    def run(self, executor: Executor) -> Verdict:
+        """Run the job in a lane: the verdict of `executor`, with the tools on a GPU."""
+        verdict = verify(
+            executor,
+            self.source,
+            examples=self.examples,
+            seed=self.seed,
+            runs=self.runs,
+            shrink=self.shrink,
+            shrink_seconds=GPU_SHRINK_SECONDS if isinstance(executor, GpuExecutor) else SHRINK_SECONDS,
+            bits=self.bits,
+        )
+        if isinstance(executor, GpuExecutor) and self.tools:
+            return sanitize(executor, self.source, verdict, self.tools)
+        return verdict
+
 
 OnVerdict = Callable[[VerifyJob, Verdict], None]
-
-
-def ignore(job: VerifyJob, verdict: Verdict) -> None:
-    """Do nothing: the callback of callers that only wait for the last verdict."""
 
 
 class Job(Protocol):
@@ -74,43 +107,38 @@ class EmulatorLane:
 class Lanes:
     """The place where many kernels are verified: the target's executor, with as many at a time as it has room for.
 
-    journal    records each verdict, and knows earlier ones
     processes  largest number of emulator lanes; None: one per core
     workers    lanes of a cluster that verify instead
     """
 
     target: Target
     store: Store
-    journal: Journal = field(default_factory=Journal)
     processes: int | None = None
     workers: Sequence[Child] = ()
 
     def verdicts(self, jobs: Sequence[VerifyJob], on_done: Callable[[], None] = lambda: None) -> list[Verdict]:
         """Return the verdicts in the jobs' order. Raises CandidateFailed (unavailable), and GemmgenError if a lane
         fails."""
-        known = [self.journal.verdict(job) for job in jobs]
-        left = [job for job, verdict in zip(jobs, known, strict=True) if verdict is None]
-        for _ in range(len(jobs) - len(left)):
-            on_done()
 
         def done(job: VerifyJob, verdict: Verdict) -> None:
-            self.journal.note(job, verdict)
             on_done()
 
-        found = iter(self._verify(left, done) if left else [])
-        return [next(found) if verdict is None else verdict for verdict in known]
-
-    def _verify(self, jobs: Sequence[VerifyJob], on_done: OnVerdict) -> list[Verdict]:
+        if not jobs:
+            return []
         if self.workers:
-            return spread(self.workers, jobs, _ask, on_done)
+            return spread(self.workers, jobs, _ask, done)
         executor = self.target.executor
         if self.target.gpu is None and isinstance(executor, EmulatorExecutor):
-            return emulate_many(executor, jobs, on_done, self.processes)
-        return verify_many(jobs, self.target.arch, self.store, on_done)
+            return emulate_many(executor, jobs, done, self.processes)
+        return verify_many(jobs, self.target.arch, self.store, done)
 
 
 def verify_many(
-    jobs: Sequence[VerifyJob], arch: str, store: Store, on_done: OnVerdict = ignore, timeout: float = TIMEOUT
+    jobs: Sequence[VerifyJob],
+    arch: str,
+    store: Store,
+    on_done: OnVerdict = lambda job, verdict: None,
+    timeout: float = TIMEOUT,
 ) -> list[Verdict]:
     """Return the verdicts on the GPU in the jobs' order; all kernels are compiled first, in parallel.
 
@@ -124,7 +152,10 @@ def verify_many(
 
 
 def emulate_many(
-    emulator: EmulatorExecutor, jobs: Sequence[VerifyJob], on_done: OnVerdict = ignore, processes: int | None = None
+    emulator: EmulatorExecutor,
+    jobs: Sequence[VerifyJob],
+    on_done: OnVerdict = lambda job, verdict: None,
+    processes: int | None = None,
 ) -> list[Verdict]:
     """Return the verdicts of emulators like `emulator`, one per core or `processes` many, in the jobs' order.
 

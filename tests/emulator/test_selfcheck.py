@@ -34,9 +34,7 @@ from gemmgen.proof.selfcheck import (
 )
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.target import Target
-from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.parallel import Lanes, emulate_many
-from gemmgen.verification.verdict_log import Journal, VerifyJob
+from gemmgen.verification.parallel import Lanes, VerifyJob, emulate_many
 from gemmgen.verification.verifier import verify
 
 LIMITS = ARCHS["sm_90"].limits
@@ -106,7 +104,7 @@ def test_a_failure_is_shrunk_where_its_diagnosis_is_not_the_one_expected(emulato
 
     def verdicts(lanes, jobs, on_done=None):
         asked.append([job.shrink for job in jobs])
-        return [job.verdict(emulator) for job in jobs]
+        return [job.run(emulator) for job in jobs]
 
     monkeypatch.setattr(Lanes, "verdicts", verdicts)
     anywhere = Bug("the last product is left out", "value", NAIVE_RR, "k < s.K;", "k < s.K - (s.K > 9);", (VALUE,))
@@ -245,45 +243,12 @@ def test_the_command_prints_the_kill_table(capsys):
     assert re.findall(r"^plant bugs: \d+$", shown.err, re.M) == [f"plant bugs: {count}"], "once"
 
 
-def test_a_journal_has_what_was_noted_for_the_same_job(tmp_path, monkeypatch):
-    path, right = tmp_path / "of" / "journal.jsonl", rendered(NAIVE_RR, LIMITS)
-    job = VerifyJob(right, examples=10, what="correct kernel")
-    with EmulatorExecutor() as emulator:
-        passed = job.verdict(emulator)
-        wrong = replace(job, source=replace(right, text=right.text.replace("k < s.K;", "k < s.K - 1;")), shrink=False)
-        failed = wrong.verdict(emulator)
-    assert Journal(path).verdict(job) is None
-    for one, verdict in ((job, passed), (wrong, failed)):
-        Journal(path).note(one, verdict)
-    with path.open("a") as file:
-        file.write('{"what": "cut off in the mid')
-    journal = Journal(path)
-    assert journal.verdict(wrong) == replace(failed, mismatch=None, determinism=None)
-    found = journal.verdict(job)
-    assert found is not None and (found.passed, found.worst, found.examples) == (True, passed.worst, 10)
-    for other in (replace(job, seed=1), replace(job, examples=11), replace(job, source=replace(right, text="other"))):
-        assert journal.verdict(other) is None
-    assert Journal(path, "gpu").verdict(job) is None
-    monkeypatch.setattr("gemmgen.verification.verdict_log.generator_digest", lambda: "another version")
-    assert Journal(path).verdict(job) is None
-    path.write_text("[]\n")
-    with pytest.raises(InvalidInput, match="is no journal"):
-        Journal(path)
-
-
-def test_the_command_tries_mutants_and_goes_on_from_its_record(capsys, tmp_path):
-    record = tmp_path / "record.jsonl"
+def test_the_command_tries_mutants(capsys):
     words = ["selfcheck", "--device", "emulator", "--only", "an old NaN counts", "--kernels", "0", "--mutants", "2"]
-    words += ["--examples", "8", "--processes", "1", "--record", str(record)]
+    words += ["--examples", "8", "--processes", "1"]
     code = main([*words, "--json"])
     document = json.loads(capsys.readouterr().out)
     assert len(document["mutants"]) == 2 and code == (0 if document["passed"] else 1)
-    lines = record.read_text().splitlines()
-    assert [json.loads(line)["what"].partition(":")[0] for line in lines[-2:]] == ["mutant", "mutant"]
-    assert len(lines) == len(document["bugs"]) + 2
-    assert main([*words, "--json"]) == code
-    assert {**json.loads(capsys.readouterr().out), "seconds": 0} == {**document, "seconds": 0}
-    assert record.read_text().splitlines() == lines, "nothing ran again"
     assert document["killed"] == len(document["bugs"]) == len(chosen("an old NaN counts")[0])
     assert all(bug["found_after"] >= 1 for bug in document["bugs"])
 

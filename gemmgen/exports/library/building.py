@@ -50,8 +50,7 @@ from gemmgen.support.version import gemmgen_version
 from gemmgen.support.words import plural
 from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.host_memory import require_memory
-from gemmgen.verification.parallel import emulate_many, verify_many
-from gemmgen.verification.verdict_log import VerifyJob
+from gemmgen.verification.parallel import VerifyJob, emulate_many, verify_many
 from gemmgen.verification.verifier import Verdict
 
 # Candidates per search without a GPU, where no time changes their order: a second one if the first one fails.

@@ -19,9 +19,8 @@ from gemmgen.support.child import Child, crew, spread
 from gemmgen.support.clock import now
 from gemmgen.support.errors import Failure
 from gemmgen.support.files import Store
-from gemmgen.verification.parallel import emulator_lanes
+from gemmgen.verification.parallel import VerifyJob, emulator_lanes
 from gemmgen.verification.sanitizers.tool import TIMEOUT, TOOLS, SanitizerResult
-from gemmgen.verification.verdict_log import VerifyJob
 from gemmgen.verification.verifier import Verdict
 from gemmgen.verification.with_sanitizers import sanitize
 
