@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from gemmgen.kernel.source import KernelSource
 from gemmgen.render.naming import full_name_of
@@ -20,6 +22,9 @@ from gemmgen.verification.strategies import wide_situations
 
 LARGEST = 160  # largest run-time size, except for the long sides of tall and flat shapes
 SHRINK_EXAMPLES = 60  # situations for a kernel that may be simpler
+
+
+Answer = TypeVar("Answer")
 
 
 class Job(Protocol):
@@ -65,21 +70,18 @@ class FuzzJob:
     seed: int
     far: bool
 
-    def run(self, executor: Executor) -> Tried:
+    def run(self, executor: Executor) -> Tried | Found:
         """Run the job in a lane. Raises CandidateFailed if the executor is not available, which is not the kernel's
         fault."""
-        tried, source = Tried(), self.source
-        loaded = _loaded(executor, source)
-        if isinstance(loaded, Failure):
-            return replace(tried, found=Found(source, loaded, None))
-        far = far_situations(source, FAR_SIZES[-1])[: self.examples - 1] if self.far else []
-        try:
-            found = _try(loaded, self.examples - len(far), self.seed, tried)
-            for situation in far if found is None else []:
-                tried.count(situation)
-                found = found or _first(loaded, situation)
-        finally:
-            loaded.close()
+        return _loaded(executor, self.source, self._tried)
+
+    def _tried(self, kernel: LoadedKernel) -> Tried:
+        tried = Tried()
+        far = far_situations(self.source, FAR_SIZES[-1])[: self.examples - 1] if self.far else []
+        found = _try(kernel, self.examples - len(far), self.seed, tried)
+        for situation in far if found is None else []:
+            tried.count(situation)
+            found = found or _first(kernel, situation)
         return replace(tried, found=found)
 
 
@@ -91,22 +93,17 @@ class SmallerJob:
     found: Found
 
     def run(self, executor: Executor) -> Found | None:
-        """Run the job in a lane; return the failure, if it is the same."""
-        source, found = self.source, self.found
-        loaded = _loaded(executor, source)
-        if isinstance(loaded, Failure):
-            same = found.situation is None and loaded.kind == found.failure.kind
-            return Found(source, loaded, None) if same else None
-        try:
-            if found.situation is None:
-                return None
-            known = _first(loaded, _adapted(source, found.situation))
-            if known is not None and known.failure.kind == found.failure.kind:
-                return known
-            tried = _try(loaded, SHRINK_EXAMPLES, found.situation.seed, Tried())
-            return tried if tried is not None and tried.failure.kind == found.failure.kind else None
-        finally:
-            loaded.close()
+        """Run the job in a lane; return a failure, which may be of another kind."""
+        return _loaded(executor, self.source, self._fails)
+
+    def _fails(self, kernel: LoadedKernel) -> Found | None:
+        situation = self.found.situation
+        if situation is None:
+            return None
+        known = _first(kernel, _adapted(self.source, situation))
+        if known is not None and known.failure.kind == self.found.failure.kind:
+            return known
+        return _try(kernel, SHRINK_EXAMPLES, situation.seed, Tried())
 
 
 @dataclass(frozen=True)
@@ -123,15 +120,11 @@ class ReduceJob:
     def run(self, executor: Executor) -> Found:
         """Run the job in a lane; return the smallest failing situation."""
         found = self.found
-        loaded = _loaded(executor, found.source)
-        if isinstance(loaded, Failure) or found.situation is None:
+        if found.situation is None:
             return found
         wrong = Wrong(found.situation, found.failure, None)
-        try:
-            least = smallest(wrong, partial(failing, loaded), self.seconds)
-        finally:
-            loaded.close()
-        return replace(found, failure=least.failure, situation=least.situation)
+        least = _loaded(executor, self.source, lambda kernel: smallest(wrong, partial(failing, kernel), self.seconds))
+        return found if isinstance(least, Found) else replace(found, failure=least.failure, situation=least.situation)
 
 
 @dataclass(frozen=True)
@@ -143,13 +136,7 @@ class ReplayJob:
 
     def run(self, executor: Executor) -> Found | None:
         """Run the job in a lane; return the failure that it still shows."""
-        loaded = _loaded(executor, self.source)
-        if isinstance(loaded, Failure):
-            return Found(self.source, loaded, None)
-        try:
-            return _first(loaded, self.situation)
-        finally:
-            loaded.close()
+        return _loaded(executor, self.source, lambda kernel: _first(kernel, self.situation))
 
 
 def _try(kernel: LoadedKernel, examples: int, seed: int, tried: Tried) -> Found | None:
@@ -190,10 +177,13 @@ def _adapted(source: KernelSource, situation: Situation) -> Situation | None:
     return replace(situation, case=adapted)
 
 
-def _loaded(executor: Executor, source: KernelSource) -> LoadedKernel | Failure:
+def _loaded(executor: Executor, source: KernelSource, use: Callable[[LoadedKernel], Answer]) -> Answer | Found:
+    """What `use` makes of the loaded kernel; the failure of a kernel that does not load."""
     try:
-        return executor.load(source)
+        kernel = executor.load(source)
     except CandidateFailed as error:
         if error.failure.kind == "unavailable":
             raise
-        return error.failure
+        return Found(source, error.failure, None)
+    with closing(kernel):
+        return use(kernel)

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
-from gemmgen.support.errors import Failure
+from gemmgen.verification.checks import Wrong
 from gemmgen.verification.scalars import EXACT_SCALARS
 from gemmgen.verification.situation import (
     EXACT_KINDS,
@@ -28,20 +28,7 @@ MOST_OF_HUGE = max(map(abs, EXACT_SCALARS))  # largest scalar with huge data, wh
 ALPHAS, BETAS = (1.0, 2.0, -1.0, 0.0), (0.0, 1.0, 2.0, -1.0)  # plainest first
 
 
-class Failed(Protocol):
-    """A failure and the situation that shows it."""
-
-    @property
-    def situation(self) -> Situation: ...
-
-    @property
-    def failure(self) -> Failure: ...
-
-
-Found = TypeVar("Found", bound=Failed)
-
-
-def smallest(found: Found, run: Callable[[Situation], Found | None], seconds: float) -> Found:
+def smallest(found: Wrong, run: Callable[[Situation], Wrong | None], seconds: float) -> Wrong:
     """The same kind of failure as `found` in the smallest situation that is found within `seconds`.
 
     `run` returns the failure of a situation, or None if it passes. In the result no single coordinate can be made
@@ -56,14 +43,14 @@ def smallest(found: Found, run: Callable[[Situation], Found | None], seconds: fl
     return _Reduction(found, run, time.monotonic() + seconds).found
 
 
-class _Reduction(Generic[Found]):
+class _Reduction:
     """The reduction runs in the constructor; `found` is then the smallest failure."""
 
-    def __init__(self, found: Found, run: Callable[[Situation], Found | None], deadline: float) -> None:
+    def __init__(self, found: Wrong, run: Callable[[Situation], Wrong | None], deadline: float) -> None:
         self.found = found
         self._run, self._deadline = run, deadline
         self._tried = {_key(found.situation)}
-        before: Found | None = None
+        before: Wrong | None = None
         while before is not self.found:
             before = self.found
             for name in plainer(before.situation):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -78,14 +79,11 @@ class Vectors:
 
     def run(self, executor: Executor, arch: str) -> Codes:
         """Compute D on `executor`. Raises CandidateFailed if it cannot."""
-        kernel = executor.load(self.source(arch))
-        try:
+        with closing(executor.load(self.source(arch))) as kernel:
             case = self.problem.case(beta=1.0)
             codes = zip((self.a, self.b, self.c), case.matrices, strict=True)
             a, b, c = (some.ravel().view(matrix.dtype.numpy) for some, matrix in codes)
             return kernel.run(case, Operands(a, b, c)).view(self.c.dtype).reshape(self.c.shape)
-        finally:
-            kernel.close()
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ from gemmgen.verification.determinism import (
 )
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
 from gemmgen.verification.extent import apart_situations
-from gemmgen.verification.far_offsets import Tail, check_tail, tails
+from gemmgen.verification.far_offsets import check_tail, tails
 from gemmgen.verification.guided import Seeker
 from gemmgen.verification.reduction import smallest
 from gemmgen.verification.ring import check_ring
@@ -181,9 +182,9 @@ def verify(
         for situation in far:  # after the draws, whose failures have smaller sizes
             tested(situation)
         for situation, extent in apart:
-            tested.run_apart(situation, extent, partial(check_apart, apart=extent))
+            tested.run_apart(situation, extent, partial(check_apart, kernel, situation, extent, tested.tally))
         for tail in ends:
-            tested.run_apart(tail.situation, tail.far, partial(_check_tail, tail=tail))
+            tested.run_apart(tail.situation, tail.far, partial(check_tail, kernel, tail, tested.tally))
         if kernel.runs_parts and examples >= EXHAUSTIVE:
             tested.run_grid(executor, seed)
             tested.run_ring()
@@ -194,10 +195,15 @@ def verify(
             tested.reduce(shrink_seconds)
         wrong = tested.found
         assert wrong is not None
-        found = Verdict(executor.name, tested.examples, seed, np.inf, wrong.failure, wrong.situation, wrong.mismatch)
         depends = tested.after_launches and _passes_alone(executor, source, wrong, tested.seen)
-        return replace(
-            found,
+        return Verdict(
+            executor.name,
+            tested.examples,
+            seed,
+            np.inf,
+            wrong.failure,
+            wrong.situation,
+            wrong.mismatch,
             sampled=tested.sampled,
             found_after=tested.found_after,
             depends=depends,
@@ -205,21 +211,27 @@ def verify(
         )
     finally:
         kernel.close()
-    passed = Verdict(executor.name, tested.examples, seed, tested.worst, sampled=tested.sampled)
-    domain, errors = tested.tally.domain(), tested.tally.errors()
-    ran = replace(passed, determinism=determinism, domain=domain, errors=errors, coverage=coverage, assumes=assumes)
-    return replace(ran, replayed=replayer.replayed)
+    return Verdict(
+        executor.name,
+        tested.examples,
+        seed,
+        tested.worst,
+        sampled=tested.sampled,
+        determinism=determinism,
+        domain=tested.tally.domain(),
+        errors=tested.tally.errors(),
+        coverage=coverage,
+        assumes=assumes,
+        replayed=replayer.replayed,
+    )
 
 
 def _passes_alone(executor: Executor, source: KernelSource, wrong: Wrong, seen: Seen) -> bool:
     """Whether the failing situation passes as the first launch of a new process; `seen` is that of earlier samples."""
     if wrong.failure.kind in ("timeout", "nondeterministic"):
         return False
-    kernel = executor.load(source)
-    try:
+    with closing(executor.load(source)) as kernel:
         return failing(kernel, wrong.situation, seen) is None
-    finally:
-        kernel.close()
 
 
 def _beyond_draws(
@@ -258,12 +270,6 @@ def make_data(problem: Problem, examples: int, seed: int) -> None:
         make(situation)
 
 
-class CheckFar(Protocol):
-    """Runs a situation whose offsets exceed 32 bits; returns the largest ratio of an error to its bound."""
-
-    def __call__(self, kernel: LoadedKernel, situation: Situation, *, tally: DomainTally) -> float: ...
-
-
 class _Property:
     """The property under test: the kernel is right in each situation."""
 
@@ -292,14 +298,9 @@ class _Property:
         self.examples += 1
         self.sampled += not runs_whole(self.kernel, situation)
         self.on_example()
-        try:
+        with self._keeping_failure(situation):
             self.worst = max(self.worst, check(self.kernel, situation, self.seen, self.tally))
             self.seeker.ran(situation)
-        except CandidateFailed as error:
-            raise self._keep(Wrong(situation, error.failure, None)) from error
-        except Wrong as error:
-            self._keep(error)
-            raise
 
     @property
     def after_launches(self) -> bool:
@@ -315,7 +316,7 @@ class _Property:
         self.on_example()
         return failing(self.kernel, situation, tally=self.tally.empty())
 
-    def run_apart(self, situation: Situation, apart: Case, check_far: CheckFar) -> None:
+    def run_apart(self, situation: Situation, apart: Case, check_far: Callable[[], float]) -> None:
         """Run a situation of gemmgen.verification.extent, or a tail, which the kernel sees as `apart`.
 
         If the system has no memory for it, `tally.no_extent` says so.
@@ -324,31 +325,21 @@ class _Property:
         self.examples += 1
         self.on_example()
         distances = ", ".join(f"{name} = {apart.values[name]}" for name in _distances_of(apart))
-        try:
-            self.worst = max(self.worst, check_far(self.kernel, situation, tally=self.tally))
-        except CandidateFailed as error:
-            if error.failure.kind == "unjudged" and error.failure.source == MEMORY:
+        with self._keeping_failure(situation, f"; for the kernel {distances}"):
+            try:
+                self.worst = max(self.worst, check_far())
+            except CandidateFailed as error:
+                if error.failure.kind != "unjudged" or error.failure.source != MEMORY:
+                    raise
                 self.examples -= 1
                 self.tally.no_extent = error.failure.reason
-                return
-            raise self._keep(Wrong(situation, _with_words(error.failure, distances), None)) from error
-        except Wrong as error:
-            raise self._keep(Wrong(situation, _with_words(error.failure, distances), error.mismatch)) from error
 
     def run_grid(self, executor: Executor, seed: int) -> None:
         """Run every block of a large grid, or tiles of rasters: see gemmgen.verification.whole_grid."""
         self.drawn = False
         for situation in grid_situations(self.kernel.source, seed):
-            self._run_grid(executor, situation)
-
-    def _run_grid(self, executor: Executor, situation: Situation) -> None:
-        try:
-            check_grid(executor, self.kernel, situation, self.tally)
-        except CandidateFailed as error:
-            raise self._keep(Wrong(situation, error.failure, None)) from error
-        except Wrong as error:
-            self._keep(error)
-            raise
+            with self._keeping_failure(situation):
+                check_grid(executor, self.kernel, situation, self.tally)
 
     def run_ring(self) -> None:
         """Run the kernel on integers in place of floats: see gemmgen.verification.ring."""
@@ -375,32 +366,32 @@ class _Property:
             source = self.kernel.source
             case = max(affordable, key=lambda one: (peers_of(source.launch, one) > 2, min(one.k, deep), one.flops))
         situation = Situation(revealing(case), "random", 0)
-        try:
+        with self._keeping_failure(situation):
             self.determinism = compare_runs(self.kernel, situation, runs)
-        except CandidateFailed as error:
-            raise self._keep(Wrong(situation, error.failure, None)) from error
-        difference = self.determinism.difference
-        if difference is not None:
-            raise self._keep(Wrong(situation, Failure("nondeterministic", difference, "verifier"), None))
+            difference = self.determinism.difference
+            if difference is not None:
+                raise Wrong(situation, Failure("nondeterministic", difference, "verifier"), None)
         return self.determinism
+
+    @contextmanager
+    def _keeping_failure(self, situation: Situation, words: str = "") -> Iterator[None]:
+        """Keep a failure within, and raise it as Wrong; `words` follow its reason."""
+        try:
+            yield
+        except (CandidateFailed, Wrong) as error:
+            failure = replace(error.failure, reason=f"{error.failure.reason}{words}")
+            mismatch = error.mismatch if isinstance(error, Wrong) else None
+            raise self._keep(Wrong(situation, failure, mismatch)) from error
 
     def _keep(self, wrong: Wrong) -> Wrong:
         self.found, self.found_after = wrong, self.examples
         return wrong
 
 
-def _check_tail(kernel: LoadedKernel, situation: Situation, tally: DomainTally, tail: Tail) -> float:
-    return check_tail(kernel, tail, tally)
-
-
 def _distances_of(case: Case) -> list[str]:
     """The names of what makes offsets large: run-time distances, or else sizes."""
     distances = [name for name in case.problem.runtime_names if name.startswith(("ld", "stride_"))]
     return distances or [name for name in ("M", "batch") if name in case.problem.runtime_names]
-
-
-def _with_words(failure: Failure, words: str) -> Failure:
-    return replace(failure, reason=f"{failure.reason}; for the kernel {words}")
 
 
 def stratified_test(

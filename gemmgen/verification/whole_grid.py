@@ -15,6 +15,7 @@ K.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -136,14 +137,12 @@ def _check_short(
 ) -> Grid:
     case, launch = whole.case, kernel.source.launch
     shorter, situation = _load_short(executor, short, case)
-    try:
+    with closing(shorter):
         if not tally.numbered:  # no tile can be run at the kernel's own K: nobody knows which block computes it
             if not _is_right(shorter, situation):
                 raise Unjudged(f"with K = {situation.case.k} in its text it is wrong; it numbers its tiles itself")
             return Grid(launch.blocks(case), situation.case.k)
         suspects = _suspects(shorter, situation)
-    finally:
-        shorter.close()
     operands = make_operands(whole)
     if suspects is not None:
         check_tiles(kernel, whole, operands, suspects, {}, tally)
@@ -174,10 +173,8 @@ def right_at_small_k(executor: Executor, source: KernelSource, situation: Situat
         kernel, short = _load_short(executor, _shorter(source, situation.case), situation.case)
     except Unjudged:
         return False
-    try:
+    with closing(kernel):
         return _is_right(kernel, short)
-    finally:
-        kernel.close()
 
 
 def _is_right(kernel: LoadedKernel, situation: Situation) -> bool:
