@@ -16,11 +16,10 @@ from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.verification.checks import Wrong, check, failing
 from gemmgen.verification.corpus import Entry
 from gemmgen.verification.reduction import smallest
-from gemmgen.verification.seeding import for_each
 from gemmgen.verification.situation import FAR_SIZES, DataKind, Situation, edges, far_situations
-from gemmgen.verification.strategies import wide_situations
+from gemmgen.verification.verifier import stratified_test
 
-LARGEST = 160  # largest run-time size, except for the long sides of tall and flat shapes
+LARGEST = 160  # largest run-time size
 SHRINK_EXAMPLES = 60  # situations for a kernel that may be simpler
 
 
@@ -152,7 +151,7 @@ def _try(kernel: LoadedKernel, examples: int, seed: int, tried: Tried) -> Found 
             tried.worst, tried.worst_in = worst, f"{full_name_of(kernel.source)}, {situation}"
 
     try:
-        for_each(wide_situations(kernel.source.problem, LARGEST), holds, examples=examples, seed=seed)
+        stratified_test(holds, kernel.source.problem, LARGEST, examples, seed)
     except Wrong as wrong:
         return Found(kernel.source, wrong.failure, wrong.situation)
     return None

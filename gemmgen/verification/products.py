@@ -30,8 +30,10 @@ SPECIALS_AT_ONCE = 2**10  # whose products with a row or column each are in memo
 
 
 def all_products(case: Case, data: DataKind, seed: int, window: Window) -> tuple[Products, ...]:
-    """Return the `products` with each matrix of B."""
-    return tuple(products(case, data, seed, window.right_by(i * case.n)) for i in range(case.problem.products))
+    """Return the `products` with each matrix of B, whose columns follow those of the one before."""
+    columns = range(0, case.b.cols, case.n)
+    each = (replace(window, left=window.left + first, right=window.right + first) for first in columns)
+    return tuple(products(case, data, seed, one) for one in each)
 
 
 def of_each_matrix(case: Case, whole: Products) -> tuple[Products, ...]:

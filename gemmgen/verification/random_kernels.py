@@ -31,7 +31,7 @@ from gemmgen.problem.sizes import ALIGNS
 from gemmgen.problem.types import Types
 from gemmgen.render.naming import full_name
 from gemmgen.support.errors import InvalidInput, require
-from gemmgen.verification.seeding import for_each
+from gemmgen.verification.strategies import for_each
 
 LAYOUTS = tuple(f"{a}{b}" for a in ORDERS for b in ORDERS)
 FIXED_SIZES = (1, 2, 3, 5, 8, 16, 17, 31, 32, 33, 61, 64, 65, 67, 97, 128, 129, 160)
@@ -42,21 +42,8 @@ BATCHES = (2, 3, 8, 17)
 # Properties that are made plainer, in this order: a stride needs a batch, as pointers do, and a leading dimension its
 # size.
 SIMPLER = (
-    *(
-        "ld_residual",
-        "stride_residual",
-        "epilogue",
-        "pointer_align",
-        "ld_align",
-        "types",
-        "layout",
-        "pointers",
-        "stride_c",
-        "stride_b",
-        "stride_a",
-        "batch",
-    ),
-    *("ldc", "ldb", "lda", "m", "n", "k"),
+    *("ld_residual", "stride_residual", "epilogue", "pointer_align", "ld_align", "types", "layout", "pointers"),
+    *("stride_c", "stride_b", "stride_a", "batch", "ldc", "ldb", "lda", "m", "n", "k"),
 )
 AREAS = (1024, 1024, 4096, 4096, 16384)  # elements of C a block, where it can be chosen: small blocks run fast
 SHARED_BYTES = (8192, 8192, 16384, 65536)  # of a block, likewise: blocks that stage much run slowly

@@ -72,21 +72,6 @@ STRATA = math.lcm(ROUND * len(RARE_KINDS) * len(SIDES), len(SIZES) * len(FAR_SIZ
 BATCHES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 65, 257)
 BATCH_FLOPS = 2e7  # limit of a drawn batch of more than one product
 TINY = 8
-LONG = 4  # the long side of tall, flat and deep shapes, in multiples of the largest size
-
-# Forms of shapes: how M, N and K are drawn where they are run-time sizes.
-FORMS: dict[str, tuple[str, str, str]] = {
-    "any": ("any", "any", "any"),
-    "tiny": ("tiny", "tiny", "tiny"),
-    "no K": ("any", "any", "zero"),
-    "one row": ("zero", "any", "any"),
-    "one column": ("any", "zero", "any"),
-    "prime": ("prime", "prime", "prime"),
-    "power of two": ("power", "power", "power"),
-    "tall": ("long", "tiny", "any"),
-    "flat": ("tiny", "long", "any"),
-    "deep": ("tiny", "tiny", "long"),
-}
 
 
 @dataclass(frozen=True)

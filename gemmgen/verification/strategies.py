@@ -1,12 +1,20 @@
-"""Hypothesis strategies for situations. Imported late, because importing hypothesis takes 0.2 s."""
+"""Hypothesis strategies for situations, and draws from a seed: the same seed gives the same draws in every process.
+
+Imported late, because importing hypothesis takes 0.2 s.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
+import hypothesis
+import numpy.random  # noqa: F401 - hypothesis imports it with the first draw, where an interrupt would be lost
 from hypothesis import strategies as st
 
 from gemmgen.problem.gemm import Problem
@@ -16,7 +24,6 @@ from gemmgen.verification.scalars import (
     EXACT_SCALARS,
     HUGE_SCALARS,
     INTEGER_SCALARS,
-    NAN,
     RANDOM_SCALARS,
     SCALAR_KINDS,
     SHRINKING_SCALARS,
@@ -33,9 +40,7 @@ from gemmgen.verification.situation import (
     EXACT_KINDS,
     FACTORS,
     FAR_DEPTH,
-    FORMS,
     GATHERED,
-    LONG,
     PADDINGS,
     RUNTIME_SIZES,
     SEED_STEP,
@@ -45,8 +50,6 @@ from gemmgen.verification.situation import (
     DataKind,
     Situation,
     Stratum,
-    data_kinds,
-    is_prime,
     kind_for,
     least_size,
     limit_scale,
@@ -54,9 +57,9 @@ from gemmgen.verification.situation import (
     side_of,
 )
 
-ANY_FORM = st.sampled_from(tuple(FORMS))
 PLAIN_KINDS: tuple[DataKind, ...] = ("exact", "onehot", "random")  # other kinds share random data's plain scalars
 ANY_SEED = st.integers(0, SEEDS)
+Drawn = TypeVar("Drawn")
 
 
 @st.composite
@@ -117,25 +120,6 @@ def _on_side(situation: Situation, stratum: Stratum) -> Situation:
     return replace(situation, seed=situation.seed ^ 1)
 
 
-@st.composite
-def wide_situations(draw: st.DrawFn, problem: Problem, largest: int) -> Situation:
-    """Draws for `gemmgen fuzz`: every kind of data, NaN and huge scalars, K = 0, and shapes of every form.
-
-    The long side of tall, flat and deep shapes is up to LONG times `largest`.
-    """
-    data = draw(_any_data(problem.types))
-    alpha, beta = (draw(scalar) for scalar in _wide_scalars(data, problem.types))
-    form = draw(ANY_FORM)
-    sizes = {
-        name.lower(): draw(_form_size(name, FORMS[form][index], largest))
-        for index, name in enumerate("MNK")
-        if problem.sizes[name] is None
-    }
-    distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers, problem.inputs.gathered))
-    case = padded_case(problem, sizes, distances, alpha, beta)
-    return Situation(case, data, draw(ANY_SEED))
-
-
 # Strategies are cached: hypothesis takes longer to make one than to draw from it.
 
 
@@ -168,25 +152,6 @@ def _each_of(draw: st.DrawFn, strategies: dict[str, st.SearchStrategy[int]]) -> 
     return {name: draw(strategy) for name, strategy in strategies.items()}
 
 
-@functools.cache
-def _form_size(name: str, form: str, largest: int) -> st.SearchStrategy[int]:
-    smallest = least_size(name)
-    chosen = {
-        "any": _sizes(name, largest),
-        "tiny": st.integers(smallest, TINY),
-        "prime": st.sampled_from([size for size in range(2, largest + 1) if is_prime(size)]),
-        "power": st.sampled_from([2**i for i in range(largest.bit_length()) if 2**i <= largest]),
-        "long": st.integers(largest, LONG * largest),
-        "zero": st.just(smallest),
-    }
-    return chosen[form]
-
-
-@functools.cache
-def _any_data(types: Types) -> st.SearchStrategy[DataKind]:
-    return st.sampled_from(data_kinds(types))
-
-
 def _known_scalars(data: DataKind, types: Types) -> tuple[float, ...]:
     if types.scalar.is_integer:
         return INTEGER_SCALARS
@@ -201,21 +166,6 @@ def _scalars(data: DataKind, types: Types) -> st.SearchStrategy[tuple[float, flo
     scalars = _known_scalars(data, types)
     alphas = [scalar for scalar in scalars if scalar != 0 or data != "onehot"]
     return st.tuples(st.sampled_from(alphas), st.sampled_from(scalars))
-
-
-@functools.cache
-def _wide_scalars(data: DataKind, types: Types) -> tuple[st.SearchStrategy[float], st.SearchStrategy[float]]:
-    """Scalars as in `_scalars`, plus huge ones and full mantissas if the data allows them, and beta = NaN if C's type
-    has NaN."""
-    scalars = _known_scalars(data, types)
-    if data not in EXACT_KINDS and data != "huge" and not types.accumulator.is_integer:
-        scalars = (*scalars, HUGE_SCALARS[types.scalar])
-    betas = (*scalars, NAN) if types.c.has_nan else scalars
-    alpha, beta = st.sampled_from(scalars), st.sampled_from(betas)
-    if data in EXACT_KINDS:
-        return alpha, beta
-    full = st.integers(1, SEEDS).map(lambda number: full_mantissa(number, types.scalar))
-    return st.one_of(alpha, full), st.one_of(beta, full)
 
 
 @functools.cache
@@ -236,3 +186,66 @@ def _sizes(name: str, largest: int) -> st.SearchStrategy[int]:
     top = max(smallest, min(largest, RUNTIME_SIZES[-1]))
     usual = [size for size in RUNTIME_SIZES if size <= top]
     return st.one_of(st.integers(smallest, top), st.sampled_from(usual))
+
+
+def for_each(
+    strategy: st.SearchStrategy[Drawn],
+    call: Callable[[Drawn], None],
+    *,
+    examples: int,
+    seed: int,
+) -> None:
+    """Call `call` with at most `examples` draws. An exception of `call` ends the draws and is raised again.
+
+    hypothesis does not shrink: gemmgen.verification.reduction finds smaller situations.
+    """
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=examples,
+        deadline=None,  # an emulated launch takes what it takes
+        database=None,
+        report_multiple_bugs=False,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        verbosity=hypothesis.Verbosity.quiet,
+        phases=(hypothesis.Phase.generate,),
+    )
+    @hypothesis.given(strategy)
+    def drawn(value: Drawn) -> None:
+        try:
+            call(value)
+        except Exception as error:
+            raise _Stop(error) from error
+
+    try:
+        with _no_found_constants():
+            drawn()
+    except _Stop as stop:
+        raise stop.error from stop.error.__cause__
+
+
+class _Stop(BaseException):
+    """Carries `error` through hypothesis, which would repeat the draw for an Exception."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+@contextmanager
+def _no_found_constants() -> Iterator[None]:
+    """Keep newer versions of hypothesis from mixing constants of imported modules into draws.
+
+    Otherwise another command, another script around gemmgen.verify, an installed package or a checkout would draw
+    different situations.
+    """
+    providers = sys.modules.get("hypothesis.internal.conjecture.providers")
+    if providers is None or not hasattr(providers, "_get_local_constants"):
+        yield
+        return
+    from unittest import mock  # it imports asyncio, which a verdict from the cache does without
+
+    known = providers.CONSTANTS_CACHE
+    with mock.patch.multiple(
+        providers, _get_local_constants=providers.Constants, CONSTANTS_CACHE=type(known)(known.max_size)
+    ):
+        yield

@@ -407,8 +407,7 @@ def stratified_test(
 
     In the last quarter (SOUGHT_PART), `instead` replaces draws as long as it returns situations.
     """
-    from gemmgen.verification.seeding import for_each  # late: importing hypothesis takes 0.2 s
-    from gemmgen.verification.strategies import situations
+    from gemmgen.verification.strategies import for_each, situations  # late: importing hypothesis takes 0.2 s
 
     numbers = itertools.count()
 

@@ -19,8 +19,7 @@ from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 from gemmgen.verification.checks import Wrong, check
 from gemmgen.verification.random_kernels import RandomKernel, draw_points
-from gemmgen.verification.seeding import for_each
-from gemmgen.verification.strategies import wide_situations
+from gemmgen.verification.verifier import stratified_test
 
 LARGEST = 96
 EACH = 4  # kernels of a schedule that are drawn one behind the other
@@ -50,7 +49,7 @@ def lacking(source: KernelSource, arch: str) -> list[str]:
 def judge(interpreter: EmulatorExecutor, source: KernelSource, examples: int) -> None:
     kernel = interpreter.load(source)
     try:
-        for_each(wide_situations(source.problem, LARGEST), lambda one: check(kernel, one), examples=examples, seed=1)
+        stratified_test(lambda one: check(kernel, one), source.problem, LARGEST, examples, seed=1)
     finally:
         kernel.close()
 

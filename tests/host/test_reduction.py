@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import Failure, FailureKind
 from gemmgen.verification.reduction import ALPHAS, BETAS, OTHER_SEEDS, changed, plainer, smallest
-from gemmgen.verification.situation import Situation, data_kinds, distances_of, free_sizes
-from gemmgen.verification.strategies import wide_situations
+from gemmgen.verification.situation import STRATA, Situation, data_kinds, distances_of, free_sizes, stratum
+from gemmgen.verification.strategies import situations
 
 FREE = Problem(None, None, None, lda=None, ldb=None, ldc=None)
 PROBLEMS = (
@@ -22,7 +22,7 @@ PROBLEMS = (
     replace(FREE, m=17, batch=None, pointers=True),
     Problem(None, 8, None, types="s8,s8,s32"),
 )
-LARGEST = 60  # and LONG times as much for some
+LARGEST = 60
 Predicate = Callable[[Situation], bool]
 
 
@@ -47,7 +47,7 @@ def reduced(fails: Predicate, start: Situation, seconds: float = 60.0) -> Situat
 def failures(draw: st.DrawFn) -> tuple[Situation, Predicate]:
     """A situation, and a predicate that holds for it: of some coordinates each, and of none together."""
     problem = draw(st.sampled_from(PROBLEMS))
-    start = draw(wide_situations(problem, LARGEST))
+    start = draw(situations(problem, LARGEST))(stratum(draw(st.integers(0, STRATA))))
     least = {name: draw(st.integers(-1, size)) for name, size in free_sizes(start.case).items()}
     divisors = {name: draw(st.sampled_from((1, 1, 2, 16, 37))) for name in least}
     apart = {name: draw(st.booleans()) and distance != 0 for name, distance in distances_of(start.case).items()}
