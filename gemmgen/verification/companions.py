@@ -6,6 +6,7 @@ Groups of rows may be empty, have as many rows as a tile or one more, or have al
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,8 +22,7 @@ from gemmgen.problem.inputs import BLOCK
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats, Operands
-from gemmgen.verification.onehot import codes, selection
-from gemmgen.verification.situation import EXACT_KINDS, DataKind
+from gemmgen.verification.situation import EXACT_KINDS, DataKind, Side
 from gemmgen.verification.window import Window
 
 Doubles = npt.NDArray[np.float64]
@@ -34,6 +34,8 @@ SPECIALS = (np.inf, -np.inf, np.nan, 0.0)
 MOST_SPECIALS = 64  # at most one scale in 64 is special, and fewer where a column has many, so that some stay finite
 GROUP_ROWS = (0, 0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 64, 129)  # of a group
 GROUP_DEPTHS = (0, 0, 1, 2, 3, 5, 8, 15, 16, 17, 33, 64, 67)  # of a group along K
+CODES = 1_048_573  # different ones: a prime number below 2^20, so that no line has the codes of another
+CODE_MULTIPLIER = 0x9E3779B1 % 2**20  # odd, so that no two of 2^20 numbers have the same product modulo 2^20
 COLUMNS = 4  # about one column in 4 has such a scale
 
 
@@ -274,3 +276,49 @@ def _scaled(case: Case, operands: Operands, codes_of_b: Doubles, index: Index) -
     zeros = of_group("zeros_b") if case.problem.inputs.zeros else 0.0
     with np.errstate(invalid="ignore"):  # 0 times infinity
         return case.problem.types.a.nearest((codes_of_b - zeros) * of_group("scales_b"))
+
+
+# One-hot data: one operand selects, and the other has a different number for each element.
+
+
+def selection(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.int8]:
+    """Zeros with a 1 in each row of A, or column of B; every k is selected if there are enough rows."""
+    if len(shape) > 2:
+        return np.stack([selection(name, shape[1:], rng) for _ in range(shape[0])])
+    rows, cols = shape
+    selected = np.zeros(shape, np.int8)
+    if name == "A":
+        selected[np.arange(rows), rng.permutation(cols)[np.arange(rows) % cols]] = 1
+    else:
+        selected[rng.permutation(rows)[np.arange(cols) % rows], np.arange(cols)] = 1
+    return selected
+
+
+def codes(shape: tuple[int, ...], dtype: DType, digit: int) -> npt.NDArray[Any]:
+    """A number for each element, in row order.
+
+    f32 and f64 have odd numbers of 22 bits, so that no rounding keeps them; every other one has a further high bit,
+    which only f64 can hold as well. The sum of two of them, each times two, is exact. Narrower types have all finite
+    bit patterns in turn, including -0 and denormals: they are the lowest digit of the element's index, or the next one.
+    """
+    count = math.prod(shape)
+    if dtype.storage_bits <= 16:
+        finite = dtype.finite()
+        times = len(finite) ** digit
+        return np.repeat(np.resize(finite, -(-count // times)), times)[:count].reshape(shape)
+    index = np.arange(count).reshape(shape) % CODES
+    odd = _odd(index, bits=22)
+    return odd + index % 2 * 2 ** (dtype.precision - 3) if dtype == DType.F64 else odd
+
+
+def _odd(index: npt.NDArray[Any], bits: int) -> npt.NDArray[Any]:
+    """An odd number of `bits` bits for each index below CODES."""
+    leading = 1 << (bits - 1)
+    return np.asarray(leading + (2 * index * CODE_MULTIPLIER % leading | 1))
+
+
+def code_fully(name: str, view: Floats, side: Side) -> None:
+    """Codes of f32 that need all of its bits, in every other row or column of results. C is 0 there."""
+    lines = (..., slice(1, None, 2), slice(None)) if side == "B" else (..., slice(1, None, 2))
+    index = np.arange(view.size).reshape(view.shape)[lines] % CODES
+    view[lines] = 0 if name == "C" else _odd(index, DType.F32.precision)

@@ -15,8 +15,7 @@ from gemmgen.render.naming import parse_name
 from gemmgen.support.errors import Failure, FailureKind, InvalidInput, require, whole
 from gemmgen.support.files import content_key, write_atomic
 from gemmgen.support.jsontext import json_value
-from gemmgen.verification.scalars import NAN
-from gemmgen.verification.situation import ALL_DATA_KINDS, Situation
+from gemmgen.verification.situation import ALL_DATA_KINDS, NAN, Situation
 
 FILE_KEY = 12  # hexadecimal digits in an entry's file name
 

@@ -19,11 +19,20 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.threads import in_threads
-from gemmgen.verification.companions import EXACT_SCALES, Wanted, alone, code_span, draw_companions, without_effect
-from gemmgen.verification.onehot import code_fully, codes, selection
-from gemmgen.verification.scalars import EXACT_SCALARS
+from gemmgen.verification.companions import (
+    EXACT_SCALES,
+    Wanted,
+    alone,
+    code_fully,
+    code_span,
+    codes,
+    draw_companions,
+    selection,
+    without_effect,
+)
 from gemmgen.verification.situation import (
     EXACT_KINDS,
+    EXACT_SCALARS,
     FACTORS,
     SIDES,
     DataKind,

@@ -20,8 +20,7 @@ from gemmgen.verification.bit_replay import Replayer
 from gemmgen.verification.comparison import Compared
 from gemmgen.verification.extent import reach
 from gemmgen.verification.reference import Index
-from gemmgen.verification.scalars import SIMPLE_SCALARS
-from gemmgen.verification.situation import EDGES, EXACT_KINDS, Situation, edges
+from gemmgen.verification.situation import EDGES, EXACT_KINDS, SIMPLE_SCALARS, Situation, edges
 from gemmgen.verification.tensor_core import Codes
 from gemmgen.verification.window import Window
 

@@ -22,9 +22,9 @@ from gemmgen.run.coverage import Near
 from gemmgen.run.executor import LoadedKernel, tells
 from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.checks import SAMPLE_TILES, runs_whole, sampled
-from gemmgen.verification.scalars import EXACT_SCALARS
 from gemmgen.verification.situation import (
     EXACT_KINDS,
+    EXACT_SCALARS,
     FAR_SIZES,
     SHALLOW,
     DataKind,

@@ -9,9 +9,9 @@ from itertools import takewhile
 from typing import Any
 
 from gemmgen.verification.checks import Wrong
-from gemmgen.verification.scalars import EXACT_SCALARS
 from gemmgen.verification.situation import (
     EXACT_KINDS,
+    EXACT_SCALARS,
     RUNTIME_SIZES,
     DataKind,
     Situation,

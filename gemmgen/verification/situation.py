@@ -15,7 +15,6 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.operands import OPERANDS
 from gemmgen.problem.types import Compute, Types
-from gemmgen.verification.scalars import NAN, SCALAR_KINDS, ScalarKind
 
 DataKind = Literal["exact", "random", "sparse", "denormal", "huge", "special", "onehot"]
 DATA_KINDS: tuple[DataKind, ...] = ("exact", "random", "sparse")  # three examples in four
@@ -24,13 +23,19 @@ ALL_DATA_KINDS: tuple[DataKind, ...] = (*DATA_KINDS, "onehot", "denormal", "huge
 INTEGER_KINDS: frozenset[DataKind] = frozenset({"exact", "random", "onehot"})
 EXACT_KINDS: frozenset[DataKind] = frozenset({"exact", "onehot"})
 
+EXACT_SCALARS = (0.0, 1.0, -1.0, 2.0)
+RANDOM_SCALARS = (*EXACT_SCALARS, 0.5, -1.75)
+INTEGER_SCALARS = (*EXACT_SCALARS, 3.0, -77.0)  # where all arithmetic is that of integers
+# Scalars for integer sums that are stored in a type with a smaller range, as most are outside of it otherwise.
+SHRINKING_SCALARS = (2.0**-7, -(2.0**-10), 0.003)
+SIMPLE_SCALARS = frozenset((*RANDOM_SCALARS, *INTEGER_SCALARS, *SHRINKING_SCALARS))
+NAN, INF = math.nan, math.inf  # one object: a NaN is equal to itself only by identity
+ScalarKind = Literal["plain", "extreme", "full"]
+SCALAR_KINDS: tuple[ScalarKind, ...] = ("plain", "extreme", "full")  # of examples in turn
+
 FACTORS = tuple(name for name in OPERANDS if name.startswith("scale"))  # epilogue operands that are factors
-PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
-DIFFERENT = (0, 0, 1, 2, 3)  # distinct matrices A, or B, that a batch's pointers name in turn; 0: one per product
-GATHERED = (0, 0, 1, 2, 5, 33, 300)  # rows of an A whose rows are gathered; 0: as many as C
 SHARED = -1  # instead of a stride's padding: all products share one matrix
 SEEDS = 2**16
-SEED_STEP = 40_503  # odd; keeps seeds of examples apart, because hypothesis often draws a number again
 
 # Sizes around which kernels go wrong: one, tiles and their neighbours, primes.
 RUNTIME_SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33, 61, 64, 65, 97, 127, 128, 129, 160)
@@ -62,14 +67,10 @@ Side = Literal["A", "B"]
 Sizes = Literal["usual", "tiny", "deep", "far M", "far N"]
 # Sizes of the examples, in turn. Their number and ROUND are coprime, so that each kind of sizes meets all data.
 SIZES: tuple[Sizes, ...] = ("usual", "usual", "far M", "tiny", "usual", "deep", "usual", "far N", "usual")
-# K if sizes are "deep", besides random K up to DEEPEST; M and N are tiny then.
-DEEP_SIZES = (192, 256, 257, 320, 384, 512, 513, 640, 768, 1000, 1024)
-DEEPEST = 700
 ROUND = len(DATA_KINDS) + 1  # examples
 SIDES: tuple[Side, ...] = ("A", "B")
 STRATA = math.lcm(ROUND * len(RARE_KINDS) * len(SIDES), len(SIZES) * len(FAR_SIZES), ROUND * len(SCALAR_KINDS))
 
-BATCHES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 65, 257)
 BATCH_FLOPS = 2e7  # limit of a drawn batch of more than one product
 TINY = 8
 

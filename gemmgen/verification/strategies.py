@@ -14,38 +14,29 @@ from dataclasses import replace
 from typing import TypeVar
 
 import hypothesis
-import numpy.random  # noqa: F401 - hypothesis imports it with the first draw, where an interrupt would be lost
+import numpy as np
+import numpy.random
 from hypothesis import strategies as st
 
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.verification.data import data_seed
-from gemmgen.verification.scalars import (
-    EXACT_SCALARS,
-    HUGE_SCALARS,
-    INTEGER_SCALARS,
-    RANDOM_SCALARS,
-    SCALAR_KINDS,
-    SHRINKING_SCALARS,
-    Scalars,
-    extreme_scalars,
-    full_mantissa,
-)
 from gemmgen.verification.situation import (
-    BATCHES,
     DATA_KINDS,
-    DEEP_SIZES,
-    DEEPEST,
-    DIFFERENT,
     EXACT_KINDS,
+    EXACT_SCALARS,
     FACTORS,
     FAR_DEPTH,
-    GATHERED,
-    PADDINGS,
+    INF,
+    INTEGER_SCALARS,
+    NAN,
+    RANDOM_SCALARS,
     RUNTIME_SIZES,
-    SEED_STEP,
+    SCALAR_KINDS,
     SEEDS,
     SHARED,
+    SHRINKING_SCALARS,
     TINY,
     DataKind,
     Situation,
@@ -55,6 +46,43 @@ from gemmgen.verification.situation import (
     limit_scale,
     padded_case,
     side_of,
+)
+
+Scalars = tuple[float, float]  # alpha and beta
+PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
+DIFFERENT = (0, 0, 1, 2, 3)  # distinct matrices A, or B, that a batch's pointers name in turn; 0: one per product
+GATHERED = (0, 0, 1, 2, 5, 33, 300)  # rows of an A whose rows are gathered; 0: as many as C
+BATCHES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 65, 257)
+SEED_STEP = 40_503  # odd; keeps seeds of examples apart, because hypothesis often draws a number again
+DEEPEST = 700
+# K if sizes are "deep", besides random K up to DEEPEST; M and N are tiny then.
+DEEP_SIZES = (192, 256, 257, 320, 384, 512, 513, 640, 768, 1000, 1024)
+HUGE_SCALARS = {DType.F32: 2.0**100, DType.F64: 2.0**900}
+MULTIPLIER = 0x9E3779B97F4A7C15  # odd, so that no two numbers become the same mantissa
+# (count, place, bits): of so many numbers the one at this place is nearer to 1 or -1, by so many bits.
+NEARLY_ONE = ((8, 2, 10), (8, 5, 10), (8, 6, 16))
+
+# Scalars for exact data. Infinite ones make NaN of each sum that is 0.
+NOT_FINITE: tuple[Scalars, ...] = (
+    *((INF, 0.0), (1.0, NAN), (-0.0, 2.0), (NAN, 0.0), (1.0, INF)),
+    *((2.0, -0.0), (-INF, 1.0), (INF, INF), (1.0, -INF)),
+)
+# Scalars if C has no NaN and no Inf: for sums that end in a half, and for sums that overflow before they are stored.
+WITHOUT_NAN: tuple[Scalars, ...] = (
+    *((0.5, -0.0), (DType.F32.largest, 0.0), (0.5, 1.0), (-DType.F32.largest, 1.0)),
+    (1.0, -0.0),
+)
+LARGEST_INTEGER, LEAST_INTEGER = 2.0**31 - 1, -(2.0**31)
+INTEGER_ENDS: tuple[Scalars, ...] = (
+    *((LARGEST_INTEGER, 0.0), (1.0, LARGEST_INTEGER), (LEAST_INTEGER, 1.0), (1.0, LEAST_INTEGER)),
+    (2.0**24 + 1, -(2.0**24) - 1),  # which a float rounds
+)
+# Exponents of two; None is a scalar of 0.
+SMALL, HUGE, DENORMAL = -100, 100, -130
+F64_EXPONENTS = {SMALL: -900, HUGE: 900, DENORMAL: -1030, 0: 0}
+ENDS: tuple[tuple[int | None, int | None], ...] = (
+    *((SMALL, None), (HUGE, None), (None, SMALL), (0, None), (SMALL, SMALL)),
+    *((None, HUGE), (DENORMAL, None), (HUGE, HUGE)),
 )
 
 PLAIN_KINDS: tuple[DataKind, ...] = ("exact", "onehot", "random")  # other kinds share random data's plain scalars
@@ -111,6 +139,44 @@ def _scalars_of(
             alpha *= HUGE_SCALARS[types.scalar]  # its product with a factor overflows, with a denormal sum it does not
         return alpha, beta if stratum.turn % 2 else 0.0
     return extreme_scalars(types, data == "exact", stratum.turn // len(SCALAR_KINDS), alpha, beta)
+
+
+def full_mantissa(number: int, dtype: DType) -> float:
+    """A number that no narrower type holds, as its last bit is set, for each `number` but 0, which gives 1.
+
+    Floats are from 1 to 2, or from -2 to -1; some are nearly 1 or -1, so that a kernel may mistake them for these.
+    Integers may be any.
+    """
+    if number == 0:
+        return 1.0
+    if dtype.is_integer:
+        return float(int(dtype.least) + (number * MULTIPLIER % 2**dtype.storage_bits | 1))
+    steps: int = 2 ** (dtype.precision - 1)
+    near = next((shift for every, place, shift in NEARLY_ONE if number % every == place), 0)
+    magnitude = 1 + (number * MULTIPLIER % steps >> near | 1) / steps
+    return -magnitude if number % 2 else magnitude
+
+
+def extreme_scalars(types: Types, exact: bool, turn: int, alpha: float, beta: float) -> Scalars:
+    """The extreme scalars of this `turn`: Inf, NaN and -0 for `exact` data, else tiny and huge ones with these
+    mantissas.
+
+    If C's type has no NaN, the scalars instead end in a half, or are finite but too large.
+    """
+    if types.scalar.is_integer:
+        return INTEGER_ENDS[turn % len(INTEGER_ENDS)]
+    if exact:
+        ends = NOT_FINITE if types.c.has_nan else WITHOUT_NAN
+        return ends[turn % len(ends)]
+    exponents = ENDS[turn % len(ENDS)]
+    return _scaled(alpha, exponents[0], types), _scaled(beta, exponents[1], types)
+
+
+def _scaled(mantissa: float, exponent: int | None, types: Types) -> float:
+    if exponent is None:
+        return -0.0
+    scalar = math.ldexp(mantissa, F64_EXPONENTS[exponent] if types.scalar == DType.F64 else exponent)
+    return float(types.scalar.nearest(np.asarray(scalar)))  # a denormal one has fewer bits
 
 
 def _on_side(situation: Situation, stratum: Stratum) -> Situation:

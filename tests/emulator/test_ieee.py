@@ -17,8 +17,7 @@ from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.scalars import NAN
-from gemmgen.verification.situation import Situation
+from gemmgen.verification.situation import NAN, Situation
 from gemmgen.verification.verifier import check
 
 INF = np.inf

@@ -9,8 +9,7 @@ import pytest
 from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import Failure, InvalidInput
 from gemmgen.verification.corpus import Entry, entries, read, save
-from gemmgen.verification.scalars import NAN
-from gemmgen.verification.situation import Situation
+from gemmgen.verification.situation import NAN, Situation
 
 KERNEL = "gemm_f32_rc_MxNx33_lda40_naive_8x8"
 PROBLEM = Problem(None, None, 33, layout=Problem(1, 1, 1).layout.parse("rc"), lda=40)

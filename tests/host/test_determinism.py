@@ -22,8 +22,7 @@ from gemmgen.verification.comparison import SAMPLED_RATIOS
 from gemmgen.verification.determinism import RUNS, compare_runs, depth_of_parts, revealing
 from gemmgen.verification.domain import QUANTILES
 from gemmgen.verification.reference import expected
-from gemmgen.verification.scalars import SIMPLE_SCALARS
-from gemmgen.verification.situation import Situation
+from gemmgen.verification.situation import SIMPLE_SCALARS, Situation
 from gemmgen.verification.verifier import Verdict, make_data, verdict_from, verify
 from gemmgen.verification.window import Window
 

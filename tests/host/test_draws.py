@@ -28,13 +28,13 @@ from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.checks import sampled
 from gemmgen.verification.data import data_seed, make_operands
 from gemmgen.verification.random_kernels import draw_points
-from gemmgen.verification.scalars import ENDS, SCALAR_KINDS, extreme_scalars, full_mantissa
 from gemmgen.verification.situation import (
     DATA_KINDS,
     FAR_SIZES,
     MOST_PRODUCTS_BYTES,
     RARE_KINDS,
     ROUND,
+    SCALAR_KINDS,
     SIDES,
     SIZES,
     SOME_BATCH,
@@ -50,6 +50,7 @@ from gemmgen.verification.situation import (
     vast_situations,
     with_room,
 )
+from gemmgen.verification.strategies import ENDS, extreme_scalars, full_mantissa
 from gemmgen.verification.verifier import DEFAULT_EXAMPLES, stratified_test
 
 FREE = Problem(None, None, None)

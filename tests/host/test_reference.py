@@ -17,8 +17,8 @@ from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import DENORMAL_FLOPS, REPEATED, make_operands
 from gemmgen.verification.products import SLICE_RESIDUE, accurate_product
 from gemmgen.verification.reference import Wanted, expected
-from gemmgen.verification.scalars import HUGE_SCALARS, NAN
-from gemmgen.verification.situation import ALL_DATA_KINDS, Situation, side_of
+from gemmgen.verification.situation import ALL_DATA_KINDS, NAN, Situation, side_of
+from gemmgen.verification.strategies import HUGE_SCALARS
 from gemmgen.verification.tensor_bound import LAMBDA
 from gemmgen.verification.window import Window
 
