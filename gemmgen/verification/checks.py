@@ -44,6 +44,10 @@ class Wrong(Exception):
         self.situation, self.failure, self.mismatch = situation, failure, mismatch
 
 
+class Unjudged(Exception):
+    """The reason why a kernel cannot be judged in one of the ways of verification."""
+
+
 class UnexpectedTiles(Wrong):
     """Blocks wrote other tiles than the launch's plan says. Right only if the kernel numbers its tiles itself."""
 
@@ -52,8 +56,6 @@ class UnexpectedTiles(Wrong):
 
 
 Mask = npt.NDArray[np.bool_]
-
-
 # By M, N and batch: the tile numbers that samples have run so far, and the tiles of C that they wrote.
 Seen = dict[tuple[int, int, int], tuple[set[int], set[Window]]]
 

@@ -105,7 +105,7 @@ def compare(
     if is_amax(output):
         return compare_amax(situation, result, (window,), output, multiply)
     wanted = wanted_of(situation, window, output, multiply)
-    compared = _compared(situation, result, window, output, wanted)
+    compared = compare_with(wanted, situation, result, window, output)
     if compared.mismatch is not None or not leans(situation, output):
         return compared
     return replace(compared, leaning=leaning(situation, result, window, wanted))
@@ -118,10 +118,11 @@ def compare_amax(
     matrix = situation.case.tensors[output]
     whole = Window(0, 0, matrix.rows, matrix.cols, 0, matrix.batch)
     wanted = Wanted.of(*expected_amax(situation, windows, output, multiply))
-    return _compared(situation, result, whole, output, wanted)
+    return compare_with(wanted, situation, result, whole, output)
 
 
-def _compared(situation: Situation, result: Floats, window: Window, output: str, wanted: Wanted) -> Compared:
+def compare_with(wanted: Wanted, situation: Situation, result: Floats, window: Window, output: str = "C") -> Compared:
+    """Compare the elements of `output` inside `window` with those that are `wanted`."""
     matrix, types = situation.case.tensors[output], situation.case.problem.types
     got = matrix.view(result)[window.index]
     elements = _Elements(types, matrix.dtype, got, wanted)

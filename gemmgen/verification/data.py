@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -30,6 +29,7 @@ from gemmgen.verification.companions import (
     selection,
     without_effect,
 )
+from gemmgen.verification.host_memory import installed_bytes
 from gemmgen.verification.situation import (
     EXACT_KINDS,
     EXACT_SCALARS,
@@ -75,7 +75,7 @@ REPEATED = 1_048_573  # large data repeats after so many elements; a prime numbe
 TOUCHED_BYTES = 2**22  # new memory that one thread fills
 
 # Operands are cached: all candidates of a search use the same data.
-MEMORY = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")  # of this machine, in bytes
+MEMORY = installed_bytes()
 OPERANDS = Recent(64, max(2**30, MEMORY // 16))  # a situation of 8192 x 8192 x 8192 takes 2^30
 
 

@@ -18,7 +18,6 @@ from gemmgen.verification.data import make_operands
 from gemmgen.verification.device_products import allowed, products_at, samples
 from gemmgen.verification.epilogue_steps import rule_of_steps
 from gemmgen.verification.linear import alpha_of, linear, rule_of
-from gemmgen.verification.products import Products
 from gemmgen.verification.reference import Index, expected_at
 from gemmgen.verification.situation import Situation
 
@@ -68,7 +67,7 @@ def _is_sound(situation: Situation, judged: Judged, at: Index) -> bool:
         return False
     count = samples(case)
     few = tuple(axis[:count] for axis in at)
-    found = [_found(situation, (*few[:-1], few[-1] + matrix * case.n)) for matrix in range(case.problem.products)]
+    found = [products_at(situation, (*few[:-1], few[-1] + matrix * case.n)) for matrix in range(case.problem.products)]
     if case.problem.epilogue.is_linear:
         product, size, largest = found[0]
         old = case.c.view(make_operands(situation).c)[few] if case.beta != 0 else None
@@ -84,13 +83,3 @@ def _is_sound(situation: Situation, judged: Judged, at: Index) -> bool:
         near = same | (np.abs(values[:count] - wanted) <= off)
         alike = (bounds[:count] == bound) | (np.abs(bounds[:count] - bound) <= BOUND_ERROR * bound)
     return bool(near.all() and alike.all())
-
-
-def _found(situation: Situation, at: Index) -> Products:
-    """`products_at` as the accumulator holds them; the last index of `at` is a column of B."""
-    product, size, largest = products_at(situation, at)
-    sums = situation.case.problem.types.accumulator
-    if sums.is_integer:
-        product = sums.wrap(product.astype(np.int64)).astype(np.float64)
-        size = np.abs(product)
-    return product, size, largest

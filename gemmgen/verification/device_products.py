@@ -13,7 +13,7 @@ from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Operands
 from gemmgen.support.threads import in_threads
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.products import SLICE_RESIDUE, Products, product_of
+from gemmgen.verification.products import SLICE_RESIDUE, Products, of_factors
 from gemmgen.verification.situation import EXACT_KINDS, Situation
 from gemmgen.verification.tensor_bound import needs_largest
 
@@ -77,16 +77,12 @@ def samples(case: Case) -> int:
 
 
 def products_at(situation: Situation, at: tuple[npt.NDArray[np.int64], ...]) -> Products:
-    """Return (A * B, |A| * |B|, the largest |A| times the largest |B|) of some elements, by numpy."""
-    case, operands, sums = situation.case, make_operands(situation), situation.case.problem.types.accumulator
-    of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
-    a = case.a.dtype.decode(case.a.view(operands.a)[of_a])[:, None, :]
-    b = case.b.dtype.decode(np.swapaxes(case.b.view(operands.b), -1, -2)[of_b])[:, :, None]
-    with np.errstate(invalid="ignore"):
-        product = product_of(a, b, sums, situation.data).ravel()
-        size = (np.abs(a) @ np.abs(b)).ravel()
-        largest = np.where(np.isfinite(a), np.abs(a), 0.0).max(-1) * np.where(np.isfinite(b), np.abs(b), 0.0).max(-2)
-    return product, size, largest.ravel()
+    """Return the `products` of some elements, by numpy; the last index of `at` is a column of B."""
+    case, operands = situation.case, make_operands(situation)
+    a = case.a.dtype.decode(case.a.view(operands.a)[(*at[:-2], at[-2])])[:, None, :]
+    b = case.b.dtype.decode(np.swapaxes(case.b.view(operands.b), -1, -2)[(*at[:-2], at[-1])])[:, :, None]
+    product, size, largest = of_factors(a, b, case.problem.types, situation.data)
+    return product.ravel(), size.ravel(), largest.ravel()
 
 
 def allowed(sums: DType, k: int, size: Doubles, largest: Doubles) -> Doubles | float:

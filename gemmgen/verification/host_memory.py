@@ -25,13 +25,13 @@ def host_bytes(problem: Problem) -> int:
 def at_a_time(problems: Iterable[Problem]) -> int:
     """The number of problems that fit into memory at a time, with as much again for what host_bytes leaves out."""
     largest = max(map(host_bytes, problems), default=0)
-    return max(1, (installed_bytes() or largest) // max(1, 2 * largest))
+    return max(1, installed_bytes() // max(1, 2 * largest))
 
 
 def require_memory(problem: Problem) -> None:
     """Raise CandidateFailed (unavailable) if verifying `problem` would not fit into this machine's memory."""
     needed, present = host_bytes(problem), installed_bytes()
-    if present is not None and needed > present:
+    if needed > present:
         reason = (
             f"{problem} is too large to verify here: operands and reference need at least "
             f"{needed / GB:.0f} GB, and this machine has {present / GB:.0f} GB"
@@ -39,8 +39,6 @@ def require_memory(problem: Problem) -> None:
         raise CandidateFailed(Failure("unavailable", reason, MEMORY))
 
 
-def installed_bytes() -> int | None:
-    """This machine's memory in bytes; None if unknown."""
-    if not hasattr(os, "sysconf"):
-        return None
+def installed_bytes() -> int:
+    """This machine's memory in bytes."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

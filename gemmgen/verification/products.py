@@ -89,12 +89,12 @@ def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Pro
     if case.problem.inputs.blocks:
         return _of_blocks(case, operands, window, a, data)
     if not case.problem.inputs.groups or case.problem.inputs.masked:
-        return _of_factors(a, factor(case, operands, "B", window.b_index), case.problem.types, data)
+        return of_factors(a, factor(case, operands, "B", window.b_index), case.problem.types, data)
     found = [np.zeros((window.bottom - window.top, window.right - window.left)) for _ in range(3)]
     for group, rows in rows_of_groups(case, operands, window.rows):
         b = factor(case, operands, "B", (slice(group, group + 1), slice(None), window.cols))[0]
         at = slice(rows.start - window.top, rows.stop - window.top)
-        for of_all, of_group in zip(found, _of_factors(a[at], b, case.problem.types, data), strict=True):
+        for of_all, of_group in zip(found, of_factors(a[at], b, case.problem.types, data), strict=True):
             of_all[at] = of_group
     product, size, largest = found
     return product, size, largest if needs_largest(case.problem.types) else np.zeros((1, 1))
@@ -105,7 +105,7 @@ def _along_k(case: Case, operands: Operands, window: Window, data: DataKind) -> 
     a = factor(case, operands, "A", (window.rows, slice(None)))
     b = factor(case, operands, "B", (slice(None), window.cols))
     types, parts = case.problem.types, depths(case, operands, window)
-    found = [_of_factors(a[:, part], b[part], types, data) for part in parts]
+    found = [of_factors(a[:, part], b[part], types, data) for part in parts]
     product, size = (np.stack(of_all) for of_all in zip(*(one[:2] for one in found), strict=True))
     if not needs_largest(types):
         return product, size, np.zeros((1, 1))
@@ -118,12 +118,13 @@ def _of_blocks(case: Case, operands: Operands, window: Window, a: Doubles, data:
     found = [np.zeros((len(a), b.shape[-1])) for _ in range(3)]
     for scale, part in block_scales(case, operands, window):
         with np.errstate(invalid="ignore"):
-            product, size, largest = (of * scale for of in _of_factors(a[:, part], b[part], types, data))
+            product, size, largest = (of * scale for of in of_factors(a[:, part], b[part], types, data))
             found = [found[0] + product, found[1] + np.abs(size), np.maximum(found[2], np.abs(largest))]
     return found[0], found[1], found[2] if needs_largest(types) else np.zeros((1, 1))
 
 
-def _of_factors(a: Doubles, b: Doubles, types: Types, data: DataKind) -> Products:
+def of_factors(a: Doubles, b: Doubles, types: Types, data: DataKind) -> Products:
+    """The `products` of these factors."""
     sums = types.accumulator
     if sums.is_integer:
         product = sums.wrap(multiply(a, b).astype(np.int64)).astype(np.float64)

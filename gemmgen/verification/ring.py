@@ -42,11 +42,12 @@ from gemmgen.problem.types import Compute
 from gemmgen.run.executor import Floats, LoadedKernel, Operands
 from gemmgen.support.blas import multiply
 from gemmgen.support.errors import CandidateFailed, Failure
-from gemmgen.verification.checks import Wrong, sampled, tiles_of
-from gemmgen.verification.comparison import Mismatch
+from gemmgen.verification.checks import Unjudged, Wrong, sampled, tiles_of
+from gemmgen.verification.comparison import compare_with
 from gemmgen.verification.data import REPEATED
 from gemmgen.verification.domain import DomainTally
-from gemmgen.verification.reference import stored_as
+from gemmgen.verification.linear import no_bound
+from gemmgen.verification.reference import Wanted
 from gemmgen.verification.situation import FACTORS, Situation, depths
 from gemmgen.verification.window import Window
 
@@ -74,10 +75,6 @@ class Ring:
 
     def __str__(self) -> str:
         return f"in the ring of integers modulo 2^{self.bits}, at K = {self.k:,}: {self.elements:,} elements equal"
-
-
-class Unjudged(Exception):
-    """The reason why ring mode cannot judge a kernel."""
 
 
 def check_ring(kernel: LoadedKernel, tally: DomainTally) -> None:
@@ -350,34 +347,18 @@ def _confirm(kernel: LoadedKernel, case: Case, blocks: list[int] | None, column:
         result = kernel.run(case, operands, seed=SEED, blocks=blocks, watch=False)
     except CandidateFailed as error:
         raise Wrong(Situation(case, "onehot", SEED), error.failure, None) from error
-    got = case.c.dtype.decode(case.c.view(result))
+    situation = Situation(case, "onehot", SEED)
     for window in _windows_of(kernel, case, blocks, operands, result):
         left = case.a.dtype.decode(case.a.view(operands.a)[window.a_index])
         right = case.b.dtype.decode(case.b.view(operands.b)[window.b_index])
         names = _names(case, operands, window, left @ right, _decoded)
         made = _value(case.problem.epilogue.tree, {**names, "C": np.zeros(1)})
-        wanted = stored_as(case.problem.types, case.c.dtype, made)
-        _compare(case, window, got[window.index], wanted, f"A's column {column} and B's row {row}")
+        mismatch = compare_with(Wanted.of(made, no_bound(made)), situation, result, window).mismatch
+        if mismatch is not None:
+            alone = f"A's column {column} and B's row {row} alone are not zero"
+            reason = f"{mismatch}; {alone}, found with integers modulo 2^32 in place of floats"
+            raise Wrong(situation, Failure("wrong", reason, "verifier"), mismatch)
 
 
 def _decoded(elements: Floats, dtype: DType) -> Values:
     return dtype.decode(elements)
-
-
-def _compare(case: Case, window: Window, got: npt.NDArray[Any], wanted: npt.NDArray[Any], where: str) -> None:
-    wrong = np.argwhere(~(got == wanted))
-    if not len(wrong):
-        return
-    first = tuple(wrong[0].tolist())
-    mismatch = Mismatch(
-        row=window.top + first[-2],
-        col=window.left + first[-1],
-        got=float(got[first]),
-        expected=float(wanted[first]),
-        error=float(abs(got[first] - wanted[first])),
-        bound=0.0,
-        count=len(wrong),
-        matrix=None if window.last is None else window.first + first[0],
-    )
-    reason = f"{mismatch}; {where} alone are not zero, found with integers modulo 2^32 in place of floats"
-    raise Wrong(Situation(case, "onehot", SEED), Failure("wrong", reason, "verifier"), mismatch)

@@ -171,25 +171,21 @@ def _cancelling(draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]) -> Operand:
     return a, b, c
 
 
-def _zeros(draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]) -> Operand:
-    """Mostly zeros of both signs."""
-    values = _spans(UNIT, UNIT, UNIT, draw, mma, size)
-    types = (mma.a, mma.b, mma.accumulator)
-    a, b, c = (
-        draw.among(codes, [0, 1 << (dtype.storage_bits - 1)], 0.8) for codes, dtype in zip(values, types, strict=True)
-    )
+def _mixed(
+    some: Callable[[DType], list[int]], share: float, draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]
+) -> Operand:
+    """Numbers up to 2, with about a `share` of them replaced by `some` of their type."""
+    values = zip(_spans(UNIT, UNIT, UNIT, draw, mma, size), (mma.a, mma.b, mma.accumulator), strict=True)
+    a, b, c = (draw.among(codes, some(dtype), share) for codes, dtype in values)
     return a, b, c
 
 
-def _special(draw: Draw, mma: Mma | Wgmma, size: tuple[int, int]) -> Operand:
-    """A few infinities, NaNs of several payloads, zeros and largest numbers."""
-    values = _spans(UNIT, UNIT, UNIT, draw, mma, size)
-    types = (mma.a, mma.b, mma.accumulator)
-    a, b, c = (draw.among(codes, _specials(dtype), 1 / 24) for codes, dtype in zip(values, types, strict=True))
-    return a, b, c
+def _zeros(dtype: DType) -> list[int]:
+    return [0, 1 << (dtype.storage_bits - 1)]
 
 
 def _specials(dtype: DType) -> list[int]:
+    """Infinities, NaNs of several payloads, zeros and largest numbers."""
     sign = 1 << (dtype.storage_bits - 1)
     finite = [0, int(dtype.encode(dtype.largest).view(dtype.bits))]
     infinite = [int(dtype.encode(np.inf).view(dtype.bits))] if dtype.has_infinity else []
@@ -219,8 +215,8 @@ FLOATS: Kinds = {
     "denormal sums": (4, 0, partial(_spans, BOTTOM, Span(-24, 2), Span(-1, 3, of_bottom=True))),
     "overflow": (4, 0, partial(_spans, TOP, TOP, TOP)),
     "overflow at C": (4, 2, partial(_spans, Span(-70, -63, of_top=True), Span(-64, -62, of_top=True), TOP)),
-    "zeros": (4, 0, _zeros),
-    "Inf and NaN": (6, 2, _special),
+    "zeros": (4, 0, partial(_mixed, _zeros, 0.8)),
+    "Inf and NaN": (6, 2, partial(_mixed, _specials, 1 / 24)),
 }
 
 

@@ -28,7 +28,16 @@ from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Executor, LoadedKernel
 from gemmgen.run.turns import TURNS, grid_of, tiles_in_turns
 from gemmgen.support.errors import CandidateFailed
-from gemmgen.verification.checks import Mask, Wrong, check_tiles, check_whole, elements_written, launch_cost, tiles_of
+from gemmgen.verification.checks import (
+    Mask,
+    Unjudged,
+    Wrong,
+    check_tiles,
+    check_whole,
+    elements_written,
+    launch_cost,
+    tiles_of,
+)
 from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
@@ -59,10 +68,6 @@ class Grid:
     def __str__(self) -> str:
         besides = f", and {self.ends} of its tiles at the kernel's own K" if self.ends else ""
         return f"all {self.blocks:,} blocks of one grid at K = {self.k}{besides}"
-
-
-class Unjudged(Exception):
-    """The reason why a grid cannot run at a smaller K."""
 
 
 def grid_situations(source: KernelSource, seed: int = 0) -> list[Situation]:

@@ -22,7 +22,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
@@ -255,15 +255,11 @@ def _run(command: Sequence[str], timeout: float) -> tuple[int | None, str]:
         except subprocess.TimeoutExpired:
             code = None
         finally:
-            _kill_group(process)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         said.seek(0)
         return code, said.read().decode(errors="replace").strip()
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _unavailable(tool: Tool, report: str, code: int, said: str) -> CandidateFailed:
@@ -312,7 +308,7 @@ def parse(
         finding = _finding(head, body, allocations, situations)
         key = finding.what, finding.lines
         known = found.get(key)
-        found[key] = finding if known is None else _again(known)
+        found[key] = finding if known is None else replace(known, count=known.count + 1)
     return tuple(found.values())
 
 
@@ -339,7 +335,7 @@ def _finding(
 ) -> Finding:
     accesses = [text for text in body if ACCESS.match(text)]
     spoken = [SEVERITY.sub("", head, count=1).rstrip(" .:"), *accesses]
-    what = HAZARDS.sub("", AT.sub(_line_in_words, " ".join(spoken)))
+    what = HAZARDS.sub("", AT.sub(lambda at: "" if at[1] is None else f" at line {at[1]}", " ".join(spoken)))
     thread = THREAD.search(" ".join(body))
     address = ADDRESS.search(" ".join(body))
     numbers = () if thread is None else tuple(int(number) for number in thread.groups())
@@ -356,10 +352,6 @@ def _finding(
         where=place,
         situation=None if index is None else situations[index],
     )
-
-
-def _line_in_words(at: re.Match[str]) -> str:
-    return "" if at[1] is None else f" at line {at[1]}"
 
 
 def _lines(head: str, body: Sequence[str]) -> tuple[int, ...]:
@@ -389,10 +381,6 @@ def _locate(address: int, allocations: Sequence[Allocation]) -> tuple[str | None
         return None, None
     _, words, situation = min(distances)
     return words, situation
-
-
-def _again(known: Finding) -> Finding:
-    return Finding(**{**vars(known), "count": known.count + 1})
 
 
 def _triple(numbers: tuple[int, int, int]) -> str:
