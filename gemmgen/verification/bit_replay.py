@@ -103,14 +103,10 @@ class Replayer:
         place = "".join(f"[{int(axis[number])}]" for axis in at)
         trouble = f"C{place} is 0x{int(got[number]):x}, planned {planned.shown(number)}"
         self._first = self._first or f"{trouble}, in {situation}"
-        if self._right_orders is None or any(
-            self._is_by(order, situation, got, at) for order in self._right_orders[1:]
-        ):
+        if self._right_orders is None:
             return None
-        return f"{trouble}, by {self._order}"
-
-    def _is_by(self, order: SumOrder, situation: Situation, got: Codes, at: Index) -> bool:
-        return bool(replay(order, self._arch, situation, at).agrees(got).all())
+        others = (replay(order, self._arch, situation, at) for order in self._right_orders[1:])
+        return None if any(one.agrees(got).all() for one in others) else f"{trouble}, by {self._order}"
 
     @property
     def replayed(self) -> Replayed | None:

@@ -18,7 +18,9 @@ from gemmgen.verification.comparison import Compared, Mismatch, compare, compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.device_check import judge
 from gemmgen.verification.domain import DomainTally
+from gemmgen.verification.reference import Index
 from gemmgen.verification.situation import Situation
+from gemmgen.verification.tensor_core import Codes
 from gemmgen.verification.window import Window
 
 SAMPLE_TILES = 4  # tiles of C that run if the case does not run whole
@@ -138,7 +140,7 @@ def _check_in_place(kernel: LoadedKernel, situation: Situation, tally: DomainTal
     comparison, bits = judged
     worst = _judge(situation, comparison, tally)
     if at is not None:
-        _require_planned(situation, tally.replayed_at(situation, bits, at))
+        _require_planned(situation, bits, at, tally)
     return worst
 
 
@@ -227,10 +229,15 @@ def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> fl
 
 def _judge_bits(situation: Situation, result: Floats, window: Window, tally: DomainTally) -> None:
     """Compare the bits of C inside `window` with the kernel's plan. Raises Wrong."""
-    _require_planned(situation, tally.replayed(situation, result, window))
+    at, c = tally.planned_places(situation, window), situation.case.c
+    if at is not None:
+        _require_planned(situation, c.view(result.view(c.dtype.bits))[at], at, tally)
 
 
-def _require_planned(situation: Situation, trouble: str | None) -> None:
+def _require_planned(situation: Situation, got: Codes, at: Index, tally: DomainTally) -> None:
+    """Raise Wrong if `got`, the bits of C at places `at`, are not as planned."""
+    assert tally.replayer is not None
+    trouble = tally.replayer.compare(situation, got, at)
     if trouble is not None:
         raise Wrong(situation, Failure("wrong", trouble, REPLAY), None)
 

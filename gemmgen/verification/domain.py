@@ -15,13 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.gemm import Case
-from gemmgen.run.executor import Floats
 from gemmgen.verification.bit_replay import Replayer
 from gemmgen.verification.comparison import Compared
 from gemmgen.verification.extent import reach
 from gemmgen.verification.reference import Index
 from gemmgen.verification.situation import EDGES, EXACT_KINDS, SIMPLE_SCALARS, Situation, edges
-from gemmgen.verification.tensor_core import Codes
 from gemmgen.verification.window import Window
 
 Range = tuple[int, int]  # smallest and largest
@@ -131,19 +129,9 @@ class DomainTally:
         made.replayer, made.numbered, made.right_at_small_k = self.replayer, self.numbered, self.right_at_small_k
         return made
 
-    def replayed(self, situation: Situation, result: Floats, window: Window) -> str | None:
-        """Compare the bits of C inside `window` with the plan. Return the error, if they are wrong."""
-        at, c = self.planned_places(situation, window), situation.case.c
-        return None if at is None else self.replayed_at(situation, c.view(result.view(c.dtype.bits))[at], at)
-
     def planned_places(self, situation: Situation, window: Window) -> Index | None:
         """The elements of C whose bits are to be compared."""
         return None if self.replayer is None else self.replayer.places(situation, window)
-
-    def replayed_at(self, situation: Situation, got: Codes, at: Index) -> str | None:
-        """Compare `got`, the bits of C at places `at`, with the plan. Return the error, if they are wrong."""
-        assert self.replayer is not None
-        return self.replayer.compare(situation, got, at)
 
     def ran_apart(self, case: Case) -> None:
         """Record that a situation ran whole whose matrices are as far apart as those of `case`."""

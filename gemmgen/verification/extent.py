@@ -13,11 +13,11 @@ from gemmgen.families import k_tile_of
 from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import MOST_STRIDE
 from gemmgen.problem.dtype import WIDEST_ACCESS
-from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import MatrixSizes
-from gemmgen.verification.situation import Situation
+from gemmgen.verification.situation import Situation, open_case
 
-# Whole pages; `_odd` adds what floats of 24 bits lose, too.
+# Whole pages. What is added, ld_align, is the least that distances have to be a multiple of: floats of 24 bits lose it.
 FAR_LD = 2**31 - 2**17  # the third line is beyond 2^32 elements
 FAR_STRIDE = 2**32 + 2**17  # its lower half is short
 MOST_BYTES = 2**44  # that an operand spans: some of them fit the addresses of a process
@@ -50,9 +50,8 @@ def reach(case: Case) -> dict[str, int]:
 def _lines_apart(source: KernelSource) -> Apart | None:
     problem, tile = source.problem, dict(source.launch.grid)
     depth = min(2 * max(k_tile_of(source), LEAST_K_TILE) + BEYOND, DEEPEST)
-    wanted = {"m": tile.get("M", 1) + BEYOND, "n": tile.get("N", 1) + BEYOND, "k": depth}
-    sizes = _free(problem, wanted) | ({"batch": 1} if problem.batch is None else {})
-    dense = problem.case(**sizes)
+    sizes = {"m": tile.get("M", 1) + BEYOND, "n": tile.get("N", 1) + BEYOND, "k": depth, "batch": 1}
+    dense = open_case(problem, sizes)
     # In a batch whose matrices lie side by side, each spans the distance to the next, and TMA takes no longer
     # distances.
     most = MOST_STRIDE if source.launch.maps and problem.batched else MOST_BYTES
@@ -62,8 +61,8 @@ def _lines_apart(source: KernelSource) -> Apart | None:
     far = [one for one in whole if problem.sizes[one.ld] is None and _far_ld(one, dense, most) > 0]
     if not any((dense.tensors[one.name].lines - 1) * _far_ld(one, dense, most) >= 2**31 for one in far):
         return None
-    case = problem.case(**sizes, **{one.ld: _paged(dense, one, "line_length") for one in far}, beta=BETA)
-    apart = problem.case(**sizes, **{one.ld: _far_ld(one, dense, most) for one in far}, beta=BETA)
+    case = open_case(problem, sizes, **{one.ld: _paged(dense, one, "line_length") for one in far}, beta=BETA)
+    apart = open_case(problem, sizes, **{one.ld: _far_ld(one, dense, most) for one in far}, beta=BETA)
     return Situation(case, "exact", seed=0), apart
 
 
@@ -73,30 +72,20 @@ def _far_ld(one: MatrixSizes, case: Case, most: int) -> int:
     if not 0 < matrix.lines <= MOST_LINES:
         return 0
     page = mmap.PAGESIZE
-    return min(FAR_LD, (most // (matrix.lines * one.dtype.size) - 1) // page * page) + _odd(case.problem)
-
-
-def _odd(problem: Problem) -> int:
-    """The part of distances beyond whole pages: the smallest number of which they have to be a multiple."""
-    return problem.ld_align
+    return min(FAR_LD, (most // (matrix.lines * one.dtype.size) - 1) // page * page) + case.problem.ld_align
 
 
 def _matrices_apart(source: KernelSource) -> Apart | None:
     problem = source.problem
     products = 2 * dict(source.launch.grid).get("batch", 1) + 1
-    sizes = _free(problem, SMALL) | ({"batch": products} if problem.batch is None else {})
-    dense = problem.case(**sizes)
+    sizes = {**SMALL, "batch": products}
+    dense = open_case(problem, sizes)
     far = [one for one in problem.strides if problem.sizes[one.stride] is None]
     if not far or dense.batch == 1:
         return None
-    case = problem.case(**sizes, **{one.stride: _paged(dense, one, "span") for one in far}, beta=BETA)
-    apart = problem.case(**sizes, **{one.stride: FAR_STRIDE + _odd(problem) for one in far}, beta=BETA)
+    case = open_case(problem, sizes, **{one.stride: _paged(dense, one, "span") for one in far}, beta=BETA)
+    apart = open_case(problem, sizes, **{one.stride: FAR_STRIDE + problem.ld_align for one in far}, beta=BETA)
     return Situation(case, "exact", seed=0), apart
-
-
-def _free(problem: Problem, sizes: dict[str, int]) -> dict[str, int]:
-    """The `sizes` that are left to run time."""
-    return {name: size for name, size in sizes.items() if problem.sizes[name.upper()] is None}
 
 
 def _paged(case: Case, one: MatrixSizes, what: str) -> int:
@@ -108,4 +97,4 @@ def _paged(case: Case, one: MatrixSizes, what: str) -> int:
     smallest = min(other.dtype.size for other in case.problem.matrices if other.ld == one.ld)
     elements: int = getattr(case.tensors[one.name], what)
     page = mmap.PAGESIZE // smallest
-    return (-(-(elements + WIDEST_ACCESS // smallest) // page) + 1) * page + _odd(case.problem)
+    return (-(-(elements + WIDEST_ACCESS // smallest) // page) + 1) * page + case.problem.ld_align

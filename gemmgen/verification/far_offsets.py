@@ -25,7 +25,7 @@ from gemmgen.verification.checks import compare_tail, elements_written
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.extent import MOST_FLOPS
-from gemmgen.verification.situation import Situation
+from gemmgen.verification.situation import Situation, open_case
 from gemmgen.verification.window import Window
 
 FAR = 2**32 + 2**28  # elements of each matrix before the tail, unless a matrix then exceeds MOST_BYTES
@@ -94,10 +94,8 @@ def _products_around(contract: Contract, count: int) -> Tail | None:
 def _case(contract: Contract, size: Size, count: int) -> Case:
     """A case of `count` rows or products, and of one tile along other run-time sizes."""
     problem, tile = contract.problem, dict(contract.launch.grid).get(size, 1)
-    others = {"m": tile, "n": tile, "k": 2 * tile}
-    free = {name: one for name, one in others.items() if problem.sizes[name.upper()] is None}
-    free |= {"batch": 1} if problem.batch is None else {}
-    return problem.case(**{**free, size.lower(): count}, beta=BETA)
+    sizes = {"m": tile, "n": tile, "k": 2 * tile, "batch": 1, size.lower(): count}
+    return open_case(problem, sizes, beta=BETA)
 
 
 def _elements(case: Case) -> int:

@@ -215,7 +215,7 @@ def _simpler(
             if candidate.name not in tried:
                 yield candidate, SmallerJob(_rendered(candidate), found)
 
-    with closing(in_order(lanes, candidates(), _ask_of)) as answers:
+    with closing(in_order(lanes, candidates(), lambda lane, drawn: _ask(lane, drawn[1]))) as answers:
         for (candidate, _), smaller in answers:
             if len(tried) > SHRINK_TRIALS:
                 break
@@ -241,7 +241,7 @@ def _search(
             yield point, FuzzJob(_rendered(point), share, seed * SEED_STEP + number, far=number % FAR_KERNELS == 0)
 
     # In the order in which they finish: of 60 kernels one takes 20 s to compile, and 1 s is usual.
-    with closing(as_done(lanes, jobs(), _ask_of)) as answers:
+    with closing(as_done(lanes, jobs(), lambda lane, drawn: _ask(lane, drawn[1]))) as answers:
         for (point, _), answer in answers:
             tried = Tried(found=answer) if isinstance(answer, Found) else answer
             tally.add(point, tried)
@@ -257,10 +257,6 @@ def _ask(lane: Child, job: Job) -> Any:
         return lane.request(job)
     except ChildDied as error:
         return Found(job.source, Failure("crash", str(error), "lane"), None)
-
-
-def _ask_of(lane: Child, drawn: tuple[RandomKernel, Job]) -> Any:
-    return _ask(lane, drawn[1])
 
 
 def _rendered(point: RandomKernel) -> KernelSource:

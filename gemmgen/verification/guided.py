@@ -47,10 +47,8 @@ IS_DATA, IS_LAST, IS_OPERAND, IS_RATIO, IS_DISTANCE, IS_TILE, GROWS = range(7)
 IS_SAMPLED = IS_TILE  # a tile of a grid that does not run whole; IS_LAST: its last one
 SEEDS_TRIED = 30_000  # for one by which a sample has a tile: a second or two
 UNNAMED = 4  # steps of that, for what a comparison does not name that names others
-TILES = frozenset(
-    ("blockIdx", "gridDim", "block", "tile", "tiles", "tile_m", "tile_n")
-)  # names that speak of the number of tiles
-
+# Names that speak of the number of tiles.
+TILES = frozenset({"blockIdx", "gridDim", "block", "tile", "tiles", "tile_m", "tile_n"})
 
 # Scalars, and the least M and N, with which a situation runs again where it was the first to meet an outcome: what is
 # seldom met is to meet others than it happened to have. The last of such situations are the rarest.
@@ -83,9 +81,8 @@ class Seeker:
 
     def __init__(self, kernel: LoadedKernel, largest: int) -> None:
         self._kernel, self._largest, self._k_tile = kernel, largest, k_tile_of(kernel.source)
-        self._known: dict[
-            tuple[int, bool], Known
-        ] = {}  # by comparison, and whether an operand was a number of the case
+        # By comparison, and whether an operand was a number of the case.
+        self._known: dict[tuple[int, bool], Known] = {}
         self._tries: Counter[int] = Counter()
         self._tries_of: Counter[tuple[int, int]] = Counter()  # by what they were worth
         self._aim: tuple[int, str] | None = None  # of the situation proposed last: for which outcome, by what

@@ -48,7 +48,7 @@ from gemmgen.verification.data import REPEATED
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.linear import no_bound
 from gemmgen.verification.reference import Wanted
-from gemmgen.verification.situation import FACTORS, Situation, depths
+from gemmgen.verification.situation import FACTORS, Situation, depths, open_case
 from gemmgen.verification.window import Window
 
 SEED = 1  # of data and schedule
@@ -135,10 +135,9 @@ def _case(source: KernelSource) -> Case:
     """The case to run: fixed sizes as they are, otherwise one tile of C and a long K; random scalars."""
     problem, tile = source.problem, dict(source.launch.grid)
     wanted = {"m": tile.get("M", 1), "n": tile.get("N", 1), "k": _depth(source), "batch": 1}
-    free = {name.lower(): wanted[name.lower()] for name in problem.open_sizes}
     rng = np.random.default_rng(SEED)
     alpha, beta = _scalar(problem, rng), _scalar(problem, rng)
-    return problem.case(**free, alpha=alpha, beta=beta if problem.epilogue.reads_c else 0.0)
+    return open_case(problem, wanted, alpha=alpha, beta=beta if problem.epilogue.reads_c else 0.0)
 
 
 def _depth(source: KernelSource) -> int:

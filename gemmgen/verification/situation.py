@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from gemmgen.families import k_tile_of
 from gemmgen.kernel.launch import Launch
@@ -169,17 +169,12 @@ def far_situations(source: KernelSource, largest: int) -> list[Situation]:
     if problem.batch is None:
         products = dict(source.launch.grid).get("batch", 1), SOME_BATCH
         shapes += [{**dict.fromkeys("mnk", SHALLOW), "batch": count} for count in products]
-    cases = _with_room(source.launch, (_free_case(problem, shape) for shape in shapes))
-    whole = [Situation(case, "exact", seed=0) for case in cases]
-    even = _with_room(source.launch, (_free_case(problem, _shape(*sizes)) for sizes in (*EVEN_SHAPES, LARGE_SHAPE)))
-    sampled = [Situation(case, "sparse", seed=1) for case in even if case not in cases]
+    whole = with_room(source.launch, (Situation(_free_case(problem, shape), "exact", seed=0) for shape in shapes))
+    even = (_free_case(problem, _shape(*sizes)) for sizes in (*EVEN_SHAPES, LARGE_SHAPE))
+    known = {one.case for one in whole}
+    sampled = with_room(source.launch, (Situation(case, "sparse", seed=1) for case in even if case not in known))
     ragged = sampled if None in (problem.m, problem.n, problem.k) else []
     return whole + ragged + _without_depth(problem) + without_scale(problem) + _with_large_factors(problem)
-
-
-def _with_room(launch: Launch, cases: Iterable[Case]) -> list[Case]:
-    """Each of `cases` once, without those whose partial sums exceed VAST_PARTIALS."""
-    return [case for case in dict.fromkeys(cases) if launch.workspace(case).partials <= VAST_PARTIALS]
 
 
 def _without_depth(problem: Problem) -> list[Situation]:
@@ -262,17 +257,18 @@ def vast_situations(source: KernelSource, largest: int) -> list[Situation]:
         shapes.append({**_shape(1, 1, 1), name.lower(): tiles * grid[name]})
     cases = [_free_case(problem, shape, VAST_FLOPS) for shape in shapes]
     kind: DataKind = "random" if problem.types.accumulator.is_integer else "exact"  # large integers are exact, too
-    return [
+    affordable = (
         Situation(case, kind, seed=1)  # a seed that is not watched for races, which takes longer
-        for case in _with_room(source.launch, cases)
+        for case in cases
         if case.flops <= VAST_FLOPS and sum(matrix.elements for matrix in case.matrices) <= VAST_ELEMENTS
-    ]
+    )
+    return with_room(source.launch, affordable)
 
 
 def products_beyond_16_bits(problem: Problem) -> list[Situation]:
     """A batch of more than 65,536 products; the last block has only products beyond 16 bits.
 
-    Needed where the end of a launch cannot run alone (see tails.py): on a GPU, and for batches by pointers. The latter
+    Needed where the end of a launch cannot run alone (see far_offsets.py): on a GPU, and for batches by pointers. Those
     name few matrices A and B in turn, and the last product has others than the first.
     None if the batch is fixed, or if the matrices take more than MOST_PRODUCTS_BYTES.
     """
@@ -286,8 +282,8 @@ def products_beyond_16_bits(problem: Problem) -> list[Situation]:
 
 
 def with_room(launch: Launch, situations: Iterable[Situation]) -> list[Situation]:
-    """The `situations` whose partial sums fit VAST_PARTIALS: the emulator records who wrote each sum."""
-    return [one for one in situations if launch.workspace(one.case).partials <= VAST_PARTIALS]
+    """Each of `situations` once whose partial sums fit VAST_PARTIALS: the emulator records who wrote each sum."""
+    return [one for one in dict.fromkeys(situations) if launch.workspace(one.case).partials <= VAST_PARTIALS]
 
 
 def depths(source: KernelSource) -> list[int]:
@@ -304,12 +300,15 @@ def depths(source: KernelSource) -> list[int]:
     return [k for k in depths if k <= affordable] or [max(affordable - step, 0) // step * step + 1]
 
 
-def _free_case(problem: Problem, sizes: dict[str, int], most_flops: float = BATCH_FLOPS) -> Case:
-    """The case with those of `sizes` that are left to run time, and a batch within `most_flops`."""
-    free = {name: size for name, size in sizes.items() if problem.sizes.get(name.upper(), 0) is None}
-    if problem.batch is not None:
-        return problem.case(**free)
-    return problem.case(**free, batch=_affordable(problem.case(**free, batch=1), sizes["batch"], most_flops))
+def open_case(problem: Problem, sizes: Mapping[str, int], **given: Any) -> Case:
+    """The case with those of m, n, k and batch in `sizes` that are left to run time."""
+    return problem.case(**{name.lower(): sizes[name.lower()] for name in problem.open_sizes}, **given)
+
+
+def _free_case(problem: Problem, sizes: Mapping[str, int], most_flops: float = BATCH_FLOPS) -> Case:
+    """`open_case` with a batch within `most_flops`."""
+    one = open_case(problem, {**sizes, "batch": 1})
+    return open_case(problem, {**sizes, "batch": _affordable(one, sizes["batch"], most_flops)})
 
 
 def _affordable(one: Case, batch: int, most_flops: float) -> int:

@@ -210,12 +210,7 @@ def _distances(
         strategies |= {name: st.sampled_from(DIFFERENT) for name in ("different_a", "different_b")}
     if gathered:
         strategies["rows_a"] = st.sampled_from(GATHERED)
-    return _each_of(strategies)
-
-
-@st.composite
-def _each_of(draw: st.DrawFn, strategies: dict[str, st.SearchStrategy[int]]) -> dict[str, int]:
-    return {name: draw(strategy) for name, strategy in strategies.items()}
+    return st.fixed_dictionaries(strategies)
 
 
 def _known_scalars(data: DataKind, types: Types) -> tuple[float, ...]:

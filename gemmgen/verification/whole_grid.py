@@ -42,7 +42,7 @@ from gemmgen.verification.comparison import compare
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.domain import DomainTally
 from gemmgen.verification.shorter_k import shortened
-from gemmgen.verification.situation import SHALLOW, VAST_ELEMENTS, Situation, free_sizes, with_room
+from gemmgen.verification.situation import SHALLOW, VAST_ELEMENTS, Situation, free_sizes, open_case, with_room
 
 OWN_FLOPS = 2e9  # limit of a run at the kernel's own K, if K can be smaller: some seconds on CUDA cores
 SHORT_FLOPS = 2e10  # limit of a short run: some seconds on tensor cores, with one or two steps of K
@@ -78,9 +78,8 @@ def grid_situations(source: KernelSource, seed: int = 0) -> list[Situation]:
     problem, tile = source.problem, dict(source.launch.grid)
     if problem.m is None and problem.n is None:
         return _raster_situations(source, seed)
-    wanted = {"m": 2 * tile.get("M", 1) + BEYOND, "n": 2 * tile.get("N", 1) + BEYOND, "k": DEPTH}
-    free = {name: size for name, size in wanted.items() if problem.sizes[name.upper()] is None}
-    return [Situation(problem.case(**free, batch=problem.batch or PRODUCTS, beta=1.0), "exact", seed=0)]
+    wanted = {"m": 2 * tile.get("M", 1) + BEYOND, "n": 2 * tile.get("N", 1) + BEYOND, "k": DEPTH, "batch": PRODUCTS}
+    return [Situation(open_case(problem, wanted, beta=1.0), "exact", seed=0)]
 
 
 def _raster_situations(source: KernelSource, seed: int) -> list[Situation]:
@@ -94,7 +93,7 @@ def _raster_situations(source: KernelSource, seed: int) -> list[Situation]:
     found: list[Situation] = []
     for rows, columns in ((many, few), (few, many)) if seed % 2 else ((few, many), (many, few)):
         sizes = {"m": rows * tile.get("M", 1), "n": columns * tile.get("N", 1), "k": SHALLOW, "batch": 1}
-        case = problem.case(**{name.lower(): sizes[name.lower()] for name in problem.open_sizes})
+        case = open_case(problem, sizes)
         elements = sum(matrix.elements for matrix in case.matrices)
         if elements <= (RASTER_ELEMENTS if found else VAST_ELEMENTS):
             found.append(Situation(case, "exact", seed=1))
