@@ -190,12 +190,7 @@ def compare_tail(
         result = kernel.run(
             situation.case, operands, seed=situation.seed, blocks=blocks, watch=False, output=name, apart=far
         )
-        if is_amax(name):
-            comparison = compare_amax(situation, result, [window], name)
-        else:
-            _require_inside(situation, operands, result, name, [window], blocks)
-            comparison = compare(situation, result, window, name)
-        worst = max(worst, _judge(situation, comparison, tally))
+        worst = max(worst, _judge_tiles(situation, operands, result, name, [window], blocks, tally))
     return worst
 
 
@@ -301,12 +296,7 @@ def check_tiles(
         _require_tiles(situation, chosen, numbers, written, seen, tally)
     for name in case.written:
         result = kernel.run(case, operands, seed=situation.seed, blocks=chosen, watch=name == "C", output=name)
-        if is_amax(name):
-            comparisons = [compare_amax(situation, result, written, name)]
-        else:
-            _require_inside(situation, operands, result, name, written, chosen)
-            comparisons = [compare(situation, result, tile, name) for tile in written]
-        worst = max([worst, *(_judge(situation, comparison, tally) for comparison in comparisons)])
+        worst = max(worst, _judge_tiles(situation, operands, result, name, written, chosen, tally))
         if name == "C" and written:
             _judge_bits(situation, result, written[0], tally)
     watched = kernel.watched(case, seed=situation.seed, blocks=chosen)
@@ -335,10 +325,18 @@ def _require_tiles(
         raise UnexpectedTiles(situation, reason)
 
 
-def _require_inside(
-    situation: Situation, operands: Operands, result: Floats, output: str, tiles: list[Window], blocks: list[int]
-) -> None:
-    """Raises UnexpectedTiles if `output` changed outside `tiles`."""
+def _judge_tiles(
+    situation: Situation,
+    operands: Operands,
+    result: Floats,
+    output: str,
+    tiles: list[Window],
+    blocks: list[int],
+    tally: DomainTally,
+) -> float:
+    """As `_judge` of `tiles`. Raises UnexpectedTiles if `output` changed outside of them."""
+    if is_amax(output):
+        return _judge(situation, compare_amax(situation, result, tiles, output), tally)
     matrix = situation.case.tensors[output]
     bits = matrix.dtype.bits
     outside = matrix.view(result.view(bits) != operands.by_name[output].view(bits))
@@ -348,6 +346,7 @@ def _require_inside(
         place = "".join(f"[{index}]" for index in np.argwhere(outside)[0])
         reason = f"blocks {blocks} write {output}{place}, outside of the tiles that they write with beta = 0"
         raise UnexpectedTiles(situation, reason)
+    return max((_judge(situation, compare(situation, result, tile, output), tally) for tile in tiles), default=0.0)
 
 
 def tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:

@@ -79,8 +79,9 @@ def samples(case: Case) -> int:
 def products_at(situation: Situation, at: tuple[npt.NDArray[np.int64], ...]) -> Products:
     """Return the `products` of some elements, by numpy; the last index of `at` is a column of B."""
     case, operands = situation.case, make_operands(situation)
-    a = case.a.dtype.decode(case.a.view(operands.a)[(*at[:-2], at[-2])])[:, None, :]
-    b = case.b.dtype.decode(np.swapaxes(case.b.view(operands.b), -1, -2)[(*at[:-2], at[-1])])[:, :, None]
+    of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
+    a = case.a.dtype.decode(case.a.view(operands.a)[of_a])[:, None, :]
+    b = case.b.dtype.decode(np.swapaxes(case.b.view(operands.b), -1, -2)[of_b])[:, :, None]
     product, size, largest = of_factors(a, b, case.problem.types, situation.data)
     return product.ravel(), size.ravel(), largest.ravel()
 

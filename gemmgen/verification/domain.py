@@ -17,7 +17,6 @@ import numpy.typing as npt
 from gemmgen.problem.gemm import Case
 from gemmgen.verification.bit_replay import Replayer
 from gemmgen.verification.comparison import Compared
-from gemmgen.verification.extent import reach
 from gemmgen.verification.reference import Index
 from gemmgen.verification.situation import EDGES, EXACT_KINDS, SIMPLE_SCALARS, Situation, edges
 from gemmgen.verification.window import Window
@@ -205,6 +204,11 @@ class DomainTally:
             largest_bound=self._bound[0],
             largest_bound_in=self._bound[1],
         )
+
+
+def reach(case: Case) -> dict[str, int]:
+    """The offset in elements of the last element of each matrix."""
+    return {sizes.name: case.tensors[sizes.name].elements - 1 for sizes in case.problem.matrices}
 
 
 def ranges(cases: Sequence[Case]) -> dict[str, dict[str, Range]]:

@@ -40,8 +40,7 @@ from gemmgen.verification.determinism import (
     revealing,
 )
 from gemmgen.verification.domain import Domain, DomainTally, Errors, domain_from, errors_from
-from gemmgen.verification.extent import apart_situations
-from gemmgen.verification.far_offsets import check_tail, tails
+from gemmgen.verification.far_offsets import apart_situations, check_tail, tails
 from gemmgen.verification.guided import Seeker
 from gemmgen.verification.reduction import smallest
 from gemmgen.verification.ring import check_ring
@@ -317,7 +316,7 @@ class _Property:
         return failing(self.kernel, situation, tally=self.tally.empty())
 
     def run_apart(self, situation: Situation, apart: Case, check_far: Callable[[], float]) -> None:
-        """Run a situation of gemmgen.verification.extent, or a tail, which the kernel sees as `apart`.
+        """Run a situation of `apart_situations`, or a tail, which the kernel sees as `apart`.
 
         If the system has no memory for it, `tally.no_extent` says so.
         """

@@ -21,9 +21,8 @@ from gemmgen.run.emulator.arena import ArenaLayout
 from gemmgen.support.errors import MEMORY, CandidateFailed, Failure
 from gemmgen.verification.checks import Wrong, check_apart
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.domain import DomainTally
-from gemmgen.verification.extent import apart_situations, reach
-from gemmgen.verification.far_offsets import COUNTS, check_tail, tails
+from gemmgen.verification.domain import DomainTally, reach
+from gemmgen.verification.far_offsets import COUNTS, apart_situations, check_tail, tails
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify
 
