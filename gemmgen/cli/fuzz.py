@@ -22,7 +22,7 @@ from gemmgen.problem.device import Limits
 from gemmgen.run.target import DeviceChoice, open_target
 from gemmgen.support.child import Child, crew
 from gemmgen.support.files import Store
-from gemmgen.support.words import percent, plural
+from gemmgen.support.words import plural
 from gemmgen.verification.fuzz import Budget, FuzzTally, Report
 from gemmgen.verification.fuzz import fuzz as run
 from gemmgen.verification.fuzz import replay as run_entry
@@ -153,8 +153,7 @@ def _progress() -> Iterator[OnStep]:
 
 
 def _line(tally: FuzzTally) -> str:
-    covered = percent(len(tally.cells) / tally.space)
     return (
         f"{plural(tally.situations, 'situation')}, {tally.rate:.0f} a second, {plural(tally.kernels, 'kernel')}, "
-        f"{len(tally.cells)} of {tally.space} schedule x layout x edge ({covered}), {tally.seconds:.0f} s"
+        f"{tally.seconds:.0f} s"
     )

@@ -22,16 +22,14 @@ from gemmgen.support.child import Child, ChildDied, as_done, in_order
 from gemmgen.support.errors import Failure
 from gemmgen.verification.corpus import Entry, entries, read, save
 from gemmgen.verification.fuzz_jobs import Found, FuzzJob, Job, ReduceJob, ReplayJob, SmallerJob, Tried
-from gemmgen.verification.random_kernels import LAYOUTS, RandomKernel, draw_points, schedules, simpler
-from gemmgen.verification.situation import ALL_DATA_KINDS, EDGES, DataKind
+from gemmgen.verification.random_kernels import RandomKernel, draw_points, simpler
+from gemmgen.verification.situation import ALL_DATA_KINDS, DataKind
 
 PER_KERNEL = 40  # situations
 FAR_KERNELS = 8  # one in so many kernels meets sizes that 16 bits cannot count
 SEED_STEP = 2**20  # no two runs draw the same situations
 SHRINK_TRIALS = 60  # kernels
 SHRINK_SECONDS = 90.0  # for kernels, and as many for situations
-
-Cell = tuple[str, str, str]  # schedule, layout, edge class
 
 
 @dataclass(frozen=True)
@@ -54,18 +52,15 @@ class Replay:
 class FuzzTally:
     """The counts of what was tried so far.
 
-    cells     (schedule, layout, edge class) combinations that situations covered, out of `space`
     worst     largest error over its bound
     worst_in  the kernel and the situation with that error
     """
 
-    space: int
     situations: int = 0
     kernels: int = 0
     worst: float = 0.0
     worst_in: str = ""
     started: float = field(default_factory=time.monotonic)
-    cells: set[Cell] = field(default_factory=set)
     data: dict[DataKind, int] = field(default_factory=lambda: dict.fromkeys(ALL_DATA_KINDS, 0))
 
     @property
@@ -77,14 +72,12 @@ class FuzzTally:
         """Situations per second."""
         return self.situations / max(self.seconds, 1e-9)
 
-    def add(self, point: RandomKernel, tried: Tried) -> None:
+    def add(self, tried: Tried) -> None:
         """Count a kernel and its situations."""
         self.kernels += 1
         self.situations += tried.data.total()
         for kind, count in tried.data.items():
             self.data[kind] += count
-        layout = str(point.problem.layout)
-        self.cells.update((point.schedule, layout, edge) for edge in tried.edges)
         if tried.worst > self.worst:
             self.worst, self.worst_in = tried.worst, tried.worst_in
 
@@ -100,7 +93,6 @@ class Report:
     seed: int
     seconds: float
     tally: FuzzTally
-    missed: tuple[Cell, ...]
     replays: tuple[Replay, ...] = ()
     found: Found | None = None
     path: Path | None = None
@@ -143,24 +135,16 @@ def fuzz(
     `lanes` are the processes that run kernels, each with an `executor`, "gpu" or "emulator". `on_step` is told of every
     kernel and every step. Raises InvalidInput (a corrupt corpus), and CandidateFailed if the executor is not available.
     """
-    space = {
-        (s, layout, edge)
-        for family in families
-        for s in schedules(family)
-        for layout in LAYOUTS
-        for edge in EDGES
-        if not family.small_batches or edge != "K = 0"  # whose sizes are fixed, and not 0
-    }
-    tally = FuzzTally(len(space))
+    tally = FuzzTally()
     replays = []
     for path, entry in entries(corpus):
         replays.append(_replay(lanes[0], limits, path, entry))
         on_step(tally, f"replay {len(replays)}")
-    report = Report(executor, seed, 0.0, tally, (), tuple(replays))
+    report = Report(executor, seed, 0.0, tally, tuple(replays))
     found = None
     if report.passed:
         found = _search(lanes, limits, families, budget, seed, tally, on_step)
-    report = replace(report, seconds=tally.seconds, missed=tuple(sorted(space - tally.cells)))
+    report = replace(report, seconds=tally.seconds)
     if found is None:
         return report
     point, first = found
@@ -244,7 +228,7 @@ def _search(
     with closing(as_done(lanes, jobs(), lambda lane, drawn: _ask(lane, drawn[1]))) as answers:
         for (point, _), answer in answers:
             tried = Tried(found=answer) if isinstance(answer, Found) else answer
-            tally.add(point, tried)
+            tally.add(tried)
             on_step(tally, "fuzz")
             if tried.found is not None:
                 return point, tried.found

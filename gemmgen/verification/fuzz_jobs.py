@@ -16,7 +16,7 @@ from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput
 from gemmgen.verification.checks import Wrong, check, failing
 from gemmgen.verification.corpus import Entry
 from gemmgen.verification.reduction import smallest
-from gemmgen.verification.situation import FAR_SIZES, DataKind, Situation, edges, far_situations
+from gemmgen.verification.situation import FAR_SIZES, DataKind, Situation, far_situations
 from gemmgen.verification.verifier import stratified_test
 
 LARGEST = 160  # largest run-time size
@@ -47,17 +47,12 @@ class Found:
 
 @dataclass
 class Tried:
-    """The record of one kernel: situations per kind of data, edge classes, and its largest error over its bound."""
+    """The record of one kernel: situations per kind of data, and its largest error over its bound."""
 
     data: Counter[DataKind] = field(default_factory=Counter)
-    edges: set[str] = field(default_factory=set)
     worst: float = 0.0
     worst_in: str = ""
     found: Found | None = None
-
-    def count(self, situation: Situation) -> None:
-        self.data[situation.data] += 1
-        self.edges.update(edges(situation.case))
 
 
 @dataclass(frozen=True)
@@ -79,7 +74,7 @@ class FuzzJob:
         far = far_situations(self.source, FAR_SIZES[-1])[: self.examples - 1] if self.far else []
         found = _try(kernel, self.examples - len(far), self.seed, tried)
         for situation in far if found is None else []:
-            tried.count(situation)
+            tried.data[situation.data] += 1
             found = found or _first(kernel, situation)
         return replace(tried, found=found)
 
@@ -142,7 +137,7 @@ def _try(kernel: LoadedKernel, examples: int, seed: int, tried: Tried) -> Found 
     """The failure in the first drawn situation that fails; None if all pass. `tried` counts the situations."""
 
     def holds(situation: Situation) -> None:
-        tried.count(situation)
+        tried.data[situation.data] += 1
         try:
             worst = check(kernel, situation)
         except CandidateFailed as error:

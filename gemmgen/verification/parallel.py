@@ -84,23 +84,21 @@ class Job(Protocol):
 class Lane:
     """The child's side on a GPU: it answers a Job. `store` is a folder; "" means the user's."""
 
+    kind: type[GpuExecutor | EmulatorExecutor] = GpuExecutor
+
     def __init__(self, store: str, lanes: str, timeout: str) -> None:
-        _share_memory(int(lanes))
-        self._gpu = GpuExecutor(_store(store), timeout=float(timeout))
+        for kept in (OPERANDS, EXPECTED):
+            kept.share(int(lanes))  # of the memory
+        self._executor = self.kind(Store(Path(store) if store else None), timeout=float(timeout))
 
     def __call__(self, job: Job) -> Any:
-        return job.run(self._gpu)
+        return job.run(self._executor)
 
 
-class EmulatorLane:
+class EmulatorLane(Lane):
     """The child's side with an emulator."""
 
-    def __init__(self, store: str, lanes: str, timeout: str) -> None:
-        _share_memory(int(lanes))
-        self._emulator = EmulatorExecutor(_store(store), float(timeout))
-
-    def __call__(self, job: Job) -> Any:
-        return job.run(self._emulator)
+    kind = EmulatorExecutor
 
 
 @dataclass(frozen=True)
@@ -196,16 +194,6 @@ def emulator_lanes(
     count = max(1, min(processes or cores(), len(problems), at_a_time(problems)))
     settings = str(emulator.store.root), str(count), str(emulator.timeout)
     return [Child(f"{__name__}:EmulatorLane", *settings, environment=ONE_THREAD) for _ in range(count)]
-
-
-def _store(folder: str) -> Store:
-    return Store(Path(folder) if folder else None)
-
-
-def _share_memory(lanes: int) -> None:
-    """Tell the caches that this process is one of `lanes` that share the memory."""
-    for kept in (OPERANDS, EXPECTED):
-        kept.share(lanes)
 
 
 def _ask(lane: Child, job: VerifyJob) -> Verdict:

@@ -60,12 +60,9 @@ def products(case: Case, data: DataKind, seed: int, window: Window) -> Products:
     with ThreadPoolExecutor() as threads:
         parts = list(threads.map(lambda slab: _slab_products(case, data, seed, slab), slabs))
     product, size = (np.concatenate(matrices, axis=-1) for matrices in zip(*(part[:2] for part in parts), strict=True))
-    return product, size, _joined([part[2] for part in parts])
-
-
-def _joined(largest: list[Doubles]) -> Doubles:
-    """The largest products of all slabs; if they are not needed, each slab has the same single element."""
-    return np.concatenate(largest, axis=-1) if largest[0].size > 1 else largest[0]
+    # The largest products; where they are not needed, each slab has the same single element.
+    largest = [part[2] for part in parts]
+    return product, size, np.concatenate(largest, axis=-1) if largest[0].size > 1 else largest[0]
 
 
 def _slabs(case: Case, window: Window) -> list[Window]:

@@ -350,14 +350,10 @@ def _confirm(kernel: LoadedKernel, case: Case, blocks: list[int] | None, column:
     for window in _windows_of(kernel, case, blocks, operands, result):
         left = case.a.dtype.decode(case.a.view(operands.a)[window.a_index])
         right = case.b.dtype.decode(case.b.view(operands.b)[window.b_index])
-        names = _names(case, operands, window, left @ right, _decoded)
+        names = _names(case, operands, window, left @ right, lambda elements, dtype: dtype.decode(elements))
         made = _value(case.problem.epilogue.tree, {**names, "C": np.zeros(1)})
         mismatch = compare_with(Wanted.of(made, no_bound(made)), situation, result, window).mismatch
         if mismatch is not None:
             alone = f"A's column {column} and B's row {row} alone are not zero"
             reason = f"{mismatch}; {alone}, found with integers modulo 2^32 in place of floats"
             raise Wrong(situation, Failure("wrong", reason, "verifier"), mismatch)
-
-
-def _decoded(elements: Floats, dtype: DType) -> Values:
-    return dtype.decode(elements)

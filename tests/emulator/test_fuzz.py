@@ -63,13 +63,12 @@ def test_a_short_run_passes(environment: Path, capsys: pytest.CaptureFixture[str
     assert report["passed"] and report["situations"] == 80 and report["kernels"] == 2
     assert set(report["data"]) == set(ALL_DATA_KINDS) and all(report["data"].values())
     assert 0 < report["worst_error_over_bound"] <= 1
-    assert 0 < report["coverage"]["met"] < report["coverage"]["of"]
     assert not list(environment.glob("gemmgen-corpus/*"))
 
 
 def test_the_same_seed_tries_the_same_cases(lanes: Sequence[Child], tmp_path: Path) -> None:
     runs = [fuzz(lanes, "emulator", LIMITS, [NAIVE], tmp_path, Budget(situations=60), seed=7).tally for _ in range(2)]
-    assert runs[0].cells == runs[1].cells and runs[0].data == runs[1].data and runs[0].worst == runs[1].worst
+    assert runs[0].data == runs[1].data and runs[0].worst == runs[1].worst
 
 
 def test_drawn_kernels_are_accepted_and_meet_every_schedule() -> None:

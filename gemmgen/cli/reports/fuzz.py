@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -11,12 +10,10 @@ from rich.console import Console
 
 from gemmgen.cli.reports.words import bad, bold, facts, fault, good
 from gemmgen.render.naming import full_name_of
-from gemmgen.support.words import figure, percent, plural
+from gemmgen.support.words import figure, plural
 from gemmgen.verification.corpus import situation_document
-from gemmgen.verification.fuzz import Cell, Replay, Report
+from gemmgen.verification.fuzz import FuzzTally, Replay, Report
 from gemmgen.verification.fuzz_jobs import Found
-
-SHOWN_MISSED = 3
 
 
 def show_report(console: Console, report: Report, again: str | None) -> None:
@@ -35,7 +32,7 @@ def show_report(console: Console, report: Report, again: str | None) -> None:
     if again is not None:
         console.print(bold("\nreproduce"), again, sep="\n  ", soft_wrap=True)
     if report.tally.situations:
-        _show_coverage(console, report)
+        _show_data(console, report.tally)
 
 
 def show_replay(console: Console, replay: Replay) -> None:
@@ -65,7 +62,6 @@ def report_document(report: Report, again: str | None) -> dict[str, Any]:
         "worst_error_over_bound": tally.worst if math.isfinite(tally.worst) else None,
         "worst_in": tally.worst_in,
         "data": dict(tally.data),
-        "coverage": {"met": len(tally.cells), "of": tally.space, "missed": [list(cell) for cell in report.missed]},
         "replays": [replay_document(replay) for replay in report.replays],
         "found": _found_document(report.found),
         "saved": None if report.path is None else str(report.path),
@@ -112,20 +108,8 @@ def _tried(report: Report) -> str:
     return f"{tried} in {report.seconds:.1f} s ({rate} a second) on the {report.executor}, seed {report.seed}"
 
 
-def _show_coverage(console: Console, report: Report) -> None:
-    tally = report.tally
+def _show_data(console: Console, tally: FuzzTally) -> None:
     kinds = ", ".join(f"{kind} {count:,}" for kind, count in tally.data.items())
     console.print(f"      data: {kinds}; off by at most {figure(tally.worst)} of the error bound", soft_wrap=True)
     if tally.worst_in:
         console.print(f"      that much in {tally.worst_in}", soft_wrap=True, markup=False)
-    share = percent(len(tally.cells) / tally.space)
-    console.print(f"      coverage: {len(tally.cells)} of {tally.space} schedule x layout x edge ({share})", end="")
-    console.print(_missed(report.missed))
-
-
-def _missed(cells: Sequence[Cell]) -> str:
-    if not cells:
-        return ""
-    shown = "; ".join(", ".join(cell) for cell in cells[:SHOWN_MISSED])
-    more = f" and {len(cells) - SHOWN_MISSED} more" if len(cells) > SHOWN_MISSED else ""
-    return f"; not met: {shown}{more}"
