@@ -51,26 +51,9 @@ separately; alpha and beta). This worst case matters only for denormals: it is n
 A missing product of average size, S / K, exceeds the bound up to K = (LAMBDA u)^(-2/3) = 19,800 (f64: 1.3e10). For
 longer K exact data and ring mode (see ring.py) show it.
 
-What kernels reach of it
-------------------------
-Error over bound of f32, over the elements of 25 situations of random data each, alpha = 1 and beta = 0, of
-128 x 128 x K by one thread per element, in order of k (2026-11-24, emulator, g++ 12.2, x86-64 with FMA; 409,600
-elements):
-
-       K   signs   median     90%      99%    99.9%   largest
-       1   both    0.0334   0.0646   0.0852   0.0926   0.0961
-      16   both    0.0082   0.0258   0.0533   0.0800   0.146
-      16   one     0.0273   0.0668   0.105    0.134    0.214
-     256   both    0.0020   0.0066   0.0139   0.0225   0.0531
-     256   one     0.0257   0.0630   0.0979   0.127    0.182
-    4096   both    0.0005   0.0016   0.0035   0.0053   0.0081
-    4096   one     0.0247   0.0611   0.0954   0.121    0.157
-
-With random signs the ratio falls with sqrt(K): partial sums, which are rounded, are smaller than S by that factor. With
-one sign they grow like S. `gemmgen verify` shows such a line for all data that is not exact (`--json`:
-verification.errors), and certificates hold it.
-
-NaN and Inf ----------- They follow IEEE 754, evaluated as alpha * (sum over k of A[m][k] * B[k][n]) + beta * C[m][n],
+NaN and Inf
+-----------
+They follow IEEE 754, evaluated as alpha * (sum over k of A[m][k] * B[k][n]) + beta * C[m][n],
 with these conventions: beta = 0 leaves C unread, so that its NaN and Inf do not show; alpha = 0 still multiplies, so
 that those of A and B do; K = 0 makes the sum 0, and alpha times the sum as well, even if alpha is infinite or NaN. No
 kind of data has a finite result or partial sum that the dtype cannot hold (K below 2^26), so that any order of
