@@ -289,7 +289,7 @@ def check_tiles(
     blocks = launch.blocks_of(case, drawn)
     numbers = launch.tiles_of(case, blocks).tolist()
     chosen: list[int] = np.random.default_rng(situation.seed).permutation(blocks).tolist()
-    written, worst = tiles_written(kernel, situation, operands, chosen), 0.0
+    written, worst = tiles_of(case, launch, np.argwhere(elements_written(kernel, situation, operands, chosen))), 0.0
     if case.problem.inputs.leaves_rows:  # tiles without a row of a group are not written, others maybe in part
         written = [part for tile in written for one in computed(case, operands) if (part := tile.part_in(one))]
     else:
@@ -347,12 +347,6 @@ def _judge_tiles(
         reason = f"blocks {blocks} write {output}{place}, outside of the tiles that they write with beta = 0"
         raise UnexpectedTiles(situation, reason)
     return max((_judge(situation, compare(situation, result, tile, output), tally) for tile in tiles), default=0.0)
-
-
-def tiles_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> list[Window]:
-    """The tiles in which a run of `blocks` with beta = 0 changes C."""
-    written = np.argwhere(elements_written(kernel, situation, operands, blocks))
-    return tiles_of(situation.case, kernel.source.launch, written)
 
 
 def elements_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> Mask:

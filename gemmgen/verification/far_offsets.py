@@ -28,7 +28,6 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import MOST_STRIDE
 from gemmgen.problem.dtype import WIDEST_ACCESS
 from gemmgen.problem.gemm import Case
-from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.sizes import MatrixSizes
 from gemmgen.run.executor import LoadedKernel
 from gemmgen.support.errors import CandidateFailed
@@ -68,11 +67,8 @@ def apart_situations(source: KernelSource) -> list[Apart]:
     """Situations with leading dimensions, and with strides, beyond any memory, if they are left to run time."""
     problem = source.problem
     found = [_lines_apart(source), _matrices_apart(source) if problem.strided else None]
-    return [one for one in found if one is not None and _is_affordable(one[0].case)]
-
-
-def _is_affordable(case: Case) -> bool:
-    return case.flops <= MOST_FLOPS and _elements(case) <= MOST_ELEMENTS
+    apart = [one for one in found if one is not None]
+    return [one for one in apart if one[0].case.flops <= MOST_FLOPS and _elements(one[0].case) <= MOST_ELEMENTS]
 
 
 def _lines_apart(source: KernelSource) -> Apart | None:
@@ -199,8 +195,9 @@ def _tail(contract: Contract, size: Size) -> Tail | None:
     far = case(before + few)
     if max(far.tensors[one.name].elements for one in problem.matrices) < 2**31:
         return None
-    same = (_distances(one) == _distances(far.tensors[name]) for name, one in last.tensors.items())
-    return Tail(size, near, Situation(last, "exact", seed=0), far) if all(same) else None
+    pairs = ((one, far.tensors[name]) for name, one in last.tensors.items())
+    same = all((one.ld, one.stride) == (other.ld, other.stride) for one, other in pairs)
+    return Tail(size, near, Situation(last, "exact", seed=0), far) if same else None
 
 
 def _rows_before(contract: Contract, last: Case, near: Case) -> int:
@@ -218,10 +215,6 @@ def _rows_before(contract: Contract, last: Case, near: Case) -> int:
     blocks = max([blocks, *(one.blocks_of_end(last, near).start for one in launch.prepares)])
     far = max(-(-FAR * longer // min(matrices)), FAR_TILES * longer // tiles)
     return min(far, MOST_BYTES * longer // widest, MOST_BLOCKS * longer // blocks, MOST_SIZE)
-
-
-def _distances(matrix: Matrix) -> tuple[int, int]:
-    return matrix.ld, matrix.stride
 
 
 def check_tail(kernel: LoadedKernel, tail: Tail, tally: DomainTally) -> float:

@@ -194,7 +194,8 @@ def verify(
             tested.reduce(shrink_seconds)
         wrong = tested.found
         assert wrong is not None
-        depends = tested.after_launches and _passes_alone(executor, source, wrong, tested.seen)
+        # It may depend on earlier launches, if there are any.
+        depends = tested.drawn and tested.found_after != 1 and _passes_alone(executor, source, wrong, tested.seen)
         return Verdict(
             executor.name,
             tested.examples,
@@ -300,11 +301,6 @@ class _Property:
         with self._keeping_failure(situation):
             self.worst = max(self.worst, check(self.kernel, situation, self.seen, self.tally))
             self.seeker.ran(situation)
-
-    @property
-    def after_launches(self) -> bool:
-        """Whether the failure may depend on earlier launches."""
-        return self.drawn and self.found_after != 1
 
     def reduce(self, seconds: float) -> None:
         """Reduce the failing situation to a smaller one that fails by itself."""
