@@ -41,10 +41,6 @@ class Window:
     def b_index(self) -> tuple[slice, ...]:
         return (*self.matrices, slice(None), self.cols)
 
-    def right_by(self, columns: int) -> Window:
-        """A window of the same size, `columns` columns to the right."""
-        return replace(self, left=self.left + columns, right=self.right + columns)
-
     def part_in(self, other: Window) -> Window | None:
         """What both have in common; None if that is nothing. Both are of a batch, or neither is."""
         last = None if self.last is None or other.last is None else min(self.last, other.last)
