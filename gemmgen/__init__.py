@@ -77,7 +77,7 @@ else:
         from importlib import import_module
 
         if name == "__version__":
-            return import_module("gemmgen.support.version").gemmgen_version()
+            return import_module("gemmgen.support.stamp").gemmgen_version()
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         home = next(module for module, names in HOMES.items() if name in names)

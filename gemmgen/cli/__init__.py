@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import click
 
 from gemmgen.cli.output import DONE, report_error, show_warning
-from gemmgen.support.version import gemmgen_version
+from gemmgen.support.stamp import gemmgen_version
 
 # What `gemmgen --help` says of each: its module, and all that it needs, is imported when the command is called.
 COMMANDS = {

@@ -48,7 +48,8 @@ SECTIONS = {
     "Epilogue": ("--epilogue", "--ld-residual", "--stride-residual"),
     "Search": ("--family", "--set", "--budget", "--points", "--sizes", "--regret", "--fallback"),
     "Verification": (
-        *("--certificate", "--examples", "--seed", "--sanitize", "--tool", "--require-coverage", "--bits", "--ptx"),
+        *("--certificate", "--invariant", "--examples", "--seed", "--sanitize", "--tool"),
+        *("--require-coverage", "--bits", "--ptx"),
     ),
     "Machine": ("--arch", "--device", "--cluster", "--energy"),
     "Output": ("--to", "--out", "--as", "--torch", "--json", "--help"),

@@ -41,9 +41,8 @@ from gemmgen.run.compile import CompiledKernel
 from gemmgen.run.coverage import coverage_from
 from gemmgen.run.executor import Executor
 from gemmgen.search.trial import Trial
-from gemmgen.support.clock import now
 from gemmgen.support.files import generator_digest, sha256
-from gemmgen.support.version import gemmgen_version
+from gemmgen.support.stamp import gemmgen_version, now
 from gemmgen.verification.checks import SAMPLE_TILES
 from gemmgen.verification.data import LARGE_EFFORT, effort
 from gemmgen.verification.sanitizers.tool import TOOLS

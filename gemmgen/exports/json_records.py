@@ -16,9 +16,8 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.sizes import RUNTIME
-from gemmgen.support.clock import now
 from gemmgen.support.errors import Failure
-from gemmgen.support.version import gemmgen_version
+from gemmgen.support.stamp import gemmgen_version, now
 
 if TYPE_CHECKING:  # whose records are read here, and not made: `gemmgen generate` has none of them
     from gemmgen.run.compile import CompiledKernel

@@ -114,6 +114,8 @@ def source_of(record: Mapping[str, Any]) -> KernelSource:
 
 
 def _types(fields: Mapping[str, Any]) -> Types:
+    if "dtype" in fields:  # in studies of the time when all operands had one type
+        return Types.of(DType.parse(fields["dtype"]))
     a, b, c = (DType.parse(fields["types"][operand]) for operand in "abc")
     return Types(a, b, c, Compute.parse(fields["compute"]))
 

@@ -38,10 +38,10 @@ from gemmgen.run.target import Target
 from gemmgen.search.candidate_verdicts import examples_for
 from gemmgen.search.trial import Progress
 from gemmgen.search.tuner import tune
-from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
 from gemmgen.support.files import Store
 from gemmgen.support.short_repr import brief
+from gemmgen.support.stamp import now
 from gemmgen.verification.verifier import Verdict, verify
 
 

@@ -17,7 +17,7 @@ from gemmgen.run.nvrtc import compiler_version
 from gemmgen.support.child import Child, ChildDied
 from gemmgen.support.errors import CandidateFailed, GemmgenError
 from gemmgen.support.files import generator_digest
-from gemmgen.support.version import gemmgen_version
+from gemmgen.support.stamp import gemmgen_version
 
 SERVED = "gemmgen.pool.connection:Unpacking"  # what their children are
 FARM = "GEMMGEN_FARM"  # of a child's environment: its client, and the scheduler's address

@@ -19,10 +19,9 @@ from gemmgen.problem.mma import MMAS, Mma
 from gemmgen.problem.wgmma import FACTORS, Wgmma
 from gemmgen.run.executor import Executor
 from gemmgen.run.nvrtc import compiler_version
-from gemmgen.support.clock import today
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, require
 from gemmgen.support.files import write_atomic
-from gemmgen.support.version import gemmgen_version
+from gemmgen.support.stamp import gemmgen_version, today
 from gemmgen.verification.tensor_core import Codes
 from gemmgen.verification.vectors import Vectors, drawn
 

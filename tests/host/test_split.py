@@ -89,7 +89,9 @@ def test_each_part_is_aligned_as_promised_and_no_more(seed: int) -> None:
     assert layout is not None and layout.lengths == {"partials": 4 * 6 * 256, "semaphores": 4 * 3}
     assert {name: offset % (2 * aligns[name]) for name, offset in layout.offsets.items()} == aligns
     emulated = ArenaLayout.of(problem.case(), launch.workspace(problem.case()), 1, seed)
-    assert emulated.partials.skew % 16 == 4 + 8 * (seed == 0) and emulated.semaphores.skew % 8 == 4
+    assert (
+        emulated.segments["partials"].skew % 16 == 4 + 8 * (seed == 0) and emulated.segments["semaphores"].skew % 8 == 4
+    )
     assert arena.place_workspace(replace(launch, splits=1), problem.case(), seed) is None
 
 

@@ -41,12 +41,11 @@ from gemmgen.search.explorer import search_of
 from gemmgen.search.many_sizes import tune_many
 from gemmgen.search.trial import Progress
 from gemmgen.search.tuner import tune
-from gemmgen.support.clock import now
 from gemmgen.support.errors import GemmgenError, require
 from gemmgen.support.files import Store, content_key, generator_digest, sha256
 from gemmgen.support.jsontext import json_text
 from gemmgen.support.short_repr import brief
-from gemmgen.support.version import gemmgen_version
+from gemmgen.support.stamp import gemmgen_version, now
 from gemmgen.support.words import plural
 from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.host_memory import require_memory

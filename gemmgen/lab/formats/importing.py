@@ -16,11 +16,10 @@ from gemmgen.problem.device import DEVICES, DeviceSpec
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import CompiledKernel, compile_many
-from gemmgen.support.clock import today
 from gemmgen.support.errors import GemmgenError, require
 from gemmgen.support.files import Store
 from gemmgen.support.jsontext import json_value
-from gemmgen.support.version import gemmgen_version
+from gemmgen.support.stamp import gemmgen_version, today
 
 
 def read_foreign(path: Path, meant: Meant | None = None) -> list[Results]:

@@ -43,7 +43,7 @@ from gemmgen.search.trial import Progress
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, write_atomic
 from gemmgen.support.html import render_html
-from gemmgen.support.version import gemmgen_version
+from gemmgen.support.stamp import gemmgen_version
 
 Rows = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
 

@@ -19,10 +19,9 @@ from gemmgen.search.order import Ranked, Search
 from gemmgen.search.trial import Progress, Trial
 from gemmgen.search.tuner import Tuner
 from gemmgen.support.child import crew
-from gemmgen.support.clock import today
 from gemmgen.support.errors import GemmgenError, require
 from gemmgen.support.files import Store
-from gemmgen.support.version import gemmgen_version
+from gemmgen.support.stamp import gemmgen_version, today
 
 PER_PROBLEM = 48  # configs to measure
 FROM_THE_TOP = 3  # one of so many is the model's own choice, the others are drawn

@@ -22,8 +22,7 @@ from gemmgen.lab.study.beside import beside
 from gemmgen.lab.study.engine import StudyResult, StudyRow
 from gemmgen.lab.study.points import REPORTED_CARD
 from gemmgen.lab.study.reasons import shared_reads
-from gemmgen.support.clock import now
-from gemmgen.support.version import gemmgen_version
+from gemmgen.support.stamp import gemmgen_version, now
 
 
 def study_document(result: StudyResult, command: str) -> Document:

@@ -16,9 +16,9 @@ from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.search.candidate_verdicts import examples_for
 from gemmgen.support.child import Child, crew, spread
-from gemmgen.support.clock import now
 from gemmgen.support.errors import Failure
 from gemmgen.support.files import Store
+from gemmgen.support.stamp import now
 from gemmgen.verification.parallel import VerifyJob, emulator_lanes
 from gemmgen.verification.sanitizers.tool import TIMEOUT, TOOLS, SanitizerResult
 from gemmgen.verification.verifier import Verdict

@@ -19,9 +19,9 @@ from gemmgen.exports.writing import remove_kernel, text_path, write_kernel, writ
 from gemmgen.judge.bench import is_winner
 from gemmgen.lab.scores import failure_path, write_failure
 from gemmgen.problem.gemm import Problem
-from gemmgen.support.clock import now
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import PACKAGE, TEMPLATES, code_digest, content_key
+from gemmgen.support.stamp import now
 
 Step = Literal["measure", "predict", "sanitize", "emulate"]
 State = Literal["done", "on file", "failed"]

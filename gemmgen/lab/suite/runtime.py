@@ -28,12 +28,11 @@ from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import BEST, FINAL, LIBRARY
 from gemmgen.run.target import Target
 from gemmgen.search.trial import Progress
-from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure, GemmgenError, InvalidInput
 from gemmgen.support.files import PACKAGE, Store, code_digest, content_key, write_atomic
 from gemmgen.support.jsontext import json_text
 from gemmgen.support.scratch import scratch_folder
-from gemmgen.support.version import gemmgen_version
+from gemmgen.support.stamp import gemmgen_version, now
 
 SEARCH = ("search/explorer.py", "search/kernel_set.py", "search/many_sizes.py")
 

@@ -13,8 +13,8 @@ from gemmgen.problem.types import Types
 from gemmgen.problem.wgmma import on_tensor_cores
 from gemmgen.run.gpu.capability import DeviceProperties
 from gemmgen.run.gpu.plain import plain_cubin, plain_path
-from gemmgen.support.clock import today
 from gemmgen.support.files import Store, content_key
+from gemmgen.support.stamp import today
 
 KIND = "limits"  # in the Store
 BUFFER_BYTES = 4 * 2**30  # at most; many times any L2

@@ -28,8 +28,8 @@ from gemmgen.run.gpu.launching import Enqueue, Pointers
 from gemmgen.run.gpu.power import Meter, Observed
 from gemmgen.run.gpu.timing import DRIFT, STABLE, Conditions, Protocol, Timing, drift_of
 from gemmgen.run.scatter import scatter
-from gemmgen.support.clock import now
 from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.support.stamp import now
 
 WARMING_SECONDS = 0.3  # of what is observed, before that
 CHUNK_US = 20_000.0  # of launches that are enqueued at once while it is
