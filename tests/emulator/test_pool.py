@@ -68,7 +68,7 @@ def test_a_worker_that_measures_has_others_compile(shared_cache: Path) -> None:
     from distributed import Scheduler, SpecCluster
 
     scheduler: Any = {"cls": Scheduler, "options": {**HERE_ALONE, "dashboard": False}}
-    job = TuneJob(Problem(40, 24, 32), "emulator", "sm_90", "naive", 2, 0, "time", "")
+    job = TuneJob(Problem(40, 24, 32), "emulator", "sm_90", "naive", 2, 0, "")
     with SpecCluster(scheduler=scheduler, workers={}, silence_logs="error") as made:
         command = [sys.executable, "-c", FARM, made.scheduler_address]
         own = shared_cache / "farm"  # without the results of other tests

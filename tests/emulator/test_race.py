@@ -461,7 +461,7 @@ def test_static_arrays_are_bounded_to_the_byte(access: str, place: str, emulator
 )
 def test_dynamic_shared_memory_is_bounded_to_the_byte(access: str, place: str, emulator: EmulatorExecutor) -> None:
     body = f"float* memory = reinterpret_cast<float*>(dynamic_shared());\nif (threadIdx.x == 0) {access}"
-    source = replace(by_hand(body), launch=Launch(64, (("M", 1),), 100))
+    source = by_hand(body).promising(launch=Launch(64, (("M", 1),), 100))
     assert f"block 0, thread 0 {place}" in race(emulator, source)
 
 

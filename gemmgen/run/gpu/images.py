@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pycuda.driver as cuda
 
 from gemmgen.problem.dtype import CANARY, WORD
@@ -74,5 +73,5 @@ def _upload(layout: DeviceArena, operands: Operands) -> Any:
     cuda.memset_d32(memory, CANARY, layout.size // WORD)
     for name, values in operands.by_name.items():
         if values.size:
-            cuda.memcpy_htod(int(memory) + layout.offsets[name], values.view(np.uint8))
+            cuda.memcpy_htod(int(memory) + layout.offsets[name], layout.case.tensors[name].dtype.packed(values))
     return memory

@@ -48,7 +48,8 @@ struct Operand {
 };
 
 enum Operation {
-    CONSTANT, ACC, ACC2, ACC3, ACC4, OPERAND, SUM, NEGATED, TIMES, OVER, TO_FLOAT, INT_PLUS, INT_MINUS, INT_TIMES, INT_NEGATED,
+    CONSTANT, ACC, ACC2, ACC3, ACC4, OPERAND, SUM, NEGATED, TIMES, OVER, TO_FLOAT,
+    INT_PLUS, INT_MINUS, INT_TIMES, INT_NEGATED,
     RELU, GELU, GELU_TANH, SILU, SIGMOID, TANH, ERF, EXP, ABS, MIN, MAX, CLAMP
 };
 
@@ -269,7 +270,8 @@ __device__ Bounded behind(const Epilogue& epilogue, const Known& known, long lon
         Bounded& result = results[number];
         switch (step.operation) {
             case CONSTANT: result = {step.value, step.bound}; break;
-            case ACC: case ACC2: case ACC3: case ACC4:
+            case ACC: result = accumulator(known, matrix, row, column, rule, shape); break;
+            case ACC2: case ACC3: case ACC4:
                 result = accumulator(known, matrix, row, (step.operation - ACC) * shape.columns + column, rule, shape);
                 break;
             case OPERAND: {
