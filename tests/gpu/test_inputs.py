@@ -1,0 +1,30 @@
+"""Products whose operands are more than two plain matrices: scales along K, groups, gathered rows, blocks, images."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmgen.families import NAIVE
+from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.verification.verifier import verify
+
+PROBLEMS = [
+    Problem(None, None, None, types="bf16,u4,bf16", layout="rc", inputs="scales=128+zeros"),
+    Problem(None, None, None, types="f16,s4,f16", layout="rr", inputs="scales=32"),
+    Problem(None, None, None, types="bf16,u8,f32", layout="rr", inputs="scales=K+zeros"),
+    Problem(None, 300, None, types="bf16", layout="rc", inputs="groups=8"),
+    Problem(None, 300, None, types="bf16", layout="rc", inputs="groups=8+gathered"),
+    Problem(None, 300, None, types="bf16", layout="rc", inputs="groups=8+masked"),
+    Problem(None, 300, None, types="bf16,bf16,f32", layout="cr", inputs="groups=8+along_k"),
+    Problem(None, None, None, types="e4m3,e4m3,bf16", layout="rc", inputs="blocks"),
+    Problem(None, 64, 24, types="f16", layout="rc", inputs="im2col=8x9x4_3x2_p1x1x2x0_s2x1_d1x2"),
+    Problem(None, None, None, types="bf16", layout="rc", epilogue="lstm"),
+]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+def test_naive_computes_them_on_a_card(gpu: GpuExecutor, problem: Problem) -> None:
+    verdict = verify(gpu, render(problem, NAIVE, NAIVE.default(problem)), examples=40)
+    assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)
