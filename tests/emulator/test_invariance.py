@@ -95,7 +95,7 @@ def library(folder: Path, *others: tuple[str, dict[str, int]], invariant: bool =
     spec, to = folder / "pair.toml", folder / "pair"
     files = json.dumps([f"{name}.cu" for name in names])
     spec.write_text(SPEC.format(kernels=files, invariant="invariant = true" if invariant else ""))
-    gemmgen.library(spec, to=to, device="emulator", examples=0, points=24)
+    gemmgen.library(spec, to=to, device="emulator", examples=1, points=24)
     return to
 
 
@@ -103,6 +103,9 @@ def test_an_invariant_library_passes(tmp_path: Path, capsys: pytest.CaptureFixtu
     to = library(tmp_path, ("mma", {}), LARGE)
     record = json.loads((to / "pair.record.json").read_text())
     assert "16 products of bf16" in record["choices"][0]["summation"]
+    certificate = json.loads((to / "pair.certificate.json").read_text())
+    ((name, shown),) = certificate["invariance"]["sm_90"].items()
+    assert name == "linear" and all(one["failure"] is None and one["replayed"] for one in shown)
     assert main(["verify", str(to), "--invariant", "--device", "emulator", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["invariance"]["linear"]
     assert all(one["failure"] is None and one["replayed"] and len(one["classes"]) == 1 for one in found)

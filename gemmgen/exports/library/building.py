@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from gemmgen.exports.kernelfile import KernelFile, read_kernel
 from gemmgen.exports.library.choice import Choice, Clock
 from gemmgen.exports.library.choices_json import RECORD, choice_document
 from gemmgen.exports.library.clocks import Measured, Predicted, Remembered, found_before, known_or
+from gemmgen.exports.library.invariance import calls_by_rules
 from gemmgen.exports.library.members import Contestant, CublasLt, Member, why_no_fallback
 from gemmgen.exports.library.rules import choose
 from gemmgen.exports.library.spec import Product, Search, Spec, own_name
@@ -49,6 +50,7 @@ from gemmgen.support.stamp import gemmgen_version, now
 from gemmgen.support.words import plural
 from gemmgen.verification.determinism import RUNS
 from gemmgen.verification.host_memory import require_memory
+from gemmgen.verification.invariance import SIZES, check_invariance
 from gemmgen.verification.parallel import VerifyJob, emulate_many, verify_many
 from gemmgen.verification.verifier import Verdict
 
@@ -93,10 +95,15 @@ class Library:
 
 @dataclass(frozen=True)
 class Made:
-    """The choices for products on one architecture, and the certificates of their kernels, by name."""
+    """The choices for products on one architecture, and what was shown of them.
+
+    certificates  the certificates of their kernels, by name
+    invariance    of each product that is to be invariant, by name: what was found, for some N and K
+    """
 
     choices: tuple[Choice, ...]
     certificates: dict[str, Document]
+    invariance: dict[str, list[Document]] = field(default_factory=dict)
 
 
 def made_here(spec: Spec, options: Options, progress: Progress) -> list[Made]:
@@ -114,7 +121,9 @@ def made(arch: str, products: Sequence[Product], options: Options, store: Store,
             target.executor.prepare()
         maker.compile_taken(products)
         choices = tuple(maker.choice(product) for product in products)
-        return Made(choices, maker.certificates({one.name: one for choice in choices for one in choice.kernels}))
+        certificates = maker.certificates({one.name: one for choice in choices for one in choice.kernels})
+        shown = [choice for choice in choices if choice.product.invariant and options.examples != 0]
+        return Made(choices, certificates, {choice.product.name: maker.invariance(choice) for choice in shown})
 
 
 def build_library(
@@ -129,11 +138,17 @@ def build_library(
     found = make(spec, options, progress)
     choices = [choice for one in found for choice in one.choices]
     certificates = {name: document for one in found for name, document in one.certificates.items()}
+    invariance: Document = {}  # by architecture
+    for one in found:
+        if one.invariance:
+            invariance.setdefault(one.choices[0].arch, {}).update(one.invariance)
     library = LibraryText(spec, tuple(choices))
-    return _write(library, [certificates[name] for name in sorted(certificates)], to, options)
+    return _write(library, [certificates[name] for name in sorted(certificates)], invariance, to, options)
 
 
-def _write(library: LibraryText, certificates: Sequence[Document], to: Path, options: Options) -> Library:
+def _write(
+    library: LibraryText, certificates: Sequence[Document], invariance: Document, to: Path, options: Options
+) -> Library:
     """Write the folder's files, together or not at all; then remove files of an earlier run that are no longer
     needed."""
     name = library.name
@@ -149,6 +164,7 @@ def _write(library: LibraryText, certificates: Sequence[Document], to: Path, opt
         "command": options.command,
         "date": now(),
         "kernels": list(certificates),
+        **({"invariance": invariance} if invariance else {}),
         "files": {name: sha256(data) for name, data in files.items()},
     }
     written = write_together({**files, certificate_name(name): f"{json_text(certificate)}\n".encode()}, to)
@@ -328,6 +344,19 @@ class _Maker:
             name: dict(known_or(self.store, *self._certificate_key(one), partial(self._certified, one, shown)))
             for name, one in members.items()
         }
+
+    def invariance(self, choice: Choice) -> list[Document]:
+        """What comparing equal rows of `choice` showed, for some N and K. Raises GemmgenError where bits differ."""
+        self.progress.about(f"{choice.product.name}: equal rows at {len(SIZES)} sizes of M")
+        timed = [(n, k) for _, n, k in (point.sizes for point in choice.times)]
+        groups = [*calls_by_rules(choice.rules, [one.source for one in choice.kernels], timed)]
+        self.progress.stage("verify", sum(map(len, groups)))
+        executor, seed, step = self.target.executor, self.options.seed, lambda: self.progress.step("verify", None)
+        found = [check_invariance(executor, calls, seed=seed, on_call=step) for calls in groups]
+        failure = next((one.failure for one in found if one.failure is not None), None)
+        if failure is not None:
+            raise GemmgenError(f"{choice.product.name} is not invariant, and no library is written: {failure.reason}")
+        return [asdict(one) for one in found]
 
     def _certificate_key(self, member: Member) -> tuple[str, str]:
         """(kind, key) of the certificate in the store: what was asked of this gemmgen and machine."""

@@ -1,4 +1,4 @@
-"""The calls by which `gemmgen verify LIBRARY --invariant` compares the kernels that a library's rules choose."""
+"""The calls by which the rows that a library's kernels compute are compared, once it is made and at any time later."""
 
 from __future__ import annotations
 
@@ -42,10 +42,19 @@ def _calls(choice: Any, kernel: Callable[[str], KernelSource], sizes: Sequence[i
     names = [one["name"] for one in choice["kernels"]]
     require(CUBLASLT not in names, f"cuBLASLt serves calls of {choice['product']}: the bits of its rows depend on M")
     rules = [rule_from(one, names) for one in choice["rules"]]
-    kernels = {name: kernel(name) for name in names}
-    timed = sorted({(point[2], point[3]) for point in choice["times"]["points"]})
-    for n, k in dict.fromkeys((timed[0], timed[-1])):
-        yield [_call(rules, [*kernels.values()], (m, n, k), given) for m in sizes for given in GIVEN]
+    timed = [(n, k) for _, _, n, k, *_ in choice["times"]["points"]]
+    return calls_by_rules(rules, [kernel(name) for name in names], timed, sizes)
+
+
+def calls_by_rules(
+    rules: Sequence[Rule],
+    kernels: Sequence[KernelSource],
+    timed: Sequence[tuple[int, int]],
+    sizes: Sequence[int] = SIZES,
+) -> Iterator[list[Call]]:
+    """Yield the calls, M by M, for the least and the largest (N, K) that were `timed`; rules choose among `kernels`."""
+    for n, k in dict.fromkeys((min(timed), max(timed))):
+        yield [_call(rules, kernels, (m, n, k), given) for m in sizes for given in GIVEN]
 
 
 def _call(rules: Sequence[Rule], kernels: Sequence[KernelSource], sizes: tuple[int, int, int], given: Needs) -> Call:
