@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import gemmgen
 from gemmgen.cli import main
-from gemmgen.families import MMA, WGMMA
+from gemmgen.families import MMA, SIMT, WGMMA
 from gemmgen.families.base import Family
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
@@ -48,6 +49,45 @@ def test_all_unsplit_kernels_of_bf16_are_of_one_class(emulator: EmulatorExecutor
     found = check_invariance(emulator, calls(problem, {64: small, 4096: large}))
     assert found.passed and found.calls == len(SIZES) and found.replayed
     assert len(found.kernels) == 2 and len(found.classes) == 1
+
+
+@pytest.mark.parametrize(
+    ("types", "compute", "kinds"),
+    [
+        (
+            "f16",
+            "fma",
+            [(MMA, {}), (WGMMA, {"BM": 128, "BN": 64}), (WGMMA, {"BM": 24, "BN": 64, "SWAP": 1, "CONSUMERS": 1})],
+        ),
+        (
+            "e4m3,e4m3,bf16",
+            "fast",
+            [(WGMMA, {"BM": 128, "BN": 64}), (WGMMA, {"BM": 24, "BN": 64, "SWAP": 1, "CONSUMERS": 1})],
+        ),
+        (
+            "e4m3,e4m3,bf16",
+            "promoted",
+            [(WGMMA, {"BM": 64, "BN": 64, "CONSUMERS": 1}), (WGMMA, {"BM": 24, "BN": 64, "SWAP": 1, "CONSUMERS": 1})],
+        ),
+        ("f32", "tf32", [(MMA, {}), (MMA, {"BM": 64, "BN": 64})]),
+        ("s8,s8,s32", "fma", [(MMA, {"SPLIT": 2}), (WGMMA, {"BM": 128, "BN": 64}), (SIMT, {})]),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_classes_of_other_types_hold(
+    emulator: EmulatorExecutor, types: str, compute: str, kinds: list[tuple[Family, dict[str, int]]]
+) -> None:
+    problem = replace(open_m(types, compute=compute), ld_align=16)
+    kernels = [kernel(family, problem, **values) for family, values in kinds]
+    found = check_invariance(emulator, [Call(one, problem.case(m=m)) for m in (7, 65) for one in kernels])
+    assert found.passed, found.failure
+    assert len(found.kernels) == len(kinds) and len(found.classes) == 1 and found.replayed != 0
+
+
+def test_the_rounding_to_tf32_is_part_of_the_class(emulator: EmulatorExecutor) -> None:
+    problem = open_m("f32", compute="tf32")
+    found = check_invariance(emulator, calls(problem, {64: kernel(MMA, problem), 4096: kernel(WGMMA, problem)}))
+    assert found.failure is not None and len(found.classes) == 2
 
 
 @pytest.mark.parametrize("epilogue", ["bias+gelu", "alpha * acc * scale_m * scale_n + residual"])
