@@ -5,7 +5,9 @@ import gc
 import os
 import signal
 import sys
+from types import FrameType
 
+AGAIN_SECONDS = 0.01  # after which an interrupt that was dropped is raised again
 YOUNG_OBJECTS = 50_000  # before garbage is looked for: a search makes as many records, and keeps them
 
 
@@ -33,9 +35,18 @@ def _interrupt_again(lost: "sys.UnraisableHookArgs") -> None:
     if not issubclass(lost.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(lost)
         return
-    from threading import Timer
+    signal.signal(signal.SIGALRM, _interrupt)
+    signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS, AGAIN_SECONDS)
 
-    Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()  # seconds: the callback has ended
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise the interrupt that was dropped, unless the hook still runs, from which it would be dropped again."""
+    while frame is not None:
+        if frame.f_code is _interrupt_again.__code__:
+            return
+        frame = frame.f_back
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -14,7 +14,10 @@ from gemmgen.exports.json_records import Origin, provenance
 from gemmgen.exports.kernelfile import reading
 from gemmgen.exports.writing import DEFAULT_OUT, Folder, require_writable, write_kernel
 from gemmgen.families import SEARCHED, family_named, plan_of
+from gemmgen.families.base import Family, first_rejection
+from gemmgen.problem.device import ARCHS, DEFAULT_ARCH
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.render.naming import require_identifier
 from gemmgen.run.card import compile_target
 from gemmgen.run.target import DeviceChoice, open_target
@@ -70,7 +73,7 @@ def tune(
     families = SEARCHED if family is None else (family_named(family),)
     budget, seed = count_of("budget", budget), whole("seed", seed, least=0)
     if name is not None:
-        require_identifier(name)
+        _require_free(name, problem, families)
     if out is not None:
         require_writable(Path(out))
     require_memory(problem)
@@ -86,6 +89,15 @@ def tune(
     if out is not None:
         write_kernel(result.winner.source, provenance(result.winner, origin), Path(out))
     return result
+
+
+def _require_free(name: str, problem: Problem, families: Sequence[Family]) -> None:
+    """Raise InvalidInput for a name that kernels of `families` use, before a long search instead of after it."""
+    require_identifier(name)
+    for family in families:
+        config = family.default(problem)
+        if first_rejection(family, problem, config, ARCHS[DEFAULT_ARCH].limits) is None:
+            render(problem, family, config).renamed(name)
 
 
 def verify(
