@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, get_args
 from gemmgen.arrays.checked import Checked
 from gemmgen.arrays.kernel import LOADED, ArrayKernel, Backend, Plan, Shortcut, Traced, forget
 from gemmgen.arrays.view import Device
-from gemmgen.exports.kernelfile import read_kernel, read_record, reading
+from gemmgen.exports.kernelfile import read_kernel, reading
 from gemmgen.exports.library.choice import Rule
-from gemmgen.exports.library.choices_json import RECORD, choice_for, rule_from
+from gemmgen.exports.library.choices_json import choice_for, record_in, rule_from
 from gemmgen.exports.library.members import NAME as CUBLASLT
 from gemmgen.exports.library.members import Needs
 from gemmgen.exports.library.spec import CHUNK, own_name
@@ -255,15 +255,12 @@ def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel], devi
 
     Raises InvalidInput if there is none, or none for this architecture.
     """
-    records = sorted(folder.glob(f"*{RECORD}"))
-    require(len(records) == 1, f"{folder} holds {len(records)} libraries' records (NAME{RECORD}), not one")
-    record = read_record(records[0])
-    library = records[0].name.removesuffix(RECORD)
+    path, library, record = record_in(folder)
 
     def kernel(name: str) -> KernelSource:
         return read_kernel(folder / f"{own_name(library, name)}.cu").source
 
-    with reading(records[0], "the record of a library"):
+    with reading(path, "the record of a library"):
         names = list(dict.fromkeys(choice["product"] for choice in record["choices"]))
         choices = {name: choice_for(record["choices"], name, arch) for name in names}
         return ArrayLibrary({name: _product(name, choice, kernel, load, device) for name, choice in choices.items()})

@@ -110,7 +110,7 @@ def show_bench(console: Console, rows: Sequence[BenchRow]) -> None:
 
 
 def _show_energy(console: Console, row: BenchRow, ours: Observed, theirs: Observed | None) -> None:
-    """What the card said while each ran alone: a line each."""
+    """Print a line for each contestant: the card's readings while it ran alone."""
     console.print(bold(f"\nenergy of {row.kernel.source.problem}"), "each alone, for two seconds")
     for name, one in (("ours", ours), ("cuBLASLt", theirs)):
         if one is None:

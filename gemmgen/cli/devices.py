@@ -35,7 +35,7 @@ KB = 1024
 
 
 def show_devices(console: Console, found: Here) -> None:
-    """What is here, then what is known."""
+    """Print the devices of this machine, then the cards that gemmgen knows."""
     console.print(bold("here"))
     made = facts()
     for part in found.parts:

@@ -102,7 +102,7 @@ def _setting(text: str, example: str) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class ProblemOptions:
-    """What the options say of a problem, its shape apart: arguments of Problem."""
+    """The arguments of Problem that the options give, without the shape."""
 
     given: Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""What `gemmgen verify LIBRARY --invariant` prints."""
+"""The output of `gemmgen verify LIBRARY --invariant`."""
 
 from __future__ import annotations
 

@@ -346,7 +346,7 @@ class _Maker:
         }
 
     def invariance(self, choice: Choice) -> list[Document]:
-        """What comparing equal rows of `choice` showed, for some N and K. Raises GemmgenError where bits differ."""
+        """Compare equal rows of `choice` for some N and K; return the findings. Raises GemmgenError if bits differ."""
         self.progress.about(f"{choice.product.name}: equal rows at {len(SIZES)} sizes of M")
         timed = [(n, k) for _, n, k in (point.sizes for point in choice.times)]
         groups = [*calls_by_rules(choice.rules, [one.source for one in choice.kernels], timed)]

@@ -174,6 +174,13 @@ def rule_from(document: Any, names: Sequence[str]) -> Rule:
     return Rule(needs_from(document["needs"]), box, kernels, (), estimates, steps)
 
 
+def record_in(folder: Path) -> tuple[Path, str, Any]:
+    """Return (path of the record, name, record) of the library in `folder`. Raises InvalidInput if there is none."""
+    records = sorted(folder.glob(f"*{RECORD}"))
+    require(len(records) == 1, f"{folder} holds {len(records)} libraries' records (NAME{RECORD}), not one")
+    return records[0], records[0].name.removesuffix(RECORD), read_record(records[0])
+
+
 def choice_for(choices: Sequence[Any], product: str, arch: str) -> Any:
     """The record of the choice for the newest architecture whose kernels a device of `arch` can run.
 

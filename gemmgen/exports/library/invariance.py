@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gemmgen.exports.kernelfile import read_kernel, read_record, reading
+from gemmgen.exports.kernelfile import read_kernel, reading
 from gemmgen.exports.library.choice import Rule
-from gemmgen.exports.library.choices_json import RECORD, choice_for, rule_from
+from gemmgen.exports.library.choices_json import choice_for, record_in, rule_from
 from gemmgen.exports.library.members import NAME as CUBLASLT
 from gemmgen.exports.library.members import Needs
 from gemmgen.exports.library.spec import own_name
@@ -26,14 +26,12 @@ def calls_of_library(folder: Path, arch: str, sizes: Sequence[int] = SIZES) -> d
     Each call goes to the kernel that the library's rules choose on a device of `arch` ("sm_90"). Raises InvalidInput if
     `folder` holds no library, or none for this architecture.
     """
-    records = sorted(folder.glob(f"*{RECORD}"))
-    require(len(records) == 1, f"{folder} holds {len(records)} libraries' records (NAME{RECORD}), not one")
-    record, library = read_record(records[0]), records[0].name.removesuffix(RECORD)
+    path, library, record = record_in(folder)
 
     def kernel(name: str) -> KernelSource:
         return read_kernel(folder / f"{own_name(library, name)}.cu").source
 
-    with reading(records[0], "the record of a library"):
+    with reading(path, "the record of a library"):
         names = dict.fromkeys(choice["product"] for choice in record["choices"])
         return {name: [*_calls(choice_for(record["choices"], name, arch), kernel, sizes)] for name in names}
 

@@ -61,7 +61,7 @@ SECTOR = 32  # bytes that global memory moves at once
 
 
 class MmaView:
-    """What the templates of `mma` need of a plan beside its constants."""
+    """The values that the templates of `mma` read of a plan, in addition to its constants."""
 
     compute, outer, slices, sums, loops_fixup = "mma/tensor.cu", True, 1, "sums", False  # as `simt` has them
 

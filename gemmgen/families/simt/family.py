@@ -54,7 +54,7 @@ LATE_READ_STALLS = 0.15  # more stalls where the compiler puts all reads of an i
 
 
 class SimtView:
-    """What the templates of `simt` need of a plan beside its constants."""
+    """The values that the templates of `simt` read of a plan, in addition to its constants."""
 
     sums = "acc"  # a thread's, by rows
 

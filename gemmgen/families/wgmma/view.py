@@ -25,7 +25,7 @@ from gemmgen.problem.wgmma import M, Wgmma
 
 
 class WgmmaView:
-    """What the templates of `wgmma` need of a plan beside its constants."""
+    """The values that the templates of `wgmma` read of a plan, in addition to its constants."""
 
     def __init__(self, plan: Plan) -> None:
         one, problem = cast(WgmmaConfig, plan.config), plan.problem
