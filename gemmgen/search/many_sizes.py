@@ -7,7 +7,7 @@ others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -34,13 +34,13 @@ from gemmgen.support.words import plural
 
 EACH = 2  # candidates of each size in the first round, which are those that the model ranks first
 LATER = (3, 2)  # times as many in each later round, at the sizes that `_wanting` names
-BEHIND = 8  # sizes, at most, at which cuBLASLt is ahead of the best candidate so far: more are tried there
+BEHIND, HARDER = 16, 8  # sizes, at most, at which cuBLASLt leads: times as many in each later round
 # A candidate is timed at sizes for which the model predicts less than so many times the least of all: fewer than in a
 # library's choice, as the best of hundreds is seldom one of which the model thinks so little.
 SEARCH_HOPE = 1.3
 PREDICTED_EACH = 1  # without a GPU times tell nothing new
 NEAR = 0.03  # a kernel that is so close to the fastest of a size may be the fastest when timed again
-MOST_FINALISTS = 26
+MOST_FINALISTS = 48
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class _ManySizes:
         timer = BesideLibrary(gpu)
         times = np.empty((len(self.problems), 0))
         for factor in (1, *LATER):
-            places = self._wanting(times) if times.size else range(len(self.problems))
-            fresh = self._compiled(self._rendered(self._explored(places, each * factor, times)))
+            counts = self._wanting(times, each, factor) if times.size else dict.fromkeys(range(len(times)), each)
+            fresh = self._compiled(self._rendered(self._explored(counts, times)))
             times = self._timed(timer, times, fresh)
             if not np.isfinite(times).any():
                 raise self._nothing()
@@ -137,16 +137,17 @@ class _ManySizes:
         more = [one for one in close if one not in wanted][: max(0, MOST_FINALISTS - len(wanted))]
         return self._finalists(times, sorted([*wanted, *more]))
 
-    def _wanting(self, times: Times) -> list[int]:
-        """The problems for which to try more: one for each kernel of the best set, and those where cuBLASLt is
-        faster."""
-        best = times.min(axis=1)
-        behind = [place for place in np.argsort(self._library / best) if self._library[place] < best[place]]
+    def _wanting(self, times: Times, each: int, factor: int) -> dict[int, int]:
+        """The problems for which to try more, and how many: one for each kernel of the best set, and those where
+        cuBLASLt is faster."""
+        ratios = self._library / times.min(axis=1)
+        behind = [place for place in np.argsort(ratios).tolist() if ratios[place] < 1]
         chosen = _stands_for(times, smallest_set(times, self.most, self._weights, FAR)[-1].kernels)
-        return list(dict.fromkeys([*chosen, *map(int, behind[:BEHIND])]))
+        return dict.fromkeys(chosen, each * factor) | dict.fromkeys(behind[:BEHIND], each * HARDER)
 
     def predicted(self, each: int) -> Finalists:
-        trials = self._rendered(self._explored(range(len(self.problems)), each, np.empty((len(self.problems), 0))))
+        everywhere = dict.fromkeys(range(len(self.problems)), each)
+        trials = self._rendered(self._explored(everywhere, np.empty((len(self.problems), 0))))
         while trials:
             times = np.array([self._predicted(one) for one in trials]).T
             wanted = [trials[one] for one in smallest_set(times, self.most, self._weights)[-1].kernels]
@@ -171,12 +172,12 @@ class _ManySizes:
         failed = f"{plural(self.tried, 'candidate')} failed to compile, spilled registers or failed to run"
         return GemmgenError(f"no kernel for {problems}: {failed}")
 
-    def _explored(self, places: Sequence[int], count: int, times: Times) -> Iterator[tuple[Problem, Named]]:
-        """The explorers' proposals for the problems at these `places`, given the times so far; each config once."""
-        self.progress.stage("explore", len(places))
+    def _explored(self, counts: Mapping[int, int], times: Times) -> Iterator[tuple[Problem, Named]]:
+        """The explorers' proposals, so many for the problem at each place, given the times so far; each config once."""
+        self.progress.stage("explore", len(counts))
         # A problem goes to the same explorer in each round: that one has its space.
         turns = [
-            [place for place in places if place % len(self.explorers) == one] for one in range(len(self.explorers))
+            [place for place in counts if place % len(self.explorers) == one] for one in range(len(self.explorers))
         ]
 
         def ask(turn: int) -> list[tuple[int, list[Named]]]:
@@ -187,13 +188,13 @@ class _ManySizes:
                     for trial, us in zip(self.trials, times[place].tolist(), strict=True)
                     if math.isfinite(us)
                 ]
-                message = self.problems[place], self.target.spec, self.summation, count, timed
+                message = self.problems[place], self.target.spec, self.summation, counts[place], timed
                 found.append((place, self.explorers[turn].request(message)))
                 self.progress.step("explore", None)
             return found
 
         answers = dict(pair for found in in_threads(ask, range(len(turns))) for pair in found)
-        for place in places:
+        for place in counts:
             for named in answers[place]:
                 if named not in self._known:
                     self._known.add(named)

@@ -16,11 +16,9 @@ from gemmgen.support.errors import InvalidInput, require, whole
 ANY_MOST = 8192  # "?" is tuned as 1..ANY_MOST; larger sizes use the choice for ANY_MOST, or extrapolated estimates
 LARGE = 4096  # a kernel for all sizes is tuned for this one, or for the size of the range that is closest to it
 FEW, EIGHT = 64, 8  # up to FEW rows kernels are tuned for each multiple of EIGHT: tiles grow in such steps
-APART = (
-    (512, 1.08),
-    (2048, 1.12),
-    (SIZE_LIMIT, 1.25),
-)  # up to each size: the ratio of those for which kernels are tuned
+# Up to each size: the ratio of those for which kernels are tuned. As long as C fills one wave or two, every few rows
+# want tiles of another height, and a tile too low or too high costs as many percent as the sizes are apart.
+APART = ((1216, 1.05), (2432, 1.07), (SIZE_LIMIT, 1.16))
 EDGES_APART = 1.5  # the ratio of sizes at which waves end
 TILES = tuple((rows, columns) for rows in (64, 128, 192, 256) for columns in (64, 128, 256))  # usual ones
 GOLDEN = 1.2207440846057596  # the root of x^4 = x + 1: shares of its powers fill a cube evenly (Roberts, 2018)

@@ -43,7 +43,7 @@ from gemmgen.support.errors import InvalidInput, require, whole
 
 CHUNK = 16  # bytes of the widest access
 LONGEST_NAME = 40  # characters, so that what is made of it stays readable
-MOST_KERNELS = 20  # per set, unless the file says how many
+MOST_KERNELS = 40  # per set, unless the file says how many
 SPREAD = 48  # sizes for which kernels are tuned where more than one of M, N and K is a range
 TYPICAL_BATCH = 64  # products, where their number is "?"
 BATCHES, OTHER_BATCHES = (8, 64, 512), (3, 24, 200)  # for which kernels are then chosen, and those of regret
