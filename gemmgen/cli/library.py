@@ -57,7 +57,7 @@ from gemmgen.support.words import percent
 @click.option(
     "--points",
     type=click.IntRange(8),
-    help="Sizes at which a product's kernels are timed, at most.  [default: 112 on a GPU, 256 predicted]",
+    help="Sizes at which a product's kernels are timed, at most.  [default: 224 on a GPU, 256 predicted]",
 )
 @click.option(
     "--fallback",

@@ -13,7 +13,7 @@ Times = npt.NDArray[np.float64]  # microseconds, a row per size, a column per ke
 
 CLOSE = 0.02  # a kernel that takes so much longer than the fastest candidate is as good as it
 SHARE = 0.95  # of the sizes at which a set is to have such a kernel
-FAR = 0.06  # the largest slowdown at any size; repeated measurements of long launches differ by as much
+FAR = 0.04  # the largest slowdown at any size; few repeated measurements differ by as much
 HOPELESS_LOG = 20.0  # log of a time ratio where no kernel of a set serves a size
 
 

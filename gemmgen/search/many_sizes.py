@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from gemmgen.families import FAMILIES
-from gemmgen.kernel.model import predict, representative
+from gemmgen.kernel.model import Prediction, predict, representative
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render_plan
 from gemmgen.run.compile import CompiledKernel, compile_many, compiler_processes
@@ -32,9 +32,10 @@ from gemmgen.support.files import Store
 from gemmgen.support.threads import cores, in_threads
 from gemmgen.support.words import plural
 
-EACH = 2  # candidates of each size in the first round, which are those that the model ranks first
-LATER = (3, 2)  # times as many in each later round, at the sizes that `_wanting` names
-BEHIND, HARDER = 16, 8  # sizes, at most, at which cuBLASLt leads: times as many in each later round
+EACH = 4  # candidates of each size in the first round, which are those that the model ranks first
+LATER = (2, 1)  # times as many in each later round, at the sizes that `_wanting` names
+BEHIND = 16  # sizes, at most, at which cuBLASLt leads: more are tried there
+HARDER = 4  # times as many in each later round where cuBLASLt leads, or DRAM is the limit, as the model says
 # A candidate is timed at sizes for which the model predicts less than so many times the least of all: fewer than in a
 # library's choice, as the best of hundreds is seldom one of which the model thinks so little.
 SEARCH_HOPE = 1.3
@@ -138,12 +139,17 @@ class _ManySizes:
         return self._finalists(times, sorted([*wanted, *more]))
 
     def _wanting(self, times: Times, each: int, factor: int) -> dict[int, int]:
-        """The problems for which to try more, and how many: one for each kernel of the best set, and those where
-        cuBLASLt is faster."""
+        """The problems for which to try more, and how many: one for each kernel of the best set, those where cuBLASLt
+        is faster, and those limited by DRAM, for which the model predicts the same of many kernels."""
         ratios = self._library / times.min(axis=1)
-        behind = [place for place in np.argsort(ratios).tolist() if ratios[place] < 1]
+        behind = [place for place in np.argsort(ratios).tolist() if ratios[place] < 1][:BEHIND]
+        alike = [place for place, best in enumerate(times.argmin(axis=1).tolist()) if self._streams(place, best)]
         chosen = _stands_for(times, smallest_set(times, self.most, self._weights, FAR)[-1].kernels)
-        return dict.fromkeys(chosen, each * factor) | dict.fromkeys(behind[:BEHIND], each * HARDER)
+        return dict.fromkeys(chosen, each * factor) | dict.fromkeys([*behind, *alike], each * HARDER)
+
+    def _streams(self, place: int, trial: int) -> bool:
+        """Whether DRAM limits a trial's product of the problem at this place, as the model says."""
+        return self._prediction(self.trials[trial], self.problems[place]).bound == "DRAM"
 
     def predicted(self, each: int) -> Finalists:
         everywhere = dict.fromkeys(range(len(self.problems)), each)
@@ -254,9 +260,11 @@ class _ManySizes:
 
     def _predicted(self, trial: Trial) -> list[float]:
         """The model's microseconds for each of the problems."""
+        return [self._prediction(trial, problem).time_us for problem in self.problems]
+
+    def _prediction(self, trial: Trial, problem: Problem) -> Prediction:
         registers = trial.compiled.registers if trial.compiled else None
-        plans = (replace(trial.plan, problem=problem) for problem in self.problems)
-        return [predict(plan, self.target.spec, registers).time_us for plan in plans]
+        return predict(replace(trial.plan, problem=problem), self.target.spec, registers)
 
 
 def _stands_for(times: Times, kernels: Sequence[int]) -> list[int]:

@@ -29,7 +29,7 @@ from gemmgen.exports.library.choices_json import choice_document, choices_from, 
 from gemmgen.exports.library.clocks import Predicted, known_or
 from gemmgen.exports.library.estimates import Axis, Tiling, estimated, estimates_from, octave, terms
 from gemmgen.exports.library.members import Contestant, CublasLt, Member, Needs, case_of, why_no_fallback
-from gemmgen.exports.library.rules import choose, grid_of
+from gemmgen.exports.library.rules import A_FEW, FOR_EACH, choose, grid_of
 from gemmgen.exports.library.sizes import SizeRange
 from gemmgen.exports.library.spec import BATCHES, OTHER_BATCHES, Product, Search, Spec, read_spec, spec_from
 from gemmgen.exports.library.table import FEATURES, Box, Sizes, between, chosen, paying, regions, regret_of
@@ -397,7 +397,7 @@ def test_where_one_size_varies_steps_along_it_decide() -> None:
     assert few.regret.mean > choice.regret.mean  # against candidates that the library does not hold
 
 
-def test_a_few_sizes_do_for_steps_and_more_are_timed_as_far_as_the_clock_allows() -> None:
+def test_a_few_sizes_do_for_steps_and_more_are_timed_the_more_kernels_compete() -> None:
     product, members = linear_products()
 
     class Few(Played):
@@ -414,7 +414,8 @@ def test_a_few_sizes_do_for_steps_and_more_are_timed_as_far_as_the_clock_allows(
         timed = [point for point in choice.times if point.given]
         assert any(rule.steps for rule in choice.rules)
         assert len({point.sizes for point in timed}) == len(timed)
-        assert 4 <= len(timed) <= 16 if most == 8 else 200 < len(timed) <= most
+        allowed = min(most, A_FEW + FOR_EACH * len(members))
+        assert 4 <= len(timed) <= 16 if most == 8 else 0.8 * allowed < len(timed) <= allowed
 
 
 def test_later_sizes_at_which_no_kernel_could_be_timed_are_left_out() -> None:
@@ -784,7 +785,8 @@ def test_on_a_gpu_regret_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(regret, "open_target", lambda *_: target)
     monkeypatch.setattr("gemmgen.exports.library.clocks.compile_kernel", lambda *_: None)
     (found,) = gemmgen.regret(spec, to=tmp_path, sizes=30)
-    assert (found.kind, found.device, found.regret.points) == ("measured", "H200", 30)
+    assert (found.kind, found.device) == ("measured", "H200")
+    assert 25 <= found.regret.points <= 30  # those in the grid are left out
     record = json.loads((tmp_path / "mylib.record.json").read_text())["choices"][0]
     known = {tuple(row[1:4]) for row in record["times"]["points"]}
     assert not known & {one.sizes for one in found.drawn}

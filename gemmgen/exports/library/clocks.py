@@ -134,7 +134,7 @@ class Remembered:
     store: Store | None
     progress: Progress
     kind: Literal["measured", "predicted"] = "measured"
-    most: int = 112
+    most: int = 224
 
     def times(self, members: Sequence[Contestant], points: Sequence[Sizes], given: Needs) -> list[Timed]:
         self.progress.stage("measure", len(points))

@@ -19,7 +19,7 @@ from gemmgen.exports.library.estimates import Numbers, estimated
 from gemmgen.exports.library.members import Contestant, CublasLt, Member, Needs
 from gemmgen.exports.library.sizes import EIGHT, FEW, LARGE, SizeRange, spread
 from gemmgen.exports.library.spec import Product
-from gemmgen.exports.library.steps import Division, Steps, behind, steps_of
+from gemmgen.exports.library.steps import Division, Steps, behind, compared, steps_of
 from gemmgen.exports.library.table import AXES, Box, Sizes, paying, regions, without_idle
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.search.kernel_set import FAR, KernelSet, smallest_set, weights_of
@@ -31,6 +31,7 @@ from gemmgen.support.words import plural
 PAYS = {"measured": 0.003, "predicted": 0.02}
 NO_SLOWER = {"measured": FAR, "predicted": math.inf}  # see `smallest_set`
 FIRST, CLOSER = 0.6, 3  # share of a grid's points that come first; rounds that say where the others lie
+A_FEW, FOR_EACH = 32, 8  # sizes along a range that are timed where few kernels compete, and more for each of them
 COMPARED = 8  # kernels whose estimates a rule compares, at most: it decides in less than 100 ns
 
 
@@ -94,7 +95,8 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
     ranges = _reached(section, product, members)
     varying = [axis for axis, one in zip(AXES, ranges, strict=True) if not one.listed]
     stepped = len(varying) == 1 and not product.varies and all(len(one.listed) in (0, 1) for one in ranges)
-    grid = grid_of(ranges, taken, clock.spec, int(FIRST * clock.most) if stepped else clock.most, product.batch or 1)
+    most = min(clock.most, A_FEW + FOR_EACH * len(taken)) if stepped else clock.most
+    grid = grid_of(ranges, taken, clock.spec, int(FIRST * most) if stepped else most, product.batch or 1)
     if len(taken) == 1:
         return _Part((Rule(section.needs, box, (numbers[0],), (grid[len(grid) // 2],)),))
     rows = _rows(product, taken, grid, section.needs, clock)
@@ -102,7 +104,7 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
     require(bool(rows), none)
     if stepped:
         divisions = [division(one, varying[0], ranges, clock.spec, product.batch or 1) for one in taken]
-        rows, sets, rule = _steps_rule(varying[0], product, taken, rows, divisions, section.needs, clock)
+        rows, sets, rule = _steps_rule(varying[0], product, taken, rows, divisions, section.needs, clock, most)
         made = [rule]
     else:
         times = _matrix(product, rows)
@@ -163,23 +165,26 @@ def _steps_rule(
     divisions: Sequence[Division],
     given: Needs,
     clock: Clock,
+    most: int,
 ) -> tuple[list[_Row], tuple[KernelSet, ...], Rule]:
     """One rule for all sizes, with steps along the axis that is a range; the sets that it was chosen from; and all
-    times.
+    times, at `most` sizes.
 
-    The times show where to look closer: kernels are timed where interpolated times say that the set is slower than
-    others, and in the middle of long steps; then steps are made again.
+    Kernels are compared at all sizes by interpolated times: one that fills its tiles or a wave at few sizes is seldom
+    the fastest at those that were timed. The times show where to look closer: kernels are timed where the set is slower
+    than others, and in the middle of long steps; then set and steps are made again.
     """
     place = AXES.index(axis)
     found = list(rows)
     for turn in range(CLOSER + 1):
         along = [row.sizes[place] for row in found]
         times = _matrix(product, found)
-        sets = smallest_set(np.nan_to_num(times, nan=math.inf), product.most, weights_of(along), NO_SLOWER[clock.kind])
+        _, weights, costs = compared(along, times, divisions)
+        sets = smallest_set(np.exp(costs), product.most, weights, NO_SLOWER[clock.kind])
         kernels = sets[-1].kernels
         steps = steps_of(axis, along, times[:, list(kernels)], [divisions[one] for one in kernels])
         if turn < CLOSER:
-            room = max(0, clock.most - len(found)) // (CLOSER - turn)
+            room = max(0, most - len(found)) // (CLOSER - turn)
             more = behind(along, times, divisions, kernels)[: room // 2]
             more += steps.middles(sorted({*along, *more}), room - len(more))
             found += _rows(product, members, [_at(rows[0].sizes, axis, size) for size in more], given, clock)

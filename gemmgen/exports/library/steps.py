@@ -126,7 +126,7 @@ def steps_of(axis: str, sizes: Sequence[int], times: Numbers, divisions: Sequenc
     sizes  along the axis, ascending: each has a row of `times`, with a column per kernel. An infinite time: the kernel
            failed. NaN: not timed. A kernel serves no such size, and none between two adjacent such sizes
     """
-    fine, weights, costs = _between(sizes, times, divisions)
+    fine, weights, costs = compared(sizes, times, divisions)
     costs, worth = costs * weights[:, None], WORTH
     while True:
         chosen = _path(costs, worth)
@@ -144,7 +144,7 @@ def behind(sizes: Sequence[int], times: Numbers, divisions: Sequence[Division], 
     Sizes with the most to gain come first. Of neighbouring sizes with the same best candidate only the one with the
     largest loss is listed. `times` are as for `steps_of`, with a column per candidate.
     """
-    fine, weights, costs = _between(sizes, times, divisions)
+    fine, weights, costs = compared(sizes, times, divisions)
     loss = costs[:, list(kernels)].min(axis=1)
     stretches: list[tuple[float, int]] = []
     for _, some in groupby(range(len(fine)), lambda place: (loss[place] > BEHIND, costs[place].argmin())):
@@ -155,8 +155,11 @@ def behind(sizes: Sequence[int], times: Numbers, divisions: Sequence[Division], 
     return [size for _, size in sorted(stretches, reverse=True)]
 
 
-def _between(sizes: Sequence[int], times: Numbers, divisions: Sequence[Division]) -> tuple[list[int], Numbers, Numbers]:
-    """(the sizes at which kernels are compared, their shares of all calls, each kernel's log(time / best) there)."""
+def compared(sizes: Sequence[int], times: Numbers, divisions: Sequence[Division]) -> tuple[list[int], Numbers, Numbers]:
+    """(the sizes at which kernels are compared, their shares of all calls, each kernel's log(time / best) there).
+
+    The arguments are as for `steps_of`.
+    """
     fine = _fine(sizes, divisions)
     columns = zip(times.T, divisions, strict=True)
     found = np.column_stack([interpolated(sizes, column, fine, one) for column, one in columns])
