@@ -32,10 +32,10 @@ from gemmgen.support.files import Store
 from gemmgen.support.threads import cores, in_threads
 from gemmgen.support.words import plural
 
-EACH = 4  # candidates of each size in the first round, which are those that the model ranks first
-LATER = (2, 1)  # times as many in each later round, at the sizes that `_wanting` names
+EACH = 6  # candidates of each size in the first round, which are those that the model ranks first
+LATER = 2  # further rounds, with as many at each of the sizes that `_wanting` names
 BEHIND = 16  # sizes, at most, at which cuBLASLt leads: more are tried there
-HARDER = 4  # times as many in each later round where cuBLASLt leads, or DRAM is the limit, as the model says
+HARDER = 2  # times as many in each later round where cuBLASLt leads, or DRAM is the limit, as the model says
 # A candidate is timed at sizes for which the model predicts less than so many times the least of all: fewer than in a
 # library's choice, as the best of hundreds is seldom one of which the model thinks so little.
 SEARCH_HOPE = 1.3
@@ -127,8 +127,8 @@ class _ManySizes:
         assert gpu is not None
         timer = BesideLibrary(gpu)
         times = np.empty((len(self.problems), 0))
-        for factor in (1, *LATER):
-            counts = self._wanting(times, each, factor) if times.size else dict.fromkeys(range(len(times)), each)
+        for _ in range(1 + LATER):
+            counts = self._wanting(times, each) if times.size else dict.fromkeys(range(len(times)), each)
             fresh = self._compiled(self._rendered(self._explored(counts, times)))
             times = self._timed(timer, times, fresh)
             if not np.isfinite(times).any():
@@ -138,14 +138,14 @@ class _ManySizes:
         more = [one for one in close if one not in wanted][: max(0, MOST_FINALISTS - len(wanted))]
         return self._finalists(times, sorted([*wanted, *more]))
 
-    def _wanting(self, times: Times, each: int, factor: int) -> dict[int, int]:
+    def _wanting(self, times: Times, each: int) -> dict[int, int]:
         """The problems for which to try more, and how many: one for each kernel of the best set, those where cuBLASLt
         is faster, and those limited by DRAM, for which the model predicts the same of many kernels."""
         ratios = self._library / times.min(axis=1)
         behind = [place for place in np.argsort(ratios).tolist() if ratios[place] < 1][:BEHIND]
         alike = [place for place, best in enumerate(times.argmin(axis=1).tolist()) if self._streams(place, best)]
         chosen = _stands_for(times, smallest_set(times, self.most, self._weights, FAR)[-1].kernels)
-        return dict.fromkeys(chosen, each * factor) | dict.fromkeys([*behind, *alike], each * HARDER)
+        return dict.fromkeys(chosen, each) | dict.fromkeys([*behind, *alike], each * HARDER)
 
     def _streams(self, place: int, trial: int) -> bool:
         """Whether DRAM limits a trial's product of the problem at this place, as the model says."""

@@ -4,7 +4,7 @@ last the same kernels with other details, which no model predicts."""
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -105,7 +105,7 @@ class Search:
         entries = [self._untried_of(space.family) for space in self.spaces]
         least = min((family[0].prediction.time_us for family in entries if family), default=0.0)
         hopeful = [family for family in entries if family and family[0].prediction.time_us < HOPELESS * least]
-        return self._note(_varied(chain.from_iterable(hopeful))[:count])
+        return self._note(_varied(chain.from_iterable(hopeful), count))
 
     def details(self, timed: Sequence[tuple[Config, float]]) -> tuple[str, ...]:
         """The axes that the model hardly prices, for the families of the fastest of `timed`."""
@@ -209,26 +209,36 @@ def _fastest(timed: Sequence[tuple[Config, float]]) -> list[Config]:
     return [config for config, _ in sorted(timed, key=lambda pair: pair[1])[:BEST_KEPT]]
 
 
-def _varied(entries: Iterable[Ranked]) -> list[Ranked]:
-    """The best predicted first, with a penalty for each earlier config of the same tile shape or kind.
+def _varied(entries: Iterable[Ranked], count: int) -> list[Ranked]:
+    """`count` of the best predicted, each with a penalty for those of its tile shape and of its kind before it.
 
     The model may err alike for all kernels of one shape, or of one kind.
     """
-    before: Counter[object] = Counter()
-    handicapped = []
-    for entry in sorted(entries, key=lambda one: one.prediction.time_us):
+    alike: dict[tuple[object, object], list[Ranked]] = defaultdict(list)
+    for entry in sorted(entries, key=lambda one: one.prediction.time_us, reverse=True):
         kind = (entry.family.name, *(entry.config.values[name] for name in entry.family.kinds))
-        shape = (entry.family.name, _shape(entry))
+        alike[(entry.family.name, _shape(entry)), kind].append(entry)
+    chosen: list[Ranked] = []
+    before: Counter[object] = Counter()
+
+    def handicapped(pair: tuple[object, object]) -> float:
+        shape, kind = pair
         handicap = SHAPE_HANDICAP * before[shape] + KIND_HANDICAP * before[kind]
-        handicapped.append((math.log(entry.prediction.time_us) + handicap, entry))
-        before.update((shape, kind))
-    return [entry for _, entry in sorted(handicapped, key=lambda pair: pair[0])]
+        return math.log(alike[pair][-1].prediction.time_us) + handicap
+
+    while alike and len(chosen) < count:
+        best = min(alike, key=handicapped)
+        chosen.append(alike[best].pop())
+        before.update(best)
+        if not alike[best]:
+            del alike[best]
+    return chosen
 
 
 def _shape(entry: Ranked) -> tuple[tuple[str, int], ...]:
-    """The axes that are not secondary."""
-    secondary = entry.family.secondary
-    return tuple((name, value) for name, value in entry.config.values.items() if name not in secondary)
+    """The axes that are neither secondary nor details."""
+    others = {*entry.family.secondary, *entry.family.details}
+    return tuple((name, value) for name, value in entry.config.values.items() if name not in others)
 
 
 def _others(config: Config, name: str) -> Iterator[Config]:

@@ -38,7 +38,7 @@ from gemmgen.verification.verifier import Verdict
 
 PRODUCT = PRODUCTS[0]
 WRONG = Failure("wrong", "C[0][0] is off", "verifier")
-GENERAL, SMALL, LARGE, RIVAL = 8, 16, 32, 64  # tiles of the kernels
+GENERAL, SMALL, LARGE, RIVAL = 8, 16, 64, 32  # tiles of the kernels
 
 
 def drawn() -> list[tuple[int, ...]]:
