@@ -29,6 +29,7 @@ from gemmgen.verification.fuzz import replay as run_entry
 from gemmgen.verification.parallel import lanes_like
 
 FAILED = 1
+OPEN = ("M", "N", "K", "batch")
 DEFAULT_MINUTES = 1.0
 TERMINAL_SECONDS = 0.2  # between two lines of progress; elsewhere LOG_SECONDS
 
@@ -44,6 +45,13 @@ OnStep = Callable[[FuzzTally, str], None]
 @click.option("--examples", type=click.IntRange(1), help="Stop after this many situations.")
 @click.option(
     "--family", "names", type=FAMILY, multiple=True, help="Only this kernel family; may be repeated.  [default: all]"
+)
+@click.option(
+    "--open",
+    "open_sizes",
+    type=click.Choice(OPEN),
+    multiple=True,
+    help="Only kernels that leave this size to run time; may be repeated.",
 )
 @device_option
 @cluster_option
@@ -63,6 +71,7 @@ def command(
     minutes: float | None,
     examples: int | None,
     names: tuple[str, ...],
+    open_sizes: tuple[str, ...],
     device: DeviceChoice,
     cluster: str | None,
     seed: int,
@@ -93,7 +102,8 @@ def command(
         budget = Budget(None if minutes is None else 60 * minutes, examples)
         try:
             with _progress() as on_step:
-                report = run(lanes, executor, limits, families, corpus, budget, seed=seed, on_step=on_step)
+                given = lanes, executor, limits, families, corpus, budget
+                report = run(*given, seed=seed, open_sizes=open_sizes, on_step=on_step)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
                 f"interrupted. A failure that was found is in {corpus}; the same --seed starts from the beginning again"

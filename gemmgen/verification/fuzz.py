@@ -7,7 +7,7 @@ situations of each kernel in a lane, a process that compiles and runs it while o
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -128,9 +128,12 @@ def fuzz(
     budget: Budget,
     *,
     seed: int = 0,
+    open_sizes: Sequence[str] = (),
     on_step: Callable[[FuzzTally, str], None] = lambda tally, doing: None,
 ) -> Report:
     """Replay `corpus`, then draw cases until `budget` is spent or one fails; that one is shrunk and saved.
+
+    Kernels leave at least `open_sizes` to run time ("M", "N", "K", "batch").
 
     `lanes` are the processes that run kernels, each with an `executor`, "gpu" or "emulator". `on_step` is told of every
     kernel and every step. Raises InvalidInput (a corrupt corpus), and CandidateFailed if the executor is not available.
@@ -143,7 +146,8 @@ def fuzz(
     report = Report(executor, seed, 0.0, tally, tuple(replays))
     found = None
     if report.passed:
-        found = _search(lanes, limits, families, budget, seed, tally, on_step)
+        points = (one for one in draw_points(families, limits, seed) if {*open_sizes} <= {*one.problem.open_sizes})
+        found = _search(lanes, points, budget, seed, tally, on_step)
     report = replace(report, seconds=tally.seconds)
     if found is None:
         return report
@@ -212,15 +216,14 @@ def _simpler(
 
 def _search(
     lanes: Sequence[Child],
-    limits: Limits,
-    families: Sequence[Family],
+    points: Iterable[RandomKernel],
     budget: Budget,
     seed: int,
     tally: FuzzTally,
     on_step: Callable[[FuzzTally, str], None],
 ) -> tuple[RandomKernel, Found] | None:
     def jobs() -> Iterator[tuple[RandomKernel, FuzzJob]]:
-        drawn = zip(budget.shares(tally), draw_points(families, limits, seed), strict=False)
+        drawn = zip(budget.shares(tally), points, strict=False)
         for number, (share, point) in enumerate(drawn, 1):
             yield point, FuzzJob(_rendered(point), share, seed * SEED_STEP + number, far=number % FAR_KERNELS == 0)
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from gemmgen.cli import main
-from gemmgen.families import FAMILIES, NAIVE, SKINNY
+from gemmgen.families import FAMILIES, NAIVE, SKINNY, WGMMA
 from gemmgen.families.base import first_rejection
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
@@ -173,6 +173,27 @@ def test_a_kernel_that_ends_its_process_is_found_and_made_simple(tmp_path: Path)
     assert report.found is not None and report.tally.situations == 40 and report.simplified > 0
     assert report.found.failure == Failure("crash", "its process was ended by SIGSEGV", "lane")
     assert report.found.source.problem == Problem(None, None, None), "of the plainest problem"
+
+
+class PassingLane:
+    """Passes all kernels."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def request(self, job: Any) -> Any:
+        self.problems.append(job.source.problem)
+        tried = Tried()
+        tried.data["exact"] = job.examples
+        return tried
+
+
+def test_only_kernels_that_leave_the_wanted_sizes_to_run_time_are_tried(tmp_path: Path) -> None:
+    lane = PassingLane()
+    given = [cast(Child, lane)], "emulator", LIMITS, [WGMMA, NAIVE], tmp_path, Budget(situations=2000)
+    assert fuzz(*given, open_sizes=("M", "K")).passed
+    assert len(lane.problems) == 50 and all(one.m is None and one.k is None for one in lane.problems)
+    assert {one.n is None for one in lane.problems} == {True, False}
 
 
 @pytest.mark.parametrize(
