@@ -221,6 +221,11 @@ WGMMA_SWAP = Subject(
     "wgmma bf16 rr, A and B change places", _changed(_typed("bf16", "rr"), m=150, n=136, ld_align=8),
     (("BM", 96), ("BN", 128), ("CONSUMERS", 1), ("STAGES", 3), ("SWAP", 1)), WGMMA,
 )  # fmt: skip
+WGMMA_SWAP_CUT = Subject(
+    "wgmma bf16 rc, A and B change places, edges cut",
+    _changed(_typed("bf16", "rc"), n=136, ld_align=8, epilogue="scale_m+scale_n+bias"),
+    (("BM", 96), ("BN", 128), ("CONSUMERS", 1), ("STAGES", 3), ("SWAP", 1)), WGMMA,
+)  # fmt: skip
 WGMMA_WHOLE = Subject(
     "wgmma bf16 rc, whole pieces of C",
     _changed(_typed("bf16", "rc"), n=72, ld_align=8, epilogue="scale_m+bias+silu"),

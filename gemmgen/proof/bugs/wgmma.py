@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from gemmgen.kernel.launch import Launch
 from gemmgen.proof.bugs import subjects as on
 from gemmgen.proof.bugs.base import (
     DEADLOCK,
@@ -17,6 +20,7 @@ from gemmgen.proof.bugs.base import (
     VALUE,
     Bug,
     Diagnosis,
+    Subject,
 )
 
 UNDER_WAY = Diagnosis("race", "which may still be under way|by the async proxy|data race")
@@ -36,7 +40,16 @@ STAGED = (Diagnosis("race", "data race on shared memory"), VALUE, POISON)
 COPIED = Diagnosis("race", "data race on prepared_")
 SUMMED = Diagnosis("race", "data race on sums_")
 BESIDE = Diagnosis("crash", "of sums_|beside sums_|of A|of B|of zero_|prepared_")  # an access outside
+TAIL_TILE = (64, 64)  # k and lines of a map that is made for tiles of half as many lines
 TRANSPOSED = Diagnosis("race", "data race on shared memory.* of transposed")
+
+
+def _halved_tail(subject: Subject) -> Launch:
+    """The launch of `subject` with a map of A's tail that is made for other tiles."""
+    launch = subject.family.plan(subject.problem, subject.config).launch
+    maps = (replace(one, box=TAIL_TILE) if one.tail and one.operand == "A" else one for one in launch.maps)
+    return replace(launch, maps=tuple(maps))
+
 
 WGMMA_BUGS = (
     Bug("the first product clears the sums, and K = 0 has none", "not written", on.WGMMA_RC, "Accumulators acc = {};",
@@ -95,6 +108,14 @@ WGMMA_BUGS = (
         "&map_a_tail", (DEADLOCK,)),
     Bug("the box of other tiles for one that is cut", "tail", on.WGMMA_CUT, "lines_a < BM ? &map_a_tail : &map_a",
         "&map_a", (BYTES, UNDER_WAY)),
+    Bug("the bytes of lines that are not rounded up to eights", "bytes", on.WGMMA_CUT, "(s.M - tile.m + 7) / 8 * 8",
+        "s.M - tile.m", (BYTES, UNDER_WAY)),
+    Bug("the tail's box for tiles of half the lines", "tail", on.WGMMA_CUT, "", "", (BYTES, UNDER_WAY, DEADLOCK),
+        launch=_halved_tail(on.WGMMA_CUT)),
+    Bug("C's columns end where its rows do", "guard", on.WGMMA_SWAP_CUT, "s.M - m, s.N - n", "s.M - m, s.M - n",
+        (READS, VALUE, POISON, UNGIVEN, STALE_STORE)),
+    Bug("C's columns end a tile on", "guard", on.WGMMA_SWAP_CUT, "s.M - m, s.N - n", "s.M - m, s.N - n + BN",
+        (READS,)),
     # TMA
     Bug("coordinates in the order of a matrix", "swapped index", on.WGMMA_RC, "box_a, full, k, tile.m",
         "box_a, full, tile.m, k", (VALUE, POISON)),
