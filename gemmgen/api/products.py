@@ -117,7 +117,7 @@ def library(
     device    the device that verifies and times kernels, as for `tune`; for architectures other than the GPU's, kernels
               are verified in the emulator and their times are predicted
     arch      the architecture to compile for if the spec names none; "auto" is the GPU's, else sm_90
-    budget    candidates per search; in a search for many sizes, candidates per size in its first round (None: 24 and 2;
+    budget    candidates per search; in a search for many sizes, candidates per size in its first round (None: 24 and 6;
               without a GPU 1, or 2 if that one fails)
     examples  situations to verify each kernel in (None: as for `export`; in the emulator a sixth of that, with 3 runs
               of one launch)

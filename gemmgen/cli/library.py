@@ -47,7 +47,7 @@ from gemmgen.support.words import percent
     "--budget",
     type=click.IntRange(1),
     help="Candidates of each search; of one search for many sizes, those per size in its first round.  "
-    "[default: 24, and 2 per size; without a GPU 1, 2 where that fails]",
+    "[default: 24, and 6 per size; without a GPU 1, 2 where that fails]",
 )
 @click.option(
     "--examples",
