@@ -24,6 +24,7 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 //% for one in instructions
 //% set registers = one.c_registers
+//% set each = 4 if registers % 4 == 0 else 2
 //% set a = operands_a[one.registers]
 //% set first_b = registers + a.registers
 //% set letter = {"float": "f", "int": "r", "unsigned": "r"}[one.c_type]
@@ -31,7 +32,7 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
     true: {"parameter": "", "number": "1", "bound": ""},
     false: {"parameter": ", bool accumulate", "number": "%%%d" | format(first_b + 1), "bound": ", \"r\"(static_cast<int>(accumulate))"}}[always]
 
-#define SUMS(r) "+${ letter }"(d[r${ ["", " + 1", " + 2", " + 3"][:registers] | join(']), "+%s"(d[r' | format(letter)) }])  // four of a thread's accumulators, or all
+#define SUMS(r) "+${ letter }"(d[r${ ["", " + 1", " + 2", " + 3"][:each] | join(']), "+%s"(d[r' | format(letter)) }])  // ${ "two of a thread's accumulators" if 2 == each < registers else "four of a thread's accumulators, or all" }
 // d += a * b, 64 x ${ one.n } x ${ one.k }, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
 // d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand scale-d, then
 // imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has them.
@@ -42,7 +43,7 @@ __device__ __forceinline__ void ${ one.function }(${ one.c_type } (&d)[${ regist
         "${ one.ptx } "
         "{%${ range(registers) | batch(16) | map("join", ", %") | join(', "\n        "%') }}, "
         "${ a.text | replace("#", listed(registers, first_b)) }, %${ first_b }, ${ (["p"] + one.immediates | list) | join(", ") }; }"
-        : SUMS(${ range(0, registers, 4) | batch(11) | map("join", "), SUMS(") | join("),\n          SUMS(") })
+        : SUMS(${ range(0, registers, each) | batch(11) | map("join", "), SUMS(") | join("),\n          SUMS(") })
         : ${ a.bound }, "l"(b)${ accumulate.bound });
 }
 #undef SUMS
