@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from gemmgen.kernel.launch import DEPENDENT_LAUNCH, WORKSPACE, Launch
-from gemmgen.kernel.prepare import PREPARED, Step, dtype_of_part
+from gemmgen.kernel.prepare import PREPARED, Pack, Step, dtype_of_part
 from gemmgen.kernel.tensor_map import parameter_of
 from gemmgen.problem import operands
 from gemmgen.problem.gemm import Case, Problem
@@ -82,12 +82,13 @@ class Contract:
         batch of pointers. If an earlier launch copies an operand, its map or pointer is the copy's.
         """
         types, to = problem.types, "* const*" if problem.pointers else "*"
+        packed = any(isinstance(one, Pack) for one in launch.copies)  # with the companions of B
         workspace = (Parameter("partials", f"{types.accumulator.ctype}*"), Parameter("semaphores", "unsigned*"))
         pointers = (
             Parameter("A", f"const {types.a.ctype}{to}"),
             Parameter("B", f"const {types.b.ctype}{to}"),
             Parameter("C", f"{types.c.ctype}{to}"),
-            *(Parameter(one.name, f"const {one.dtype.ctype}*") for one in problem.companions),
+            *(companion_parameters(problem) if not packed else ()),
             *(_parameter(problem, operand) for operand in problem.epilogue.operands),
         )
         mapped = {one.operand for one in launch.maps if not one.anywhere}
@@ -136,6 +137,11 @@ def _reached(pointer: Parameter, launch: Launch) -> Parameter:
     return pointer if prepare is None else replace(pointer, name=prepare.part)
 
 
+def companion_parameters(problem: Problem) -> tuple[Parameter, ...]:
+    """The parameters that are the companions of A and B, in their order."""
+    return tuple(Parameter(one.name, f"const {one.dtype.ctype}*") for one in problem.companions)
+
+
 def prepare_parameters(problem: Problem, prepare: Step) -> tuple[Parameter, ...]:
     """Return the parameters of a launch that prepares an operand, in the order of its signature."""
     operand = prepare.of(problem)
@@ -143,6 +149,7 @@ def prepare_parameters(problem: Problem, prepare: Step) -> tuple[Parameter, ...]
     own = (operand.rows, operand.cols, "batch", *lies)
     return (
         Parameter(prepare.source, f"const {operand.dtype.ctype}*"),
+        *(companion_parameters(problem) if isinstance(prepare, Pack) else ()),
         Parameter(prepare.part, f"{dtype_of_part(problem, prepare.part).ctype}*"),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names if name in own),
     )

@@ -32,6 +32,8 @@ SUM_LANES = 8  # threads that sum a line: chunks of 128 bytes
 SUM_LINES = THREADS // SUM_LANES  # of a block's tile
 COPY_LINES, COPY_CHUNKS = 8, 32  # of a block's tile: a line a warp, a chunk of 16 bytes a lane
 COPY_ALIGNS = UNIT, L2_LINE  # bytes of which a copy's lines may begin at multiples
+PACKED_COLUMNS, PACKED_DEPTH = 64, 128  # of B in a chunk of what is packed; k of it, at most
+PACKED_LINE = 128  # bytes
 TRANSPOSE_TILE = 64  # lines, and elements of each, of a block's tile that is transposed through shared memory
 
 
@@ -213,11 +215,61 @@ class LineSums(_Before):
         return case.problem.types.accumulator.bytes(self.elements(case))
 
 
+@dataclass(frozen=True)
+class Pack(Prepare):
+    """A launch that packs B's codes of 4 bits, their scales and zero points, as wgmma takes fragments of B's columns.
+
+    Chunks of PACKED_COLUMNS columns by `depth` of K follow each other, along N first. A chunk has lines of 128 bytes:
+    first its codes, 16 bytes or less for each thread of a warpgroup, then a line of scales, then, if there are any, a
+    line of zero points as numbers of A's type. What lies beyond N has codes, scales and zero points of 0.
+    """
+
+    order: Order = "r"
+    packed: bool = True  # in records
+
+    def depth(self, problem: Problem) -> int:
+        """k of a chunk: those that share a scale, at most PACKED_DEPTH."""
+        return min(PACKED_DEPTH, problem.inputs.group or PACKED_DEPTH)
+
+    def chunk_lines(self, problem: Problem) -> int:
+        """Lines of 128 bytes of a chunk."""
+        codes = PACKED_COLUMNS * self.depth(problem) * problem.types.b.storage_bits // 8 // PACKED_LINE
+        return codes + 1 + problem.inputs.zeros
+
+    def pieces(self, problem: Problem) -> int:
+        return 1
+
+    def chunk(self, problem: Problem) -> int:
+        return UNIT // DType.S32.size
+
+    def transposes(self, problem: Problem) -> bool:
+        return False
+
+    def tile(self, problem: Problem) -> tuple[int, int]:
+        return PACKED_COLUMNS, self.depth(problem)
+
+    def grid(self, problem: Problem) -> tuple[tuple[str, int], ...]:
+        columns, depth = self.tile(problem)
+        return ("N", columns), ("K", depth), *((("batch", 1),) if problem.batched else ())
+
+    def is_end(self, case: Case, far: Case) -> bool:
+        return False
+
+    def matrix(self, case: Case) -> Matrix:
+        columns, depth = self.tile(case.problem)
+        chunks = -(-case.n // columns) * -(-case.k // depth)
+        lines, words = chunks * self.chunk_lines(case.problem), PACKED_LINE // DType.S32.size
+        operand = case.tensors[self.operand]
+        return replace(operand, dtype=DType.S32, order="r", rows=lines, cols=words, ld=words, stride=lines * words)
+
+
 Step = Prepare | LineSums  # a launch before a kernel
 
 
 def step_of_record(record: dict[str, Any]) -> Step:
     """The launch that a JSON record describes."""
+    if "packed" in record:
+        return Pack(**record)
     return LineSums(**record) if "copied" in record else Prepare(**record)
 
 
@@ -225,4 +277,6 @@ def dtype_of_part(problem: Problem, part: str) -> DType:
     """The element type of `part`, one of PREPARED."""
     if part in SUMMED:
         return problem.types.accumulator
+    if part == "prepared_b" and problem.inputs.group is not None:
+        return DType.S32
     return dict(zip(PREPARED, problem.types.factors, strict=False))[part]

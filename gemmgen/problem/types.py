@@ -192,7 +192,10 @@ class Types:
 
     @property
     def factors(self) -> tuple[DType, DType]:
-        """The types of what instructions multiply: those of A and B, or of their pieces."""
+        """The types of what instructions multiply: those of A and B, of their pieces, or of the numbers of A's type
+        that B's codes stand for."""
+        if self.b.is_integer and not self.a.is_integer:
+            return self.a, self.a
         pieces = self.compute.pieces
         return (self.a, self.b) if pieces is None else (pieces.dtype, pieces.dtype)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gemmgen.kernel.contract import Contract, prepare_parameters
 from gemmgen.kernel.notes import ORDER_WORDS
-from gemmgen.kernel.prepare import SUM_LANES, SUM_LINES, LineSums, Prepare, Step
+from gemmgen.kernel.prepare import PACKED_COLUMNS, PACKED_LINE, SUM_LANES, SUM_LINES, LineSums, Pack, Prepare, Step
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 
@@ -91,13 +91,38 @@ class PrepareText(_StepText):
         return self._operand.extent_text(size, {size: self._size(size)})
 
 
-def copy_texts(contract: Contract, name: str) -> tuple[PrepareText, ...]:
-    """The launches before the kernel `name` that copy operands, as their template reads them."""
-    return tuple(PrepareText(contract.problem, one, name) for one in contract.launch.copies)
+class PackText(_StepText):
+    """A launch that packs B's codes."""
+
+    way = "pack"
+    pieces = 1
+    reads_edge = False
+    matrices = "prepare/matrix.cu"
+
+    def __init__(self, problem: Problem, prepare: Pack, name: str) -> None:
+        super().__init__(problem, prepare, name)
+        self.n, self.k = self._size("N"), self._size("K")
+        self.depth, self.lines = prepare.depth(problem), prepare.chunk_lines(problem)
+        self.columns, self.words = PACKED_COLUMNS, PACKED_LINE // WORD  # of a chunk; of one of its lines
+        self.access = min(4, self.depth // 16)  # words that a thread of the kernel takes at once
+        self.group = problem.inputs.group  # k that share a scale; 0: all
+        self.zeros, self.signed = problem.inputs.zeros, problem.types.b.is_signed
+        self.number = problem.types.a.ctype
+        self.along_k = self._operand.order == "c"
+        chunks = f"ceil({self.n} / {self.columns}) * ceil({self.k} / {self.depth})"
+        self.extent = f"{chunks} * {self.lines * self.words}"
+
+
+def copy_texts(contract: Contract, name: str) -> tuple[PrepareText | PackText, ...]:
+    """The launches before the kernel `name` that copy or pack operands, as their template reads them."""
+    return tuple(
+        PackText(contract.problem, one, name) if isinstance(one, Pack) else PrepareText(contract.problem, one, name)
+        for one in contract.launch.copies
+    )
 
 
 def sum_texts(contract: Contract, name: str) -> tuple[LineSumsText, ...]:
     """The launches before the kernel `name` that sum lines, as their template reads them."""
     problem, launch = contract.problem, contract.launch
-    copies = {one.operand: one.unit(problem) for one in launch.copies}
+    copies = {one.operand: one.unit(problem) for one in launch.copies if not isinstance(one, Pack)}
     return tuple(LineSumsText(problem, one, name, copies.get(one.operand, 0)) for one in launch.sums)

@@ -30,6 +30,7 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.render.rerender import is_rendered
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import InvalidInput
+from gemmgen.verification.companions import factor
 from gemmgen.verification.comparison import right
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.linear import alpha_of
@@ -215,6 +216,10 @@ def _pairs(order: SumOrder, a: Codes, b: Codes) -> list[tuple[Codes, Codes]]:
 def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
     """The row of A and the column of B at each place, as bits; `at` indexes C or, with further columns, A * B."""
     of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
+    if case.problem.inputs.group is not None:
+        multiplied = case.problem.types.a
+        scaled = multiplied.encode(factor(case, operands, "B", (slice(None), at[-1]))).view(multiplied.bits)
+        return case.a.view(operands.a.view(multiplied.bits))[of_a], scaled.T
     a, b = case.a.view(operands.a.view(case.a.dtype.bits)), case.b.view(operands.b.view(case.b.dtype.bits))
     return a[of_a], np.swapaxes(b, -1, -2)[of_b]
 

@@ -96,6 +96,9 @@ SOME_INPUTS = (
 )
 ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
 SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with,
+CODES_INPUTS = (*[PLAIN] * 6, *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros")))
+CODES_TYPES = ("bf16,u4,bf16", "f16,s4,f16", "bf16,s4,f32")  # of families that serve no other inputs, with sizes that
+CODES_N, CODES_K = (8, 64, 72, 128, 200), (16, 48, 128, 208, 256)  # they take
 BLOCK_TYPES = ("e4m3,e4m3,bf16", "e4m3,e4m3,f32", "e4m3,e5m2,f16", "e4m3")  # and those of blocks
 # Whose kernels' names read back; listed when one is drawn.
 EPILOGUES = st.deferred(lambda: st.one_of(st.just(LINEAR), *(_epilogues(zeros) for zeros in (False, False, True))))
@@ -123,7 +126,7 @@ def problems(
     of_types: Sequence[str] = ANY_TYPES,
     multiple: int = 1,
     epilogues: st.SearchStrategy[Epilogue] = EPILOGUES,
-    any_inputs: bool = False,
+    inputs_of: Sequence[Inputs] = (PLAIN,),
 ) -> Problem:
     """Problems of every element type, layout and alignment; sizes and leading dimensions are fixed or left to run
     time.
@@ -133,11 +136,13 @@ def problems(
     layout = Layout.parse(draw(st.sampled_from(LAYOUTS)))
     small = [size for size in SMALL_SIZES if size % multiple == 0]
     sizes = st.sampled_from(small) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
-    inputs = draw(st.sampled_from(ANY_INPUTS)) if any_inputs else PLAIN
+    inputs = draw(st.sampled_from(inputs_of))
     inputs = PLAIN if inputs.needs_rows and layout.a == "c" else inputs
     m, n, k = (draw(sizes) for _ in range(3))
     k = inputs.conv.depth if inputs.conv is not None else k
     known = SCALED_TYPES if inputs.group is not None else BLOCK_TYPES if inputs.blocks else of_types
+    if inputs.group is not None and inputs_of is CODES_INPUTS:
+        n, k, known = draw(st.sampled_from(CODES_N)), draw(st.sampled_from(CODES_K)), CODES_TYPES
     types = Types.parse(draw(st.sampled_from(known)))
     least = min(dtype.size for dtype in types.operands)
     aligns = [align for align in reversed(ALIGNS) if align >= least]
@@ -176,7 +181,8 @@ def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
 def points(draw: st.DrawFn, family: Family, schedule: str, limits: Limits) -> RandomKernel:
     """Random kernels of `family` and `schedule` that `limits` accept."""
     epilogues = EPILOGUES if ONE_PRODUCT in family.constraints else WITH_GATED
-    drawn = problems(family.small_batches, family.types or ANY_TYPES, family.multiple, epilogues, family.any_inputs)
+    inputs = ANY_INPUTS if family.any_inputs else CODES_INPUTS if family.scaled_inputs else (PLAIN,)
+    drawn = problems(family.small_batches, family.types or ANY_TYPES, family.multiple, epilogues, inputs)
     problem = draw(drawn)
     assume(first_rejection(family, problem, family.default(problem), limits) is None)
     rng = random.Random(draw(st.integers(0, 2**32 - 1)))

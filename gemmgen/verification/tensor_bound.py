@@ -147,12 +147,12 @@ def tensor_bound(
 
 
 def _has_mma(types: Types) -> bool:
-    """Whether an instruction multiplies A and B as they are."""
-    return types.a != DType.F32 and any((one.a, one.b) == (types.a, types.b) for one in MMAS.values())
+    """Whether an instruction multiplies A and B as they are, or the numbers that B's codes stand for."""
+    return types.a != DType.F32 and any((one.a, one.b) == types.factors for one in MMAS.values())
 
 
 def _products(types: Types) -> int:
     """Products per step, on the architecture that takes the fewest."""
-    kinds = {multiplied(types.a), multiplied(types.b)}
+    kinds = {*map(multiplied, types.factors)}
     same = (one for one in MMAS.values() if {multiplied(one.a), multiplied(one.b)} == kinds)
     return min(sums.products for one in same for sums in one.sums.values() if sums is not None)

@@ -2,13 +2,15 @@
 //% from "device/dependent_launch.cu" import overlap
 //% from "signature.cu" import parameters
 //% macro prepare(copies, sums=())
-//% set ways = {"copy": copy, "split": split, "transpose": transpose, "transpose_split": transpose_split}
+//% set ways = {"copy": copy, "split": split, "transpose": transpose, "transpose_split": transpose_split, "pack": pack}
+//% if sums or copies | rejectattr("way", "eq", "pack") | list
 // 16 bytes of a line.
 template <typename E>
 struct alignas(16) Chunk {
     E at[16 / sizeof(E)];
 };
 
+//% endif
 //% for one in copies
 ${ ways[one.way](one) }
 
@@ -109,6 +111,52 @@ ${ head(c) }
             for (int p = 0; p < ${ c.pieces }; ++p)
                 reinterpret_cast<Chunk<${ c.piece }>*>(${ c.part })[p * apart + to * ${ c.pitch } + first / ${ c.chunk } + chunk] = split_up[p];
 //% endcall
+}
+//%- endmacro
+
+/*# A block packs chunks of B: the kernel's threads take words of eight codes, each its own. #*/
+//% macro pack(c)
+//% set magic = {"BF16": "0x4300", "F16": "0x6400"}[c.number]
+//% set offset = "static_cast<long long>(%s) * %s + %s" | format(*(("column", c.lead, "at") if c.along_k else ("at", c.lead, "column")))
+//% set group = "first_k / %d" | format(c.group) if c.group else "0"
+// ${ c.part } = B's codes with their scales${ " and zero points" if c.zeros }, in chunks of ${ c.columns } columns by ${ c.depth } of K: ${ c.lines } lines of 128 bytes each.
+// Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from 2 t on and
+// from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
+extern "C" __global__ void __launch_bounds__(${ c.threads })
+${ c.entry }(
+    ${ parameters(c.parameters)[2:] })
+{
+    const int across = (${ c.n } + ${ c.columns - 1 }) / ${ c.columns };
+    const int tiles = across * ((${ c.k } + ${ c.depth - 1 }) / ${ c.depth });
+${ overlap("") }    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_n = tile % across * ${ c.columns }, first_k = tile / across * ${ c.depth };
+        unsigned* const chunk = reinterpret_cast<unsigned*>(${ c.part }) + static_cast<long long>(tile) * ${ c.lines * c.words };
+        for (int i = threadIdx.x; i < ${ c.columns * c.depth // 8 }; i += ${ c.threads }) {
+            const int thread = i / ${ c.access } % 128, step = i / ${ 128 * c.access } * ${ c.access } + i % ${ c.access };  // of the warpgroup, of 16 of K
+            const int n = first_n + thread / 32 * 16 + thread % 32 / 4, k = first_k + step * 16 + thread % 4 * 2;
+            unsigned word = 0;
+            #pragma unroll
+            for (int v = 0; v < 8; ++v) {
+                const int column = n + v / 2 % 2 * 8, at = k + v / 4 * 8 + v % 2;
+                if (column >= ${ c.n } || at >= ${ c.k }) continue;
+                const long long from = ${ offset };
+                const unsigned code = (B[from / 2] >> (from % 2 ? 4 : 0) & 15)${ " ^ 8" if c.signed };
+                word |= code << 4 * (v / 2 + v % 2 * 4);
+            }
+            chunk[i] = word;
+        }
+        for (int i = threadIdx.x; i < ${ c.columns }; i += ${ c.threads }) {
+            const int n = first_n + i;
+            const bool inside = n < ${ c.n };
+            const long long from = static_cast<long long>(${ group }) * ${ c.n } + n;
+            unsigned short* const own = reinterpret_cast<unsigned short*>(chunk + ${ c.columns * c.depth // 8 }) + i;
+            *own = inside ? scales_b[from].bits : 0;
+//% if c.zeros
+            const int zero = inside ? (zeros_b[from / 2] >> (from % 2 ? 4 : 0) & 15)${ " ^ 8" if c.signed } : 0;
+            own[${ c.columns }] = static_cast<unsigned short>(${ magic } | zero);  // a number of A's type, from which codes are as far
+//% endif
+        }
+    }
 }
 //%- endmacro
 

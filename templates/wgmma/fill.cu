@@ -40,7 +40,9 @@ ${ boxes(view, x, matrix, behind) }
 //%- endif
 //%- endmacro
 //% macro boxes(view, x, matrix, behind)
-//% if x.boxes == 1
+//% if x.packed
+${ packed(view, x) }
+//%- elif x.boxes == 1
 ${ box(view, x, behind, "k", matrix ~ "tile." ~ x.mn) }
 //%- elif x.along_k
 #pragma unroll
@@ -53,6 +55,16 @@ for (int at = 0; at < B${ x.MN }; at += LINE_${ x.X }) ${ box(view, x, behind ~ 
 /*# A box, from element `k` and line `mn` on, to so many elements `behind` the stage's beginning. #*/
 //% macro box(view, x, behind, k, mn)
 tma_load_${ "multicast_" if x.shared }${ view.box_rank }d(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_" ~ x.X if x.shared }, ${ "box_" if x.ragged else "&map_" }${ x.x }, full, ${ k if x.along_k else mn }, ${ mn if x.along_k else k }${ " + part" if x.shared }${ matrix_of(view, x) }${ ", (1 << CLUSTER) - 1" if x.shared });
+//%- endmacro
+/*# The chunks of the tile's columns, for each chunk's k. #*/
+//% macro packed(view, x)
+//% if x.boxes > 1
+#pragma unroll
+for (int at = 0; at < BK; at += CHUNK_K)
+    tma_load_2d(shared.b[ring.stage][at / CHUNK_K], &map_b, full, 0, ((k + at) / CHUNK_K * ((s.N + 63) / 64) + tile.n / 64) * CHUNK_LINES);
+//%- else
+tma_load_2d(shared.b[ring.stage], &map_b, full, 0, (k / CHUNK_K * ((s.N + 63) / 64) + tile.n / 64) * CHUNK_LINES);
+//%- endif
 //%- endmacro
 /*# The further coordinates of a box: which matrix it is of. #*/
 //% macro matrix_of(view, x)

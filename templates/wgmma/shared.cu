@@ -9,7 +9,11 @@ ${ mmas.accumulators(view) }
 // 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
     alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
+//% if view.codes
+    alignas(1024) unsigned b[STAGES][BK / CHUNK_K][BN / 64][CHUNK_LINES * LINE_B];  // chunks of codes, scales${ " and zero points" if view.zeros }
+//% else
     alignas(1024) ${ factor["B"] } b[STAGES][${ matrices.times }BN * BK];  // boxes of lines of LINE_B elements, likewise
+//% endif
 ${ store.member(view) | trim("\n") }
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
     unsigned long long empty[STAGES];  // those that read them have: the producer waits

@@ -29,7 +29,7 @@ namespace {
 ${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves=view.halves, adds=kernel.adds_integers, pieces=view.pieces) }${ tensor_map() }
 ${ shape(kernel, view.unread, offsets=view.reaches) }
 ${ tiling(kernel, "MN") }
-//% if view.vectors or kernel.copies
+//% if view.vectors or kernel.copies | rejectattr("way", "eq", "pack") | list
 ${ vec() }
 //% endif
 //% if kernel.copies | selectattr("reads_edge") | list

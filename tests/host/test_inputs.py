@@ -13,7 +13,7 @@ from gemmgen.exports.folder import require_exportable
 from gemmgen.exports.json_records import problem_document
 from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import FAMILIES, NAIVE
-from gemmgen.families.base import PLAIN_INPUTS, first_rejection
+from gemmgen.families.base import PLAIN_INPUTS, SCALED_INPUTS, first_rejection
 from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
@@ -129,7 +129,8 @@ def test_inputs_go_with_one_product_without_sums_of_a_and_b(more):
 def test_other_families_refuse_inputs(family, problem):
     rejection = first_rejection(family, problem, family.default(problem), parse_arch(DEFAULT_ARCH).limits)
     assert rejection is not None
-    assert rejection.constraint is PLAIN_INPUTS
+    codes = family.scaled_inputs and problem.inputs.group is not None
+    assert codes or rejection.constraint is (SCALED_INPUTS if family.scaled_inputs else PLAIN_INPUTS)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)

@@ -149,6 +149,13 @@ CHECKED = {
     "C_BOXES == 1 or SPLIT == 1": "a block of a split tile stores too few columns for several boxes",
     "C_BOXES == 1 or BN % (CN * C_BOXES) == 0": "all pieces of C have the same number of boxes",
     "WHOLE == 0 or OUTPUTS == 0": "threads store what an epilogue writes beside C, within its edges",
+    # Codes of 4 bits
+    "CODES == 0 or SWAP == 1": "numbers that codes stand for are in registers, which feed the rows of an instruction",
+    "CODES == 0 or BATCH == 1": "codes of one matrix are packed",
+    "BK % CODES_K == 0": "a k tile has whole chunks of packed codes",
+    "CODES == 0 or K > 0 and K % 16 == 0": "an instruction's numbers of codes are all within K",
+    "CODES == 0 or PINGPONG == 0": "consumers that have codes in registers share a tile",
+    "CODES == 0 or CLUSTER == 1 or ACROSS == 1": "the blocks of a cluster share no packed codes",
     # Tiles: of a block, a warpgroup, an instruction
     f"PRODUCTS <= {MOST_PRODUCTS}": "acc3 and acc4, the sums of a third and a fourth product, are for naive",
     f"PRODUCTS * BN <= {MOST_N}": "an instruction multiplies the columns of both products",
@@ -183,9 +190,12 @@ CHECKED = {
     "SPLIT == 1 or HALVES == 0": "sums of f16 would be rounded once more per part of K",
     f"{SWAPS} or BN % (8 * SPLIT) == 0": "a block adds up columns in multiples of 8",
     "SPLIT == 1 or BN * C_BYTES % (16 * SPLIT) == 0": "TMA stores lines of at least 16 bytes",
-    "SPLIT == 1 or STAGES * BK * (BM * A_BYTES + PRODUCTS * BN * B_BYTES) >= PRODUCTS * BM * BN * ELEMENT_BYTES": (
-        "the ring has room for a tile's sums"
-    ),
+    **{
+        f"SPLIT == 1 or {codes} or STAGES * BK * (BM * A_BYTES + {b}) >= PRODUCTS * BM * BN * ELEMENT_BYTES": (
+            "the ring has room for a tile's sums"
+        )
+        for codes, b in (("CODES == 1", "PRODUCTS * BN * B_BYTES"), ("CODES == 0", "BN / 2"))
+    },
     # Stages
     "STAGES >= 2": "one stage is filled while another is read",
     "IN_FLIGHT <= 1": "one k tile's products suffice to keep the tensor cores busy",
@@ -240,7 +250,7 @@ SLOW = {
         f"{x}_ALONG_K == 1 or {tile} % 32 == 0 or {tile} == 16": "TMA is as slow for lines of 32 bytes as of 128"
         for x, tile in (("A", "BM"), ("B", "BN"))
     },
-    "BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384": "stages of large tiles need no deeper k tile",
+    "CODES == 1 or BK * A_BYTES <= 128 or BM * BN * PRODUCTS <= 16384": "stages of large tiles need no deeper k tile",
     "FROM_REGISTERS > 0 or A_FEEDS + B_FEEDS == 0": (
         "loading from registers avoids an operand's copy, which pays at every size"
     ),
@@ -282,7 +292,7 @@ SLOW = {
     ),
     "K == 0 or SPLIT == 1 or K >= 4 * SPLIT * BK": "so few k tiles per part do not pay for a start and a reduction",
     "SPLIT == 1 or M * N * BATCH * SPLIT <= 2 * SMS * BM * BN": "the grid fills the card without a split",
-    "SWAP == 0 or BM % 64 > 0 or BN == 64 or BM < 64 * CONSUMERS or BM == 192 and PROMOTED == 1": (
+    "CODES == 1 or SWAP == 0 or BM % 64 > 0 or BN == 64 or BM < 64 * CONSUMERS or BM == 192 and PROMOTED == 1": (
         "tiles of whole 64 rows need the transpose only for more consumers, or to save registers"
     ),
     "SWAP == 0 or BN == 64 * CONSUMERS or BN == 128 * CONSUMERS and CONSUMERS == 2 or PINGPONG == 1 and BN == 128": (

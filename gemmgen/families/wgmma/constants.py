@@ -9,8 +9,9 @@ from functools import cache
 
 from gemmgen.families.base import elements_of
 from gemmgen.families.wgmma.axes import MOST_PRODUCTS, WgmmaConfig
-from gemmgen.families.wgmma.operands import Operand, feeds, operands, piece_box, staged, swaps
+from gemmgen.families.wgmma.operands import PACKED_WORDS, Operand, feeds, operands, piece_box, staged, swaps
 from gemmgen.kernel.config import Derived
+from gemmgen.kernel.prepare import PACKED_COLUMNS, PACKED_LINE, Pack
 from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.pieces import Pieces
@@ -44,7 +45,7 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
         *_pieces(problem.types.compute.pieces),
         *_parts(config),
         *_lines(a, elements),
-        *_lines(b, elements),
+        *(_packed_lines(problem) if b.packed else _lines(b, elements)),
         *_results(
             piece_box(problem, config),
             feeds(config),
@@ -53,6 +54,7 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
             _across(problem, config),
             bool(config.SWAP),
             piece_columns(config),
+            b.packed,
         ),
     )
 
@@ -186,6 +188,17 @@ def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
     )
 
 
+def _packed_lines(problem: Problem) -> tuple[Derived, ...]:
+    pack = Pack("B")
+    lines = (
+        ("CHUNK_K", str(pack.depth(problem)), "k of a chunk of packed codes"),
+        ("CHUNK_LINES", str(pack.chunk_lines(problem)), f"lines of {PACKED_LINE} bytes of a chunk"),
+        ("LINE_B", str(PACKED_WORDS), "words of such a line"),
+        ("LINES_B", f"BN / {PACKED_COLUMNS} * CHUNK_LINES", "lines of the chunks of a tile's columns"),
+    )
+    return tuple(Derived(*line, STAGED) for line in lines)
+
+
 def _box_lines(x: Operand) -> str:
     return str(x.lines) if x.limited else f"B{x.MN}" if x.along_k else "BK"
 
@@ -248,13 +261,14 @@ def _across(problem: Problem, config: WgmmaConfig) -> str:
 
 @cache
 def _results(
-    box: tuple[int, int], feed: str, by_tma: bool, products: int, across: str, swap: bool, columns: str
+    box: tuple[int, int], feed: str, by_tma: bool, products: int, across: str, swap: bool, columns: str, packed: bool
 ) -> tuple[Derived, ...]:
     """Constants of the thread tile of a piece, that of wgmma's accumulators: see templates/device/wgmma.cu."""
     swapped = swap or feed == "b"
     own = f"{M} * {'CM' if swapped else columns}"
     staged = f"C_STAGES * CONSUMERS * {own} * C_BYTES" if by_tma else "CONSUMERS * 4 * 8 * PITCH_C * C_BYTES"
     b = f"STAGES * BK * BN{_times(products)} * B_BYTES"
+    b = f"STAGES * (BK / CHUNK_K) * LINES_B * {PACKED_LINE}" if packed else b
     b = f"({b} + 1023) / 1024 * 1024" if by_tma else b  # C's pieces begin at a pattern of a swizzle
     a = "STAGES * BK * BM * A_BYTES"
     a = f"({a} + 1023) / 1024 * 1024" if swap else a  # B's tiles begin at one, too, whatever BM is

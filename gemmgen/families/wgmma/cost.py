@@ -53,13 +53,15 @@ WGMMA_DRAIN = 180
 def work_of(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
     """The work of `config`, whose constants are `value`."""
     size_a, size_b = (dtype.size for dtype in problem.types.factors)
+    if problem.inputs.group is not None:
+        size_b = problem.types.b.storage_bits / 8
     rows, columns = across(config)
     columns *= problem.products
     threads = WARPGROUP * config.CONSUMERS  # that compute
     moved = (config.BM * size_a + problem.products * config.BN * size_b) * config.BK
     tile = cluster_tile(config)
     spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
-    read = rows * size_a + rows // M * columns * size_b  # bytes of a tile, for each k
+    read = rows * (size_a if size_b >= 1 else size_b) + rows // M * columns * size_a  # bytes of a tile, for each k
     outputs = rows * columns // threads
     loaded = value[mmas(config)] * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a step of k
     fragments = 2 * loaded  # and of the next one

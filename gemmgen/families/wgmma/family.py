@@ -49,6 +49,7 @@ from gemmgen.families.wgmma.operands import (
 from gemmgen.families.wgmma.view import WgmmaView
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
+from gemmgen.kernel.prepare import Pack
 from gemmgen.kernel.plan import Cost, Never, Plan, Share, SumOrder, Tile
 from gemmgen.kernel.tensor_map import UNIT
 from gemmgen.problem.device import L2_LINE
@@ -59,6 +60,7 @@ from gemmgen.problem.types import PROMOTION, Compute
 from gemmgen.problem.wgmma import WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
+CODES_ROWS = 16  # of a tile where B has codes of 4 bits, which few rows of A are multiplied by
 PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
 NOTE_WIDTH = 110  # characters of a line of a kernel's header
 
@@ -78,12 +80,15 @@ class WgmmaFamily(Family):
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16"),
         *("f32_tf32", "f32_bf16x6", "f16_f16acc", "e4m3,e4m3,bf16_promoted", "e5m2,e4m3,f16_fast"),
     )
+    scaled_inputs = True
     arch_specific = True
 
     def default(self, problem: Problem) -> Config:
         compute, size = problem.types.compute, problem.types.factors[0].size
         wide = PROMOTED_COLUMNS if compute.promotes else WgmmaConfig.BN
         rows, columns = WgmmaConfig.BM, wide // min(problem.products, MOST_PRODUCTS)
+        if problem.inputs.group is not None:
+            return WgmmaConfig(BM=CODES_ROWS, BN=128, BK=128, SWAP=1, STAGES=4)
         feeds_a, feeds_b = can_feed(problem)
         turned, line = feeds_b and not feeds_a, LINE_BYTES // size
         if problem.pointers:  # no box of a tile may lie outside as a whole
@@ -130,6 +135,7 @@ class WgmmaFamily(Family):
             "AS_IT_LIES": int(not needed_copies(problem)),
             "CUT_LINES": int(cuts_lines(problem)),
             "OUTPUTS": len(problem.epilogue.outputs),
+            "CODES_K": Pack("B").depth(problem) if problem.inputs.group is not None else 1,
         }
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:

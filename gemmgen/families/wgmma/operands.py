@@ -8,7 +8,7 @@ from math import gcd
 
 from gemmgen.families.base import Side, shared_by, sides
 from gemmgen.families.wgmma.axes import WgmmaConfig
-from gemmgen.kernel.prepare import SUMMED, LineSums, Prepare, Step
+from gemmgen.kernel.prepare import PACKED_COLUMNS, PACKED_LINE, SUMMED, LineSums, Pack, Prepare, Step
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT, TensorMap
 from gemmgen.problem.device import L2_LINE
 from gemmgen.problem.dtype import WORD, DType
@@ -26,6 +26,7 @@ PIECE_ROWS = 32  # of C that leave at once where products are those of C transpo
 # If A and B change places, C is stored in pieces with this least and most number of rows, or as a whole: few pieces, as
 # each waits until TMA has read the one before.
 PARTS = 24, 64
+PACKED_WORDS = PACKED_LINE // DType.S32.size  # of a line of packed codes
 PROMOTION_BYTES = 128  # that L2 fetches at once for TMA
 # Cached, because these records check themselves, and thousands of configs of a space have few different ones.
 map_of, instruction_of = lru_cache(maxsize=1024)(TensorMap), lru_cache(maxsize=1024)(Wgmma)
@@ -43,6 +44,7 @@ class Operand(Side):
     ragged   whether a run-time size may cut its last tile, which then comes by a second map
     shared   whether each block of a cluster loads a part of these lines for all of its blocks
     beside   number of matrices side by side; a k tile has the boxes of one matrix after those of the other
+    packed   whether it is made of packed codes: a box has the chunks of the tile's columns that lie side by side
     """
 
     line: int
@@ -52,6 +54,7 @@ class Operand(Side):
     ragged: bool
     shared: bool
     beside: int = 1
+    packed: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -105,8 +108,11 @@ def copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
 
 def needed_copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
     """The copies that would be needed, even of matrices behind pointers, which no launch copies."""
-    needed = []
+    needed: list[Prepare] = []
     for side in sides(problem):
+        if side.x == "b" and problem.inputs.group is not None:
+            needed.append(Pack("B"))
+            continue
         order = problem.layout.a if side.x == "a" else problem.layout.b
         across = not side.along_k and side.x != feeds
         turns = across and (_size(problem, side) != TRANSPOSED_BYTES or _second_unaligned(problem, side))
@@ -117,7 +123,7 @@ def needed_copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
 
 def cuts_lines(problem: Problem) -> bool:
     """Whether lines of a copy, which lie multiples of 16 bytes apart, may begin inside of L2 lines."""
-    return any(_cuts_lines(problem, one.lies(problem)) for one in copies(problem))
+    return any(_cuts_lines(problem, one.lies(problem)) for one in copies(problem) if not isinstance(one, Pack))
 
 
 def _cuts_lines(problem: Problem, copy: MatrixSizes) -> bool:
@@ -153,7 +159,7 @@ def taken(problem: Problem, feeds: str = "") -> tuple[Side, Side]:
     orders: dict[str, Order] = {one.operand: one.order for one in copies(problem, feeds)}
     a, b = sides(problem)
     order_a, order_b = orders.get("A", problem.layout.a), orders.get("B", problem.layout.b)
-    return replace(a, along_k=order_a == "r"), replace(b, along_k=order_b == "c")
+    return replace(a, along_k=order_a == "r"), replace(b, along_k=order_b == "c" or problem.inputs.group is not None)
 
 
 def sums_type(types: Types) -> DType | None:
@@ -169,10 +175,12 @@ def sums_type(types: Types) -> DType | None:
 def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
     """The wgmma instruction. The problem and the config must satisfy the constraints."""
     types, (a, b) = problem.types, taken(problem, feeds(config))
-    sums = sums_type(types)
+    sums = sums_type(problem.types)
     assert sums is not None, "constraints ask for one"
     if config.FROM_REGISTERS:
         return instruction_of(config.BM if swaps(config) else config.BN, *types.factors, sums, registers=True)
+    if problem.inputs.group is not None:
+        return instruction_of(config.BM, *types.factors, sums, trans_b=not a.along_k, registers=True)
     across = not a.along_k, not b.along_k
     if swaps(config):
         return instruction_of(config.BM, *types.factors[::-1], sums, *across[::-1])
@@ -182,7 +190,7 @@ def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
 @lru_cache(maxsize=64)
 def as_product(mma: Wgmma) -> Wgmma:
     """The instruction that sums the products of A * B as `mma` sums those of its transpose."""
-    return replace(mma, a=mma.b, b=mma.a, trans_a=mma.trans_b, trans_b=mma.trans_a)
+    return replace(mma, a=mma.b, b=mma.a, trans_a=mma.trans_b, trans_b=mma.trans_a, registers=False)
 
 
 @shared_by(WgmmaConfig, "BM", "BN", "BK", "SWAP", "FROM_REGISTERS", "CLUSTER", "ACROSS")
@@ -193,6 +201,11 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     rows, columns = (None, None) if pieces else (problem.m, problem.n)  # a large product's tile is seldom too large
     whole = pieces is not None or problem.pointers  # boxes, whatever of them lies outside
     of_a = _operand(config, a, type_a.size, rows, ragged=not whole)
+    if problem.inputs.group is not None:
+        pack = Pack("B")
+        lines = pack.chunk_lines(problem) * (config.BN // PACKED_COLUMNS)
+        boxes = config.BK // pack.depth(problem)
+        return of_a, Operand("b", "n", True, PACKED_WORDS, boxes, lines, False, False, False, packed=True)
     of_b = _operand(config, b, type_b.size, columns, ragged=not whole and problem.products == 1)
     return of_a, replace(of_b, beside=problem.products)
 
@@ -254,6 +267,9 @@ def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
     piece = (1,) if problem.types.compute.pieces else matrix
     maps = []
     for x, dtype in zip(operands(problem, config), problem.types.factors, strict=True):
+        if x.packed:
+            maps.append(map_of(x.X, (x.line, x.lines), 0, PROMOTION_BYTES))
+            continue
         lines = x.lines // config.CLUSTER if x.shared else x.lines
         span, rounds = x.line * dtype.size, problem.types.compute is Compute.TF32
         for tail in (False, True)[: 1 + x.ragged]:

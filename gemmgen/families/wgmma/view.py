@@ -19,6 +19,7 @@ from gemmgen.families.wgmma.constants import (
 )
 from gemmgen.families.wgmma.operands import mapped, operands, piece_box, row_access, staged, swaps
 from gemmgen.kernel.plan import Plan
+from gemmgen.problem.dtype import DType
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import M, Wgmma
@@ -31,6 +32,13 @@ class WgmmaView:
         one, problem = cast(WgmmaConfig, plan.config), plan.problem
         assert isinstance(plan.mma, Wgmma) and plan.sums is not None, "constraints ask for one"
         self.a, self.b = operands(problem, one)
+        inputs = problem.inputs
+        self.zeros = inputs.zeros  # each of their groups has a zero point
+        self.middle = 8 * (problem.types.b is DType.S4)  # the code that stands for 0 where it has none
+        self.number = problem.types.a  # the type of these numbers
+        self.cut_k = bool((problem.k or 0) % one.BK)  # the last k tile ends beyond K
+        self.depth = plan.constants.get("CHUNK_K", 0)  # k of a chunk of packed codes
+        self.codes = self.b.packed  # B has codes, which become numbers in registers
         self.feeds = bool(one.FROM_REGISTERS)  # products take the fragments of one of them from registers
         self.swapped = swaps(one)  # rows of an instruction are columns of C: products are those of its transpose
         self.first, self.second = (self.b, self.a) if self.swapped else (self.a, self.b)  # by the instruction's lines
@@ -131,6 +139,8 @@ class WgmmaView:
         self.batches = "pointers" if self.pointers else "strided" if self.batched else "none"
 
     def _loop(self) -> str:
+        if self.codes:
+            return "codes"
         if self.feeds or self.pieces:
             return "fragments" if self.feeds else "pieces"
         if self.promoted:
