@@ -12,6 +12,7 @@ from typing import Literal
 
 from gemmgen.kernel.cost import SCHEDULERS, sharp_maximum, sustained
 from gemmgen.kernel.plan import Bound, Plan, Share
+from gemmgen.kernel.prepare import Pack
 from gemmgen.problem.device import MAX_REGISTERS, REGISTER_UNIT, REGISTERS_PER_SM, WARP, Arch, DeviceSpec
 from gemmgen.problem.gemm import Case, Problem
 
@@ -144,6 +145,8 @@ def _time_us(plan: Plan, case: Case, device: DeviceSpec, fit: int, spilled: int)
 
 
 def _prepare_us(case: Case, plan: Plan, device: DeviceSpec) -> float:
-    """Microseconds of the launches before the kernel: each reads an operand and writes its copy, or its sums."""
-    moved = (case.tensors[one.operand].least_bytes + one.bytes(case) for one in plan.launch.prepares)
+    """Microseconds of the launches before the kernel: each reads an operand and writes its copy, or its sums. Codes are
+    packed once, before many launches."""
+    each = (one for one in plan.launch.prepares if not isinstance(one, Pack))
+    moved = (case.tensors[one.operand].least_bytes + one.bytes(case) for one in each)
     return sum(PREPARE_US + size / device.bandwidth / 1000 for size in moved)

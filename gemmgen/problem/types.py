@@ -193,8 +193,8 @@ class Types:
     @property
     def factors(self) -> tuple[DType, DType]:
         """The types of what instructions multiply: those of A and B, of their pieces, or of the numbers of A's type
-        that B's codes stand for."""
-        if self.b.is_integer and not self.a.is_integer:
+        that B's codes of 4 bits stand for."""
+        if self.b.storage_bits < 8:
             return self.a, self.a
         pieces = self.compute.pieces
         return (self.a, self.b) if pieces is None else (pieces.dtype, pieces.dtype)

@@ -228,7 +228,7 @@ def _scales(case: Case, wanted: Wanted, shape: tuple[int, int], rng: np.random.G
     return values
 
 
-def factor(case: Case, operands: Operands, name: str, index: Index) -> Doubles:
+def factor(case: Case, operands: Operands, name: str, index: tuple[Any, ...]) -> Doubles:
     """The elements `index` of A or of B as they are multiplied, in float64."""
     matrix = case.tensors[name]
     stored = matrix.view(operands.by_name[name])

@@ -85,7 +85,9 @@ k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map
 INSTRUCTIONS = {
     Wgmma(16, DType.BF16, DType.BF16, DType.F32): "HGMMA.64x16x16.F32.BF16",
     Wgmma(8, DType.F16, DType.F16, DType.F16, trans_a=True, trans_b=True): r"HGMMA.64x8x16.F16\b.*",
-    Wgmma(24, DType.F16, DType.F16, DType.F16): r"HGMMA.64x24x16.F16\b.*",  # six registers of sums, not a multiple of four
+    Wgmma(
+        24, DType.F16, DType.F16, DType.F16
+    ): r"HGMMA.64x24x16.F16\b.*",  # six registers of sums, not a multiple of four
     Wgmma(24, DType.S8, DType.U8, DType.S32): "IGMMA.64x24x32.S8.U8",
     Wgmma(32, DType.E4M3, DType.E5M2, DType.F32): "QGMMA.64x32x32.F32.E4M3.E5M2",
     Wgmma(40, DType.F32, DType.F32, DType.F32): "HGMMA.64x40x8.F32.TF32",

@@ -1,4 +1,4 @@
-"""Kernels of wgmma that multiply codes of 4 bits, in the emulator: as the definition says, and bit by bit as planned."""
+"""Kernels of wgmma that multiply codes of 4 bits, in the emulator: as they are defined, and bit by bit as planned."""
 
 from __future__ import annotations
 
@@ -35,7 +35,13 @@ def executor(shared_store):
 
 @pytest.mark.parametrize(("types", "inputs", "layout", "sizes", "axes"), KERNELS, ids=str)
 def test_codes_are_numbers_rounded_once(types, inputs, layout, sizes, axes, executor) -> None:
-    problem = Problem(*sizes, types=types, layout=layout, inputs=inputs, epilogue=parse_epilogue("scale_m+bias") if sizes[0] is None and axes else LINEAR)
+    problem = Problem(
+        *sizes,
+        types=types,
+        layout=layout,
+        inputs=inputs,
+        epilogue=parse_epilogue("scale_m+bias") if sizes[0] is None and axes else LINEAR,
+    )
     config = WGMMA.default(problem).with_values(**axes)
     assert first_rejection(WGMMA, problem, config, parse_arch("sm_90").limits) is None
     source = render(problem, WGMMA, config, "sm_90")

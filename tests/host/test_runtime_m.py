@@ -300,7 +300,9 @@ def test_the_page_has_each_size_and_names_the_goals_that_are_missed(card: Card) 
     page = card.page()
     assert "# Libraries of run-time M on an H200" in page
     (row,) = [line for line in page.splitlines() if line.startswith("| bf16_rc_4096x4096: ?x4096x4096 bf16 rc |")]
-    small, _, middle, _, large, _, fifth, *bands, p95, _, kernels, _, _ = [cell.strip() for cell in row.split("|")[2:-1]]
+    small, _, middle, _, large, _, fifth, *bands, p95, _, kernels, _, _ = [
+        cell.strip() for cell in row.split("|")[2:-1]
+    ]
     assert small == "1.100x (goal 1.200x)" and (middle, large, fifth) == ("1.100x",) * 3 and len(bands) == 3
     assert kernels == "3" and "goal" not in p95
     assert (

@@ -25,7 +25,7 @@ from gemmgen.support.errors import require
 from gemmgen.support.short_repr import brief
 
 # A kernel is timed at sizes for which the model predicts less than so many times the least of all. By the times of
-# nine libraries (H200, 2026-11-28, about 112 sizes each) 1.3 leaves out the fastest kernel at one size, and 1.5 at none.
+# nine libraries (H200, 2026-11-28, about 112 sizes each) 1.3 leaves out the fastest kernel at one size, 1.5 at none.
 HOPE = 1.3
 
 

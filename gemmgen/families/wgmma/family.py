@@ -49,8 +49,8 @@ from gemmgen.families.wgmma.operands import (
 from gemmgen.families.wgmma.view import WgmmaView
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
-from gemmgen.kernel.prepare import Pack
 from gemmgen.kernel.plan import Cost, Never, Plan, Share, SumOrder, Tile
+from gemmgen.kernel.prepare import Pack
 from gemmgen.kernel.tensor_map import UNIT
 from gemmgen.problem.device import L2_LINE
 from gemmgen.problem.dtype import DType

@@ -19,8 +19,8 @@ from gemmgen.families.wgmma.constants import (
 )
 from gemmgen.families.wgmma.operands import mapped, operands, piece_box, row_access, staged, swaps
 from gemmgen.kernel.plan import Plan
-from gemmgen.problem.dtype import DType
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import M, Wgmma
 

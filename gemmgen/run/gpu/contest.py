@@ -15,6 +15,7 @@ from gemmgen.kernel.launch import WORKSPACE
 from gemmgen.kernel.prepare import PREPARED
 from gemmgen.problem.dtype import WORD, DType
 from gemmgen.problem.gemm import Case
+from gemmgen.problem.inputs import PLAIN
 from gemmgen.run.gpu.cublas import BatchedPlan, Cublas
 from gemmgen.run.gpu.cublaslt import Cublaslt, LtPlan
 from gemmgen.run.gpu.images import Images
@@ -22,7 +23,7 @@ from gemmgen.run.gpu.launching import Binary, Enqueue, Pointers, Programs
 from gemmgen.run.gpu.lt_epilogue import LEFT, left_apart, product_before
 from gemmgen.run.gpu.plain import THREADS, plain_blocks
 from gemmgen.run.gpu.power import Circumstances, Meter, Observed
-from gemmgen.run.gpu.sampling import InputSets, allocate, measure, observe
+from gemmgen.run.gpu.sampling import NUMBERS_B, InputSets, allocate, measure, observe
 from gemmgen.run.gpu.timing import (
     CAREFUL,
     FINAL,
@@ -57,11 +58,30 @@ class FollowedPlan:
         self._follow({**pointers, LEFT: to}, stream)
 
 
+class PlanOfNumbers:
+    """A library's product of A with numbers of A's type, where a kernel multiplies codes."""
+
+    def __init__(self, product: LtPlan | BatchedPlan) -> None:
+        self._product = product
+        self.offered = product.offered
+
+    def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
+        """Enqueue it on `stream`. Raises CandidateFailed (launch)."""
+        self._product.enqueue(algorithm, {**pointers, "B": pointers[NUMBERS_B]}, stream)
+
+
+def product_of_numbers(case: Case) -> Case:
+    """The product of A with a dense matrix of A's type in place of codes."""
+    types = case.problem.types
+    problem = replace(case.problem, types=replace(types, b=types.a), inputs=PLAIN)
+    return replace(case, problem=problem)
+
+
 @dataclass(frozen=True)
 class Champion:
     """The library's fastest algorithm for a case, and the time of its first heuristic."""
 
-    plan: LtPlan | BatchedPlan | FollowedPlan
+    plan: LtPlan | BatchedPlan | FollowedPlan | PlanOfNumbers
     algorithm: int
     first: Timing
 
@@ -120,6 +140,7 @@ class Contest:
         product if the library lacks it.
         """
         sets = self._input_sets(case, random, protocol)
+        self._pack(binaries, case, sets)
         contestants = [self._with_workspace(binary, case) for binary in binaries]
         for enqueue in contestants:
             enqueue(sets.pointers[0], self._stream)
@@ -145,6 +166,7 @@ class Contest:
         Raises CandidateFailed (unavailable) without NVML.
         """
         meter, sets = Meter(uuid), self._input_sets(case, random, CAREFUL)
+        self._pack([binary], case, sets)
         contestants = [self._with_workspace(binary, case)]
         if beside:
             with suppress(NoBaseline):
@@ -156,16 +178,27 @@ class Contest:
     def _with_workspace(self, binary: Binary, case: Case) -> Enqueue:
         """A launcher that needs only pointers to the operands. All launchers share one workspace: launches follow each
         other, and each leaves zero what must be zero. Reserve for all before the first runs."""
-        enqueue = self._programs.launcher(binary, case)
+        enqueue = self._programs.launcher(binary, case, packed=True)
         workspace = binary[0].launch.workspace(case)
         for name, length in workspace.lengths.items():
             self._images.with_room(partial(self._workspace[name].reserve, length))
         self._workspace["semaphores"].clear()  # a kernel that was stopped may have left something
 
         def with_workspace(pointers: Pointers, stream: Any) -> None:
-            enqueue({**pointers, **{name: part.address for name, part in self._workspace.items()}}, stream)
+            enqueue({**{name: part.address for name, part in self._workspace.items()}, **pointers}, stream)
 
         return with_workspace
+
+    def _pack(self, binaries: Sequence[Binary], case: Case, sets: InputSets) -> None:
+        """Pack the codes of all sets, once: weights are, before any product. All kernels take the same."""
+        if case.problem.inputs.group is None or sets.packed:
+            return
+        packers = (self._programs.packer(binary, case) for binary in binaries)
+        pack = next((one for one in packers if one is not None), None)
+        if pack is not None:
+            for pointers in sets.pointers:
+                pack(pointers, self._stream)
+            sets.packed = True
 
     def _input_sets(self, case: Case, random: bytes, protocol: Protocol) -> InputSets:
         """The sets of the last case, or new ones: the candidates of one problem share them."""
@@ -212,8 +245,10 @@ class Contest:
             self._champions[key] = Champion(plan, best, timings[0])
         return self._champions[key]
 
-    def _library_plan(self, case: Case, apart: Binary | None) -> LtPlan | BatchedPlan | FollowedPlan:
+    def _library_plan(self, case: Case, apart: Binary | None) -> LtPlan | BatchedPlan | FollowedPlan | PlanOfNumbers:
         """The library's product, followed by `apart`, which finds A * B in C or in memory between."""
+        if case.problem.inputs.group is not None and case.problem.epilogue.is_linear:
+            return PlanOfNumbers(self.library(case).plan(product_of_numbers(case)))
         if not case.problem.inputs.is_plain:
             raise NoBaseline(f"cuBLASLt has no product with inputs = {case.problem.inputs}", "cublaslt")
         if apart is None:

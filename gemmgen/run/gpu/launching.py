@@ -10,6 +10,7 @@ import numpy as np
 import pycuda.driver as cuda
 
 from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.prepare import Pack
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import STATIC_SHARED_BYTES
 from gemmgen.problem.gemm import Case
@@ -40,12 +41,25 @@ class Programs:
     def forget(self, source: KernelSource) -> None:
         self._functions.pop(_identity(source), None)
 
-    def launcher(self, binary: Binary, case: Case) -> Enqueue:
-        """A function that enqueues a launch for `case` on a stream."""
+    def launcher(self, binary: Binary, case: Case, packed: bool = False) -> Enqueue:
+        """A function that enqueues a launch for `case` on a stream; codes of B may be `packed` already."""
         functions, (source, _) = self.load(binary), binary
 
         def enqueue(pointers: Pointers, stream: Any) -> None:
-            launch(functions, source.contract, case, pointers, stream)
+            launch(functions, source.contract, case, pointers, stream, packed=packed)
+
+        return enqueue
+
+    def packer(self, binary: Binary, case: Case) -> Enqueue | None:
+        """A function that enqueues the launch that packs B's codes; None if the kernel has none."""
+        functions, (source, _) = self.load(binary), binary
+        steps = zip(functions, source.contract.program, source.launch.prepares, strict=False)
+        packing = next(((one, step) for one, step, prepare in steps if isinstance(prepare, Pack)), None)
+        if packing is None:
+            return None
+
+        def enqueue(pointers: Pointers, stream: Any) -> None:
+            _launch_step(*packing, case, pointers, stream, None)
 
         return enqueue
 
@@ -80,10 +94,11 @@ def launch(
     pointers: Pointers,
     stream: Any,
     blocks: int | None = None,
+    packed: bool = False,
 ) -> None:
     """Enqueue a kernel's launches: first those that prepare operands, then zeroing of its maxima, then its own.
 
-    Its own launch runs the whole grid, or its first `blocks`.
+    Its own launch runs the whole grid, or its first `blocks`. Codes of B that are `packed` stay so.
 
     Raises CandidateFailed: launch.
     """
@@ -91,7 +106,10 @@ def launch(
     if absent:
         what = f"the kernel takes {', '.join(absent)}; its launch, as stated, allocates none"
         raise CandidateFailed(Failure("launch", what, "gpu"))
-    for function, step in zip(functions, contract.program, strict=True):
+    prepares = (*contract.launch.prepares, None)
+    for function, step, prepare in zip(functions, contract.program, prepares, strict=True):
+        if packed and isinstance(prepare, Pack):
+            continue
         _launch_step(function, step, case, pointers, stream, blocks if step is contract else None)
 
 

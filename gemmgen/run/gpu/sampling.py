@@ -20,6 +20,7 @@ import pycuda.driver as cuda
 from cuda.bindings import driver
 
 from gemmgen.kernel.contract import OPERANDS
+from gemmgen.kernel.prepare import Pack
 from gemmgen.problem.dtype import WIDEST_ACCESS, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import POINTER_BYTES
@@ -34,6 +35,7 @@ from gemmgen.support.stamp import now
 WARMING_SECONDS = 0.3  # of what is observed, before that
 CHUNK_US = 20_000.0  # of launches that are enqueued at once while it is
 
+PACKED_B, NUMBERS_B = Pack("B").part, "numbers_b"  # what input sets have beside B's codes
 ALIGN = 256  # bytes; operands start where cuMemAlloc would place them, which is what cuBLASLt expects
 
 
@@ -52,7 +54,9 @@ class InputSets:
 
     `fill(memory, count, type)` fills them with `data`: see gemmgen.run.gpu.timing.Protocol.
 
-    The matrices of a batch of pointers lie close together in random order; each set has its own arrays.
+    The matrices of a batch of pointers lie close together in random order; each set has its own arrays. If B has codes,
+    each set also has room for what a kernel packs of them, PACKED_B, and as many numbers as a library multiplies,
+    NUMBERS_B.
     """
 
     def __init__(
@@ -82,6 +86,10 @@ class InputSets:
         places = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
         self.pointers: list[Pointers] = [{name: start + place for name, place in places.items()} for start in starts]
         self._fill(fill, sizes)
+        self._codes: Any = None
+        self.packed = False  # whether PACKED_B holds what kernels pack
+        if case.problem.inputs.group is not None:
+            self._beside_codes(fill)
         self._arrays: Any = None
         if scattered:
             self._point(np.array([one.matrix.dtype.size * one.offsets for one in scattered], np.uint64))
@@ -96,6 +104,16 @@ class InputSets:
         for pointers in self.pointers:
             for name, size in sizes.items():
                 fill(np.uintp(pointers[name]), size // dtypes[name].size, dtypes[name])
+
+    def _beside_codes(self, fill: Callable[[Any, int, DType], None]) -> None:
+        """Room for packed codes, and numbers of A's type instead of codes."""
+        dtype, elements = self.case.problem.types.a, self.case.b.lines * self.case.b.ld
+        packed, numbers = (-(-size // ALIGN) * ALIGN for size in (Pack("B").bytes(self.case), dtype.bytes(elements)))
+        self._codes = allocate(len(self.pointers) * (packed + numbers))
+        for index, pointers in enumerate(self.pointers):
+            start = int(self._codes) + index * (packed + numbers)
+            pointers |= {PACKED_B: start, NUMBERS_B: start + packed}
+            fill(np.uintp(start + packed), elements, dtype)
 
     def _point(self, offsets: npt.NDArray[np.uint64]) -> None:
         """Put arrays of pointers in place of the operands; `offsets` are bytes within each."""
@@ -114,6 +132,8 @@ class InputSets:
 
     def free(self) -> None:
         self._memory.free()
+        if self._codes is not None:
+            self._codes.free()
         if self._arrays is not None:
             self._arrays.free()
 

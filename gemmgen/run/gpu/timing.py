@@ -46,9 +46,9 @@ STABLE = 0.01  # relative change between two rounds of the warm-up
 DRIFT = 0.015  # relative change between the first and the last half of a measurement's rounds
 RANK = Protocol("rank", samples=3, sample_us=1_000, warmup_s=0.05)  # orders a search's candidates; the fastest go on
 QUICK = Protocol("quick", samples=5, sample_us=1_000, warmup_s=0.05)  # finds the library's best; files of times
-# At each of hundreds of sizes, where differences of a few percent between kernels decide. The warm-up brings the card to
-# its power limit, which changes their order: one was ahead by 1% below the limit and 6% behind at it (326x6144x4096
-# bf16, H200, 2026-11-29).
+# At each of hundreds of sizes, where differences of a few percent between kernels decide. The warm-up brings the card
+# to its power limit, which changes their order: one was ahead by 1% below the limit and 6% behind at it (H200,
+# 2026-11-29, 326x6144x4096 bf16).
 GRID = Protocol("grid", samples=5, sample_us=500, warmup_s=0.1, most_sets=64, least_sets=1)
 COARSE = replace(GRID, name="coarse", samples=3, sample_us=250, warmup_s=0.005)  # of candidates, of which some go on
 # At each of dozens of sizes: which of a library's dozens of kernels and candidates is the fastest.
