@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from gemmgen.arrays.view import ArrayView, seen
+from gemmgen.arrays.view import ArrayView, dense_strides, seen
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import OPERANDS, SCALARS
@@ -103,6 +105,33 @@ def bound(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: fl
     shape = tuple(sizes[name] for name in ("batch", "M", "N") if name in sizes)
     m, n, batch = (max(1, sizes[name]) if name in sizes else None for name in ("M", "N", "batch"))
     return Bound(problem.case(m, n, sizes["K"], alpha=alpha, beta=beta, batch=batch, **given), shape)
+
+
+def case_of_codes(problem: Problem, views: Mapping[str, ArrayView]) -> Case:
+    """A launch for packing B's codes, "B", with their companions. Raises InvalidInput for what does not fit."""
+    b = next(one for one in problem.matrices if one.name == "B")
+    shape = views["B"].shape
+    require(len(shape) == 2, f"codes of shape {shape}: they are lines of bytes, two codes each")
+    lines, length = shape[0], 2 * shape[1]
+    k, n = (length, lines) if b.order == "c" else (lines, length)
+    for name, given in (("K", k), ("N", n)):
+        built = problem.sizes[name]
+        require(built in (None, given), f"codes have {name} = {given}: this kernel is built for {name} = {built}")
+    case = problem.case(m=problem.m or 1, n=n, k=k)
+    require(case.b.ld == length, f"lines of {length} codes: this kernel takes them {case.b.ld} apart")
+    wanted = [one.name for one in problem.companions]
+    missing = sorted({*wanted} ^ ({*views} - {"B"}))
+    require(not missing, f"codes go with {', '.join(wanted)}: {', '.join(missing)} differ")
+    for name, view in views.items():
+        matrix = case.tensors[name]
+        packs = matrix.dtype.storage_bits < 8
+        dtype = DType.U8 if packs else matrix.dtype
+        require(view.dtype is dtype, f"{name} of {view.dtype.label}: it is given as {dtype.label}")
+        elements = matrix.dtype.bytes(matrix.elements) if packs else matrix.elements
+        held = math.prod(view.shape)
+        require(held == elements, f"{name} has {held} elements: this product has {elements}")
+        require(view.strides == dense_strides(view.shape), f"{name} is not contiguous")
+    return case
 
 
 def _agree(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -93,14 +93,21 @@ class CardBackend:
         return planned
 
     def prepare(
-        self, step: PrepareStep, case: Case, view: ArrayView, made: ArrayView, library: Library, stream: Any
+        self,
+        step: PrepareStep,
+        case: Case,
+        views: Mapping[str, ArrayView],
+        made: ArrayView,
+        library: Library,
+        stream: Any,
     ) -> None:
         entry = step.entry(self._source.name)
-        source, ordinal = next(one for one in self._source.program if one.name == entry), view.ordinal or 0
+        source, ordinal = next(one for one in self._source.program if one.name == entry), made.ordinal or 0
         with failures(), current(ordinal) as context:
-            form = Form(context, source.contract, case, False, (step.source, step.part))
+            form = Form(context, source.contract, case, False, (*views, step.part))
             form.add(source.contract, self._function(context, entry))
-            form.run((view.address, made.address), None, handle_in(library, ordinal, stream))
+            addresses = (*(view.address for view in views.values()), made.address)
+            form.run(addresses, None, handle_in(library, ordinal, stream))
 
     def close(self) -> None:
         """Forget functions and workspaces; modules go with their context."""

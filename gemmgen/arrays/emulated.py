@@ -14,7 +14,8 @@ from gemmgen.arrays.fastcall import Direct
 from gemmgen.arrays.kernel import Planned
 from gemmgen.arrays.libraries import Library
 from gemmgen.arrays.view import ArrayView, Device
-from gemmgen.kernel.prepare import Prepare, Step
+from gemmgen.kernel.packing import packed, scaled_of, stored_of, unpacked
+from gemmgen.kernel.prepare import Pack, Prepare, Step
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
@@ -50,17 +51,25 @@ class EmulatedBackend:
             for name, size in known.zeroed:
                 ctypes.memset(located[name], 0, size)
             return
-        flat = {name: self._storage(name, case, known.prepared, located) for name in case.tensors}
+        codes = isinstance(self._source.launch.prepared("B"), Pack)
+        held = ("B", *(one.name for one in case.problem.companions)) if codes else ()
+        flat = {name: self._storage(name, case, known.prepared, located) for name in case.tensors if name not in held}
+        flat |= self._unpacked(case, located["prepared_b"]) if codes else {}
         operands = Operands(flat["A"], flat["B"], flat["C"], {name: flat[name] for name in case.extra})
         for name, matrix in case.written.items():
             found = self._kernel.run(case, operands, output=name)
             bits = matrix.dtype.bits
             matrix.view(flat[name].view(bits))[...] = matrix.view(found.view(bits))
 
-    def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, library: Library, stream: Any) -> None:
+    def prepare(
+        self, step: Step, case: Case, views: Mapping[str, ArrayView], made: ArrayView, library: Library, stream: Any
+    ) -> None:
         """Compute what the launch would; sums of lines are made again by each run of the program."""
-        if isinstance(step, Prepare):
-            self._copy(step, case, view, made)
+        if isinstance(step, Pack):
+            memory = {name: _bytes_at(view.address, case.tensors[name].bytes) for name, view in views.items()}
+            storage(made.address, _whole(step.matrix(case)))[:] = packed(case, scaled_of(case, memory)).view(np.int32)
+        elif isinstance(step, Prepare):
+            self._copy(step, case, views[step.source], made)
 
     def _copy(self, prepare: Prepare, case: Case, view: ArrayView, copy: ArrayView) -> None:
         """Copy the operand's elements, or their pieces, in the copy's order, with zeros behind lines."""
@@ -72,6 +81,11 @@ class EmulatedBackend:
             split = np.moveaxis(pieces.split(elements), 0, -3)
             elements = split.reshape(-1, to.rows, to.cols)
         to.view(held.view(bits))[...] = elements.view(bits)
+
+    def _unpacked(self, case: Case, address: int) -> dict[str, Elements]:
+        """The storage of B and of its companions, restored from packed codes: the emulator packs them again."""
+        words = storage(address, _whole(Pack("B").matrix(case))).view(np.uint32)
+        return stored_of(case, unpacked(case, words))
 
     native = None
 
@@ -102,6 +116,10 @@ def storage(address: int, matrix: Matrix) -> Elements:
     """The memory of `matrix` at an address of this process, from its first element to its last."""
     memory = memoryview((ctypes.c_uint8 * matrix.bytes).from_address(address or 1))
     return np.frombuffer(memory, matrix.dtype.numpy) if matrix.bytes else np.zeros(0, matrix.dtype.numpy)
+
+
+def _bytes_at(address: int, size: int) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(memoryview((ctypes.c_uint8 * size).from_address(address)), np.uint8)
 
 
 def _whole(copy: Matrix) -> Matrix:

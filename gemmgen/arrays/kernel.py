@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 from gemmgen.arrays.binding import (
     Prepared,
     bound,
+    case_of_codes,
     number,
     require_address,
     require_known,
@@ -24,7 +25,7 @@ from gemmgen.arrays.fastcall import Call, Direct, launch_of, tensor_type, unknow
 from gemmgen.arrays.libraries import Library, library_of
 from gemmgen.arrays.view import ArrayView, Device, address_of, seen, tracked, view_of
 from gemmgen.kernel.contract import OPERANDS
-from gemmgen.kernel.prepare import Prepare, Step
+from gemmgen.kernel.prepare import Pack, Prepare, Step
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
@@ -84,8 +85,11 @@ class Backend(Protocol):
     def locate(self, view: ArrayView) -> ArrayView:
         """`view` with its device's number."""
 
-    def prepare(self, step: Step, case: Case, view: ArrayView, made: ArrayView, library: Library, stream: Any) -> None:
-        """Enqueue the launch that copies an operand, or sums the lines of its copy."""
+    def prepare(
+        self, step: Step, case: Case, views: Mapping[str, ArrayView], made: ArrayView, library: Library, stream: Any
+    ) -> None:
+        """Enqueue the launch that copies an operand, sums the lines of its copy, or packs codes; it reads `views`, by
+        the names of its parameters."""
 
     @property
     def native(self) -> Any:
@@ -167,7 +171,8 @@ class ArrayKernel:
         pointers = source.problem.pointers
         require(not pointers, f"{source.name} takes arrays of pointers to matrices, and from Python none are passed")
         inputs = source.problem.inputs
-        require(inputs.is_plain, f"{source.name} takes inputs = {inputs}, and from Python A and B alone are passed")
+        plain = inputs.is_plain or isinstance(source.launch.prepared("B"), Pack)
+        require(plain, f"{source.name} takes inputs = {inputs}, and from Python A and B alone are passed")
         self.source, self._backend = source, backend
         self.traced = Traced.of(source, f"{source.name} {source.digest[:16]} {backend.device}")
         self._known: dict[Hashable, Checked] = {}
@@ -269,7 +274,28 @@ class ArrayKernel:
 
         Raises InvalidInput if the kernel reads B itself, so that there is nothing to prepare.
         """
+        require(self.source.problem.inputs.is_plain, f"{self.name} multiplies codes with scales: pack_b takes them")
         return self._prepare("B", b, stream)
+
+    def pack_b(self, codes: Any, scales: Any, zeros: Any = None, *, stream: Any = None) -> Prepared:
+        """Pack B's codes of 4 bits with their scales and zero points, once; pass the result as `b`.
+
+        codes   bytes of two codes each, the first in the lower half: N x K/2 of a column-major B, else K x N/2
+        scales  ceil(K / group) x N numbers of A's type
+        zeros   codes that stand for 0: ceil(K / group) x N/2 bytes; None where the kernel takes none
+
+        Raises InvalidInput if shapes or types do not fit, and for a kernel that multiplies no codes.
+        """
+        pack, problem = self.source.launch.prepared("B"), self.source.problem
+        require(isinstance(pack, Pack), f"{self.name} multiplies no codes: there is nothing to pack")
+        assert isinstance(pack, Pack)
+        given = {"B": codes, "scales_b": scales, **({} if zeros is None else {"zeros_b": zeros})}
+        views = {name: self._backend.locate(view_of(name, one)) for name, one in given.items()}
+        case = case_of_codes(problem, views)
+        matrix, library = pack.matrix(case), library_of(codes)
+        made = library.empty((1, matrix.lines, matrix.ld), matrix.dtype, codes)
+        self._backend.prepare(pack, case, views, self._backend.locate(view_of("B", made)), library, stream)
+        return Prepared("B", made, (case.k, case.n), layout_of(self.source, pack))
 
     def prepared_b(self, array: Any, shape: tuple[int, ...]) -> Prepared:
         """The result of `prepare_b` for B of this `shape`, from the `array` that held it."""
@@ -429,16 +455,21 @@ class ArrayKernel:
         lines = (*view.shape[:-2], view.shape[-1 if name == "B" else -2])
         launches = 0 not in lines  # else C is empty, and nobody reads the copy
         if launches:
-            self._backend.prepare(prepare, case, view, to, library, stream)
+            self._backend.prepare(prepare, case, {prepare.source: view}, to, library, stream)
         for step in self.source.launch.sums_of(name):
             sums = library.empty((step.elements(case),), case.problem.types.accumulator, array)
             if launches:
-                self._backend.prepare(step, case, to, self._backend.locate(view_of(name, sums)), library, stream)
+                made = self._backend.locate(view_of(name, sums))
+                self._backend.prepare(step, case, {step.source: to}, made, library, stream)
         return Prepared(name, copy, view.shape, layout_of(self.source, prepare), sums)
 
 
 def layout_of(source: KernelSource, prepare: Prepare) -> str:
     """The layout of a copy in words, equal for all kernels that can share it."""
+    if isinstance(prepare, Pack):
+        types, inputs = source.problem.types, source.problem.inputs
+        codes = f"codes of {types.b.label} with {inputs} for {types.a.label}"
+        return f"{codes}, in chunks of {prepare.depth(source.problem)} k"
     dtype, pieces = prepare.lies(source.problem).dtype, prepare.pieces(source.problem)
     split = f"{pieces} pieces of " if pieces > 1 else ""
     summed = " and their sums" if source.launch.sums_of(prepare.operand) else ""

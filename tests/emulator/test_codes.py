@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from gemmgen.arrays.emulated import EmulatedBackend
+from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.families import WGMMA
 from gemmgen.families.base import first_rejection
 from gemmgen.problem.device import parse_arch
@@ -11,6 +14,7 @@ from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.verifier import verify
 
 EXAMPLES = 12
@@ -64,3 +68,35 @@ def test_what_wgmma_does_not_take_is_refused_with_the_reason(more, because) -> N
     problem = Problem(**fields)
     rejection = first_rejection(WGMMA, problem, WGMMA.default(problem), parse_arch("sm_90").limits)
     assert rejection is not None and because in rejection.constraint.because
+
+
+def halves(codes):
+    """Two codes to a byte, the first in the lower half."""
+    return (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("types", "inputs", "layout"), [("bf16,u4,bf16", "scales=128+zeros", "rc"), ("f16,s4,f16", "scales=64", "rr")]
+)
+def test_arrays_are_multiplied_by_codes_packed_before(types, inputs, layout, shared_store) -> None:
+    problem = Problem(None, 128, 256, types=types, layout=layout, inputs=inputs)
+    source = render(problem, WGMMA, WGMMA.default(problem), "sm_90")
+    number, group = problem.types.a, problem.inputs.group
+    rng, groups = np.random.default_rng(0), 256 // group
+    codes = rng.integers(0, 16, (128, 256), np.uint8)
+    zeros = rng.integers(0, 16, (groups, 128), np.uint8) if problem.inputs.zeros else None
+    scales = (rng.random((groups, 128)) / 100).astype(number.numpy)
+    a = rng.standard_normal((5, 256)).astype(number.numpy)
+    held = halves(codes if layout == "rc" else np.ascontiguousarray(codes.T))
+    with ArrayKernel(source, EmulatedBackend(source, shared_store)) as kernel:
+        c = kernel(a, kernel.pack_b(held, scales, None if zeros is None else halves(zeros)))
+        with pytest.raises(InvalidInput, match="multiplies codes with scales: pack_b takes them"):
+            kernel.prepare_b(held)
+        with pytest.raises(InvalidInput, match="codes have K = 128: this kernel is built for K = 256"):
+            kernel.pack_b(held[:, :64] if layout == "rc" else held[:128], scales, zeros)
+        with pytest.raises(InvalidInput, match=r"scales_b has \d+ elements: this product has \d+"):
+            kernel.pack_b(held, scales[:1], None if zeros is None else halves(zeros))
+    values = codes.astype(int) if zeros is None else codes.astype(int) - zeros.repeat(group, 0).T
+    values = (values ^ 8) - 8 if problem.types.b.is_signed else values
+    weights = (values * scales.repeat(group, 0).T.astype(float)).astype(number.numpy).astype(float)
+    np.testing.assert_allclose(c.astype(float), a.astype(float) @ weights.T, rtol=0.01, atol=0.01)

@@ -1,0 +1,55 @@
+"""Codes of 4 bits on the card: what a launch packs, and products with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gemmgen.arrays.card import CardBackend
+from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.families import WGMMA
+from gemmgen.kernel.packing import Scaled, packed
+from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
+from gemmgen.run.gpu.executor import GpuExecutor
+from gemmgen.support.files import Store
+from gemmgen.verification.verifier import verify
+
+CASES = (("bf16,u4,bf16", "scales=128+zeros"), ("f16,s4,f16", "scales=32"), ("bf16,u4,bf16", "scales=K"))
+
+
+@pytest.fixture(autouse=True)
+def hopper(gpu: GpuExecutor) -> None:
+    if gpu.arch != "sm_90":
+        pytest.skip("wgmma is of sm_90a alone")
+
+
+@pytest.mark.parametrize(("types", "inputs"), CASES)
+def test_kernels_of_codes_are_right(types: str, inputs: str, gpu: GpuExecutor) -> None:
+    problem = Problem(None, 200, 400, types=types, layout="rc", inputs=inputs)
+    verdict = verify(gpu, render(problem, WGMMA, WGMMA.default(problem), "sm_90"), examples=60)
+    assert verdict.failure is None, verdict.failure
+    assert verdict.replayed
+
+
+@pytest.mark.parametrize(("types", "inputs"), CASES)
+def test_a_launch_packs_as_the_host_does(types: str, inputs: str, gpu: GpuExecutor, torch: Any) -> None:
+    problem = Problem(None, 128, 256, types=types, layout="rc", inputs=inputs)
+    source, case = render(problem, WGMMA, WGMMA.default(problem), "sm_90"), problem.case(m=1)
+    rng, groups = np.random.default_rng(0), -(-256 // (problem.inputs.group or 256))
+    codes = rng.integers(0, 16, (128, 256), np.uint8)
+    zeros = rng.integers(0, 16, (groups, 128), np.uint8) if problem.inputs.zeros else None
+    bits = rng.integers(0, 2**14, (groups, 128), np.uint16)
+
+    def halves(some: Any) -> Any:
+        return torch.from_numpy(some[:, ::2] | some[:, 1::2] << 4).cuda()
+
+    kind = torch.bfloat16 if problem.types.a.label == "bf16" else torch.float16
+    scales = torch.from_numpy(bits.astype(np.int16)).view(kind).cuda()
+    with ArrayKernel(source, CardBackend(source, Store())) as kernel:
+        made = kernel.pack_b(halves(codes), scales, None if zeros is None else halves(zeros)).array
+    np.testing.assert_array_equal(
+        made.cpu().numpy().reshape(-1).view(np.uint32), packed(case, Scaled(codes, bits, zeros))
+    )
