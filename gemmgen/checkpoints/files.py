@@ -74,8 +74,9 @@ def open_checkpoint(path: Path | str, config: Mapping[str, Any] | None = None) -
     files = {name: file for file in _files(path) for name in _names(file)}
     scheme = recognise(_config(folder) if config is None else config, files)
     parts = PARTS[scheme.form]
-    marked = [name.rpartition(".")[0] for name in files if name.rpartition(".")[2] == parts[0]]
-    named = {layer: [f"{layer}.{part}" for part in parts] for layer in sorted(marked)}
+    key = f".{parts[0]}"
+    marked = sorted(name.removesuffix(key) for name in files if name.endswith(key))
+    named = {layer: [f"{layer}.{part}" for part in parts] for layer in marked}
     layers = {layer: tuple(name for name in names if name in files) for layer, names in named.items()}
     taken = {name for names in layers.values() for name in names}
     return Checkpoint(scheme, layers, tuple(sorted(files.keys() - taken)), files)
