@@ -77,8 +77,8 @@ def _awq(config: Mapping[str, Any]) -> Scheme:
     form = config.get("version") or config.get("checkpoint_format") or config.get("format") or "gemm"
     gemm = str(form).lower() == "gemm"
     require(gemm, f"version = {form!r}: gemm is read; gemv and gemv_fast store N and K in another order for one kernel")
-    made_by = config.get("backend", "autoawq")
-    require(made_by == "autoawq", f"backend = {made_by!r}: autoawq is read; others store weights in another order")
+    # Other backends are a choice of kernels, and leave the order of weights.
+    require(config.get("backend") != "llm-awq", "backend = 'llm-awq': it stores weights in another order than autoawq")
     asymmetric = _flag(config, "zero_point")
     symmetric = None if asymmetric is None else not asymmetric
     return Scheme("awq", _number(config, "bits", "w_bit"), _group(config), symmetric)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -491,6 +492,7 @@ AWQ_CONFIG = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point":
         (GPTQ_CONFIG | {"checkpoint_format": "gptq_v2", "bits": 8}, Scheme("gptq_v2", 8, 128, True)),
         ({"method": "gptq", "format": "gptq_v2", "bits": 4, "group_size": 32}, Scheme("gptq_v2", 4, 32)),
         (AWQ_CONFIG, Scheme("awq", 4, 128, False)),
+        (AWQ_CONFIG | {"backend": "auto"}, Scheme("awq", 4, 128, False)),
         ({"quant_method": "awq", "w_bit": 4, "q_group_size": 64, "version": "GEMM"}, Scheme("awq", 4, 64)),
         (groups_of(W4), Scheme("compressed-tensors", 4, 128, True)),
         (groups_of(W4, W4, None), Scheme("compressed-tensors", 4, 128, True)),
@@ -629,6 +631,12 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
             open_checkpoint(file)
     config_of(tmp_path, AWQ_CONFIG | {"group_size": 32})
     assert [*open_checkpoint(file)] == [*open_checkpoint(tmp_path)] == ["up"]
+
+
+def test_a_missing_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(InvalidInput, match=r"safetensors is missing: pip install 'gemmgen\[checkpoints\]'"):
+        open_checkpoint(WRITTEN / "awq.safetensors", AWQ_CONFIG)
 
 
 @pytest.mark.parametrize(
