@@ -130,7 +130,8 @@ def case_of_codes(problem: Problem, views: Mapping[str, ArrayView]) -> Case:
         elements = matrix.dtype.bytes(matrix.elements) if packs else matrix.elements
         held = math.prod(view.shape)
         require(held == elements, f"{name} has {held} elements: this product has {elements}")
-        require(view.strides == dense_strides(view.shape), f"{name} is not contiguous")
+        steps = zip(view.shape, view.strides, dense_strides(view.shape), strict=True)
+        require(all(size == 1 or step == dense for size, step, dense in steps), f"{name} is not contiguous")
     return case
 
 

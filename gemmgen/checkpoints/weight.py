@@ -60,6 +60,31 @@ class QuantisedWeight:
         if self.zeros is not None:
             self._require_codes("zeros", self.zeros)
 
+    @classmethod
+    def nearest(
+        cls, weight: npt.ArrayLike, group: int = 128, scale_type: DType = DType.BF16, *, symmetric: bool = False
+    ) -> QuantisedWeight:
+        """Round W, N x K, to codes of 4 bits, each group by itself.
+
+        symmetric  whether the middle code stands for 0 and the largest magnitude for -8; else the least and the largest
+                   element, or 0, are the first and the last code
+
+        Raises InvalidInput for elements that are not finite.
+        """
+        values = np.asarray(weight, np.float32)
+        require(values.ndim == 2, f"a weight of shape {shape_text(values.shape)}: N x K is needed")
+        require(bool(np.isfinite(values).all()), "a weight with elements that are not finite has no codes")
+        (n, k), count = values.shape, -(-values.shape[1] // group)
+        padded = np.pad(values, ((0, 0), (0, count * group - k))).reshape(n, count, group)
+        low, high = np.minimum(padded.min(2), 0), np.maximum(padded.max(2), 0)
+        exact = np.maximum(-low / 8, high / 7) if symmetric else (high - low) / 15
+        scales = np.where(exact > 0, exact, 1).astype(scale_type.numpy)
+        steps = scales.astype(np.float32)
+        zeros = np.full((n, count), 8) if symmetric else np.clip(np.rint(-low / steps), 0, 15)
+        codes = np.clip(np.rint(padded / steps[..., None]) + zeros[..., None], 0, 15).reshape(n, -1)[:, :k]
+        of_groups = None if symmetric else np.ascontiguousarray(zeros.T).astype(np.uint8)
+        return cls(codes.astype(np.uint8), np.ascontiguousarray(scales.T), of_groups, group)
+
     def _require_codes(self, name: str, array: Codes) -> None:
         require(array.dtype == np.uint8, f"{name} of {array.dtype}: uint8 is needed")
         largest = int(array.max(initial=0))

@@ -10,9 +10,12 @@ model's.
 gemm            a product in torch.compile and autograd
 Linear          torch.nn.Linear by kernels, chosen by the number of rows; it packs its weight once
 replace_linear  puts it in place of a model's torch.nn.Linear
+CodesLinear     a Linear whose weight is codes of 4 bits, with scales
+replace_codes   puts it in place of those layers of a model whose codes are given
 """
 
+from gemmgen.torch.codes import CodesLinear, replace_codes
 from gemmgen.torch.linear import Linear, replace_linear
 from gemmgen.torch.operator import gemm
 
-__all__ = ["Linear", "gemm", "replace_linear"]
+__all__ = ["CodesLinear", "Linear", "gemm", "replace_codes", "replace_linear"]

@@ -13,7 +13,9 @@ import gemmgen
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import ArrayLibrary, load_source
 from gemmgen.exports.library.spec import spec_from
-from gemmgen.families import NAIVE, SIMT
+from gemmgen.checkpoints.weight import QuantisedWeight
+from gemmgen.families import NAIVE, SIMT, WGMMA
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
 from gemmgen.support.errors import InvalidInput
@@ -22,7 +24,7 @@ from gemmgen.support.files import Store
 if importlib.util.find_spec("torch"):
     import torch
 
-    from gemmgen.torch import Linear, gemm, operator, replace_linear
+    from gemmgen.torch import CodesLinear, Linear, gemm, operator, replace_codes, replace_linear
     from gemmgen.torch.operator import OPERATOR, registered
 
 pytestmark = pytest.mark.usefixtures("torch")  # which skips all of them where it is missing
@@ -304,3 +306,57 @@ def test_a_kernel_of_another_problem_is_refused(fields: dict[str, Any], message:
     kernel = ArrayKernel(render(problem, SIMT, SIMT.default(problem)), nowhere)
     with pytest.raises(InvalidInput, match=message):
         Linear.of(torch.nn.Linear(K, N, bias=False), [kernel])
+
+
+@pytest.fixture(scope="module")
+def of_codes(shared_store: Store) -> Iterator[Callable[[QuantisedWeight], list[ArrayKernel]]]:
+    """Kernels for a quantised weight."""
+    known: list[ArrayKernel] = []
+
+    def loaded(weight: QuantisedWeight) -> list[ArrayKernel]:
+        types = f"bf16,{weight.element.label},bf16"
+        problem = Problem(None, weight.n, weight.k, types=types, layout="rc", inputs=weight.inputs)
+        narrow = {"BN": 64, "CONSUMERS": 1} if weight.n == 64 else {}
+        source = render(problem, WGMMA, WGMMA.default(problem).with_values(**narrow), "sm_90")
+        known.append(load_source(source, "emulator", shared_store))
+        return [known[-1]]
+
+    yield loaded
+    for one in known:
+        one.close()
+
+
+def test_layers_of_codes_compute_what_their_rounded_weights_do(of_codes) -> None:
+    torch.manual_seed(0)
+    parts = torch.nn.Linear(256, 128), torch.nn.ReLU(), torch.nn.Linear(128, 64, bias=False)
+    model = torch.nn.Sequential(*parts).to(torch.bfloat16).requires_grad_(False)
+    weights = {
+        name: QuantisedWeight.nearest(model.get_submodule(name).weight.float().numpy(), group, symmetric=name == "0")
+        for name, group in (("0", 64), ("2", 128))
+    }
+    x, rounded = torch.randn(2, 3, 256).to(torch.bfloat16), {}
+    for name, weight in weights.items():
+        rounded[name] = torch.from_numpy(weight.dequantised()).to(torch.bfloat16)
+    y = model[0](x) + torch.nn.functional.linear(x, rounded["0"] - model[0].weight)
+    wanted = torch.nn.functional.linear(torch.relu(y), rounded["2"])
+    assert replace_codes(model, weights, of_codes) == ["0", "2"]
+    assert isinstance(model[2], CodesLinear) and "codes of u4 with scales=128+zeros" in repr(model[2])
+    assert {*model.state_dict()} == {"0.bias", "0.packed", "2.packed"}
+    torch.testing.assert_close(model(x), wanted, rtol=0.02, atol=0.02)
+    with pytest.raises(InvalidInput, match="A requires a gradient"):
+        model(x.clone().requires_grad_())
+
+
+def test_layers_of_codes_refuse_what_does_not_fit(of_codes) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(128, 64), torch.nn.ReLU())
+    weight = QuantisedWeight.nearest(torch.randn(64, 128).numpy())
+    with pytest.raises(InvalidInput, match="1 is ReLU, and codes are of a Linear"):
+        replace_codes(model, {"1": weight}, of_codes)
+    with pytest.raises(InvalidInput, match="0 is 64 x 128: its codes are 32 x 128"):
+        replace_codes(model, {"0": QuantisedWeight.nearest(torch.randn(32, 128).numpy())}, of_codes)
+    with pytest.raises(InvalidInput, match="a kernel for any number of rows is needed: there are none"):
+        CodesLinear(weight, None, [])
+    with pytest.raises(InvalidInput, match="takes scales=128.zeros: these codes have scales=64.zeros"):
+        CodesLinear(QuantisedWeight.nearest(torch.randn(64, 128).numpy(), 64), None, of_codes(weight))
+    with pytest.raises(InvalidInput, match="multiplies bf16 by u4: these codes are u4, with scales of f16"):
+        CodesLinear(QuantisedWeight.nearest(torch.randn(64, 128).numpy(), 128, DType.F16), None, of_codes(weight))
