@@ -204,7 +204,7 @@ _PROBLEM = (
         "zero points with scales=128+zeros. groups=8: groups of rows, each with its B; groups=8+masked: each with an A "
         "and C, too, and a number of rows; groups=8+along_k: ranges of K, each with its C. gathered: A's rows by their "
         "numbers. blocks: scales of 1 x 128 of A and 128 x 128 of B. im2col=56x56x64_3x3_p1x1_s1x1_d1x1: A is images. "
-        "Family naive serves these.",
+        "Family naive serves these, wgmma B of 4 bits with scales.",
     ),
     _distance_option(
         "--ld-residual", "Leading dimension of the epilogue's residual in elements; ? leaves it to run time."

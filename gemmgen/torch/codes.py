@@ -46,7 +46,8 @@ class CodesLinear(torch.nn.Module):
         kernel = self._by_rows.get(rows.shape[0]) or self._by_rows[None]
         weight = Prepared("B", self.packed, (self.in_features, self.out_features), self._layout)
         adds = kernel.source.problem.epilogue in SUMS
-        y = kernel(rows, weight, **({"bias_n": self.bias.float()} if adds else {}))
+        operands = {"bias_n": self.bias.float()} if adds and self.bias is not None else {}
+        y = kernel(rows, weight, **operands)
         if self.bias is not None and not adds:
             y = y + self.bias
         return y.view(*x.shape[:-1], self.out_features)
