@@ -226,6 +226,16 @@ WGMMA_SWAP_CUT = Subject(
     _changed(_typed("bf16", "rc"), n=136, ld_align=8, epilogue="scale_m+scale_n+bias"),
     (("BM", 96), ("BN", 128), ("CONSUMERS", 1), ("STAGES", 3), ("SWAP", 1)), WGMMA,
 )  # fmt: skip
+WGMMA_CODES = Subject(
+    "wgmma bf16 u4 rc, scales and zero points",
+    Problem(None, 136, 256, types="bf16,u4,bf16", layout="rc", inputs="scales=128+zeros"),
+    (("BM", 16), ("BN", 128), ("BK", 128), ("CONSUMERS", 2), ("STAGES", 3)), WGMMA,
+)  # fmt: skip
+WGMMA_CODES_CUT = Subject(
+    "wgmma f16 s4 rr, K ends in a chunk",
+    Problem(None, 72, 208, types="f16,s4,f16", layout="rr", inputs="scales=64"),
+    (("BM", 16), ("BN", 64), ("BK", 128), ("CONSUMERS", 1), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
 WGMMA_WHOLE = Subject(
     "wgmma bf16 rc, whole pieces of C",
     _changed(_typed("bf16", "rc"), n=72, ld_align=8, epilogue="scale_m+bias+silu"),

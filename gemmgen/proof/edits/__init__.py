@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from gemmgen.proof.edits.base import Edit
 from gemmgen.proof.edits.batched import BATCHED_EDITS, BATCHED_MMA_EDITS
+from gemmgen.proof.edits.codes import CODES_EDITS
 from gemmgen.proof.edits.inputs import INPUT_EDITS
 from gemmgen.proof.edits.mma import MMA_EDITS, WMMA_EDITS
 from gemmgen.proof.edits.naive import NAIVE_EDITS, THREAD_TILE_EDITS
@@ -19,6 +20,7 @@ EDITS: tuple[Edit, ...] = (
     *NAIVE_EDITS,
     *THREAD_TILE_EDITS,
     *INPUT_EDITS,
+    *CODES_EDITS,
     *SIMT_EDITS,
     *SKINNY_EDITS,
     *BATCHED_EDITS,
