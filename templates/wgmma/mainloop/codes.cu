@@ -75,13 +75,15 @@ __device__ __forceinline__ void load_codes(const unsigned* chunk, ChunkOfThread&
 // scale is rounded once.
 __device__ __forceinline__ void numbers_of(unsigned codes, const Scales& of, Fragment& numbers)
 {
+    unsigned last_bits;  // of both halves of a word: volatile, or ptxas would load this constant again for each use
+    asm volatile("mov.b32 %0, 0x000f000f;" : "=r"(last_bits));
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        const unsigned code = (codes >> 4 * r & 0x000f000fu) | ${ magic }${ magic[2:] }u;
-        asm("{ .reg .b32 distance;\n"
-            "sub.rn.${ pair } distance, %1, %2;\n"
-            "mul.rn.${ pair } %0, distance, %3; }"
-            : "=r"(numbers[r]) : "r"(code), "r"(of.zero[r % 2]), "r"(of.scale[r % 2]));
+        asm("{ .reg .b32 code, distance;\n"
+            "lop3.b32 code, %1, %2, ${ magic }${ magic[2:] }, 0xea;\n"  // (%1 & %2) | ${ magic }${ magic[2:] }
+            "sub.rn.${ pair } distance, code, %3;\n"
+            "mul.rn.${ pair } %0, distance, %4; }"
+            : "=r"(numbers[r]) : "r"(codes >> 4 * r), "r"(last_bits), "r"(of.zero[r % 2]), "r"(of.scale[r % 2]));
     }
 }
 
@@ -132,7 +134,7 @@ for (int r = 0; r < 4; ++r)  // beyond K: zeros of A times a scale of infinity w
 //% endif
 //% endcall
 //% endfilter
-        multiply_step(shared, ring.stage, at + step, fragment, acc);
+        multiply_step(shared, ${ "first_lane(ring.stage)" if view.uniform else "ring.stage" }, at + step, fragment, acc);
         wgmma_wait<1>();  // for the step before, which reads the other fragments
         if (at + step == 0 && ${ later(view) }) release_stage(shared, previous);
     }
