@@ -216,8 +216,10 @@ class Inputs:
         """Raise InvalidInput unless A and B may be of these types."""
         for name, dtype in (("A", types.a), ("B", types.b)) if self.blocks else ():
             require(dtype in IN_BLOCKS, f"{name} of {dtype.label}: scales by blocks are for {_labels(IN_BLOCKS)}")
-        exact = not self.blocks or types.compute is Compute.FMA
-        require(exact, f"scales by blocks go with --compute fma yet, not {types.compute.label}")
+        known = Compute.FMA, Compute.PROMOTED
+        summed = not self.blocks or types.compute in known
+        labels = " or ".join(one.label for one in known)
+        require(summed, f"scales by blocks go with --compute {labels}, not {types.compute.label}")
         if self.group is None:
             packed = types.b.storage_bits < 8
             require(not packed, f"B of {types.b.label} needs scales, as numbers of A's type: inputs = scales=128")

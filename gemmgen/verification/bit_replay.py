@@ -160,7 +160,8 @@ def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index, operand
     """The planned values of C at `at` after a launch; `operands` replace A and B of the situation."""
     case, operands = situation.case, operands or make_operands(situation)
     a, b = _lines(case, operands, at)
-    total = sums_of(order, arch, case.problem.types, a, b)
+    scales = _block_scales(case, operands, at) if case.problem.inputs.blocks else None
+    total = sums_of(order, arch, case.problem.types, a, b, scales)
     if case.problem.epilogue.is_linear:
         return _of_bits(case.c.dtype, _linear(situation, total, at))
     totals = [total]
@@ -172,25 +173,30 @@ def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index, operand
     return _of_range(situation, {**accumulators, **sums}, at)
 
 
-def sums_of(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Floats:
-    """The sums of products of a and b, given as bits (elements, K), along their last axis, in the accumulator type."""
+def sums_of(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes, scales: Floats | None = None) -> Floats:
+    """The sums of products of a and b, given as bits (elements, K), along their last axis, in the accumulator type.
+
+    scales  what the sums between promotions are multiplied by, (elements, such sums): none
+    """
     if types.compute is Compute.TF32 and order.tf32 != "cut":
         a, b = _tf32(a, order.tf32), _tf32(b, order.tf32)
     total = np.zeros(len(a), types.accumulator.numpy)
     with np.errstate(all="ignore"):
         for first, end in order.ranges(a.shape[-1]):
-            part = _range_sum(order, arch, types, a[:, first:end], b[:, first:end])
+            own = None if scales is None else scales[:, first // order.promotion :]
+            part = _range_sum(order, arch, types, a[:, first:end], b[:, first:end], own)
             total = total + part if order.splits > 1 else part
     return total
 
 
-def _range_sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes) -> Floats:
+def _range_sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes, scales: Floats | None = None) -> Floats:
     if not order.promotion:
         return _sum(order, arch, types, a, b)
     total = np.zeros(len(a), types.accumulator.numpy)
     for first in range(0, a.shape[-1], order.promotion):
         at = slice(first, first + order.promotion)
-        total = total + _sum(order, arch, types, a[:, at], b[:, at])
+        part = _sum(order, arch, types, a[:, at], b[:, at])
+        total = total + part if scales is None else _multiply_add(scales[:, first // order.promotion], part, total)
     return total
 
 
@@ -224,6 +230,14 @@ def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
     return a[of_a], np.swapaxes(b, -1, -2)[of_b]
 
 
+def _block_scales(case: Case, operands: Operands, at: Index) -> Floats:
+    """The scale of each block of K at each place: that of A times that of B, rounded."""
+    of_a = case.extra["scales_a"].view(operands.extra["scales_a"])[:, at[-2]]
+    of_b = case.extra["scales_b"].view(operands.extra["scales_b"])[at[-1] // case.problem.inputs.block]
+    with np.errstate(all="ignore"):
+        return np.asarray(of_a.T * of_b)
+
+
 def _tf32(codes: Codes, ties: str) -> Codes:
     """Round f32 to tf32 in the upper bits; Inf and NaN stay."""
     half = np.uint32(1 << (TF32_CUT - 1))
@@ -246,11 +260,11 @@ def _linear(situation: Situation, total: Floats, at: Index) -> Floats:
         return types.c.encode(value.astype(np.float64))
 
 
-def _multiply_add(a: np.floating[Any], b: Floats, c: Floats) -> Floats:
+def _multiply_add(a: np.floating[Any] | Floats, b: Floats, c: Floats) -> Floats:
     """a * b + c with one rounding."""
     if c.dtype == np.float64:
         return fused(*(np.broadcast_to(np.asarray(x, np.float64), c.shape) for x in (a, b, c)))
-    product, addend = np.float64(a) * b.astype(np.float64), c.astype(np.float64)  # exact
+    product, addend = np.asarray(a, np.float64) * b.astype(np.float64), c.astype(np.float64)  # exact
     total = product + addend
     rest = (product - (total - (total - product))) + (addend - (total - product))
     # The part that rounding to doubles took away decides ties of f32: it is kept in the last bit, on the side where it

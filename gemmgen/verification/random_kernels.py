@@ -96,9 +96,11 @@ SOME_INPUTS = (
 )
 ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
 SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with,
-CODES_INPUTS = (*[PLAIN] * 6, *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros")))
-CODES_TYPES = ("bf16,u4,bf16", "f16,s4,f16", "bf16,s4,f32")  # of families that serve no other inputs, with sizes that
-CODES_N, CODES_K = (8, 64, 72, 128, 200), (16, 48, 128, 208, 256)  # they take
+# Of families that serve, beside plain matrices, B of 4 bits, with sizes that they take, and scales of blocks:
+CODES_INPUTS = (*[PLAIN] * 8, *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros", "blocks")))
+CODES_TYPES = ("bf16,u4,bf16", "f16,s4,f16", "bf16,s4,f32")
+CODES_N, CODES_K = (8, 64, 72, 128, 200), (16, 48, 128, 208, 256)
+PROMOTED_TYPES = ("e4m3,e4m3,bf16_promoted", "e4m3,e4m3,f32_promoted", "e5m2,e4m3,f16_promoted")
 BLOCK_TYPES = ("e4m3,e4m3,bf16", "e4m3,e4m3,f32", "e4m3,e5m2,f16", "e4m3")  # and those of blocks
 # Whose kernels' names read back; listed when one is drawn.
 EPILOGUES = st.deferred(lambda: st.one_of(st.just(LINEAR), *(_epilogues(zeros) for zeros in (False, False, True))))
@@ -143,6 +145,8 @@ def problems(
     known = SCALED_TYPES if inputs.group is not None else BLOCK_TYPES if inputs.blocks else of_types
     if inputs.group is not None and inputs_of is CODES_INPUTS:
         n, k, known = draw(st.sampled_from(CODES_N)), draw(st.sampled_from(CODES_K)), CODES_TYPES
+    if inputs.blocks and inputs_of is CODES_INPUTS:
+        known = PROMOTED_TYPES
     types = Types.parse(draw(st.sampled_from(known)))
     least = min(dtype.size for dtype in types.operands)
     aligns = [align for align in reversed(ALIGNS) if align >= least]

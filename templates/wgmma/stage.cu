@@ -27,6 +27,37 @@ ${ mmas.multiply(view, adds) | indent(4, true) | trim("\n") }
 //% endmacro
 //% macro promote(view)
 //% import view.each as mmas
+//% if view.blocks_scaled
+// Scales of a k tile for the two rows of each instruction, g and g + 8 of a warp's 16 (lane 4 g + t), that this thread has sums of:
+// of A's 1 x ${ view.block } times of B's ${ view.block } x ${ view.block }.
+using BlockScales = ${ mmas.array(view, "float", "2") };
+
+__device__ __forceinline__ void load_scales(const float* scales_a, const float* scales_b, Shape s, TileOrigin tile, int first, int k, BlockScales& scales)
+{
+    const int block = k / ${ view.block }, row = tile.m + first + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
+    const float of_b = scales_b[static_cast<long long>(${ "min(tile.n, s.N - 1)" if view.along == "n" else "tile.n" } / ${ view.block }) * ((s.K + ${ view.block - 1 }) / ${ view.block }) + block];
+//% filter indent(4, true)
+//% call mmas.each_mma(view)
+#pragma unroll
+for (int half = 0; half < 2; ++half) {
+    const int m = row + ${ "i * 64 + " if mmas.of }half * 8;
+    scales${ mmas.of }[half] = m < s.M ? scales_a[static_cast<long long>(block) * s.M + m] * of_b : 0.0f;
+}
+//% endcall
+//% endfilter
+}
+
+// Add sums of a k tile, times their scales, to totals.
+__device__ __forceinline__ void promote(const Accumulators& acc, const BlockScales& scales, Accumulators& totals)
+{
+//% filter indent(4, true)
+//% call mmas.each_mma(view)
+#pragma unroll
+for (int r = 0; r < ${ sums_of_mma(view) }; ++r) totals${ mmas.of }[r] = fmaf(scales${ mmas.of }[r / 2 % 2], acc${ mmas.of }[r], totals${ mmas.of }[r]);
+//% endcall
+//% endfilter
+}
+//% else
 // Add sums of one k tile or some to totals, in f32 with rounding: tensor cores keep fewer bits.
 __device__ __forceinline__ void promote(const Accumulators& acc, Accumulators& totals)
 {
@@ -37,4 +68,12 @@ for (int r = 0; r < ${ sums_of_mma(view) }; ++r) totals${ mmas.of }[r] += acc${ 
 //% endcall
 //% endfilter
 }
+//% endif
 //% endmacro
+/*# For scaled blocks: how the scales of a k tile are loaded, and what is passed of them. #*/
+//% macro load_block_scales(view, k="k", which="")
+load_scales(scales_a, scales_b, s, tile, ${ "0" if view.pingpong else "consumer * %s64" | format(view.mmas ~ " * " if view.mmas) }, ${ k }, scales${ which });
+//%- endmacro
+//% macro passed_scales(view, which="")
+${ "scales%s, " | format(which) if view.blocks_scaled }
+//%- endmacro

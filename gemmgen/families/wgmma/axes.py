@@ -156,6 +156,11 @@ CHECKED = {
     "CODES == 0 or K > 0 and K % 16 == 0": "an instruction's numbers of codes are all within K",
     "CODES == 0 or PINGPONG == 0": "consumers that have codes in registers share a tile",
     "CODES == 0 or CLUSTER == 1 or ACROSS == 1": "the blocks of a cluster share no packed codes",
+    # Scales of blocks
+    f"BLOCKS == 0 or BK == {PROMOTION}": "a k tile is a block of K, whose sums have one scale",
+    f"BLOCKS == 0 or {PROMOTION} % BN == 0": "a tile's columns have one scale of B",
+    "BLOCKS == 0 or SWAP + FROM_REGISTERS == 0": "a thread has sums of two rows of an instruction, and so two scales",
+    "BLOCKS == 0 or BATCH == 1": "scales are those of one product",
     # Tiles: of a block, a warpgroup, an instruction
     f"PRODUCTS <= {MOST_PRODUCTS}": "acc3 and acc4, the sums of a third and a fourth product, are for naive",
     f"PRODUCTS * BN <= {MOST_N}": "an instruction multiplies the columns of both products",

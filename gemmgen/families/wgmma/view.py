@@ -38,6 +38,8 @@ class WgmmaView:
         self.number = problem.types.a  # the type of these numbers
         self.cut_k = bool((problem.k or 0) % one.BK)  # the last k tile ends beyond K
         self.depth = plan.constants.get("CHUNK_K", 0)  # k of a chunk of packed codes
+        self.block = problem.inputs.block
+        self.blocks_scaled = problem.inputs.blocks  # sums of a k tile have a scale of A's block and one of B's
         self.codes = self.b.packed  # B has codes, which become numbers in registers
         self.feeds = bool(one.FROM_REGISTERS)  # products take the fragments of one of them from registers
         self.swapped = swaps(one)  # rows of an instruction are columns of C: products are those of its transpose

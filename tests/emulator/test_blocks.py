@@ -1,0 +1,63 @@
+"""Kernels of wgmma whose operands of fp8 have scales of blocks, in the emulator: as they are defined, bit by bit."""
+
+from __future__ import annotations
+
+import pytest
+
+from gemmgen.families import WGMMA
+from gemmgen.families.base import first_rejection
+from gemmgen.problem.device import parse_arch
+from gemmgen.problem.epilogue import LINEAR, parse_epilogue
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Compute, Types
+from gemmgen.render.kernel_text import render
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.verification.verifier import verify
+
+KERNELS = (
+    ("e4m3,e4m3,bf16", "rc", (None, 256, 512), {}),
+    ("e4m3,e4m3,f32", "rc", (None, 200, 384), {"IN_FLIGHT": 0, "BN": 64}),
+    ("e4m3,e4m3,bf16", "rr", (None, 136, None), {"BM": 64, "CONSUMERS": 1}),
+    ("e4m3,e5m2,f16", "cc", (130, None, 300), {"BN": 64}),
+    ("e4m3,e4m3,bf16", "rc", (None, 256, 1024), {"SPLIT": 2, "PERSISTENT": 0}),
+    ("e4m3,e4m3,bf16", "rc", (None, 320, 256), {"CLUSTER": 2, "ACROSS": 1}),
+    ("e4m3,e4m3,bf16", "rc", (None, 128, 640), {"PINGPONG": 1, "BM": 128, "BN": 64}),
+    ("e4m3,e4m3,f32", "rc", (None, 136, 256), {"CLUSTER": 2, "BN": 32}),
+)
+
+
+@pytest.fixture(scope="module")
+def executor(shared_store):
+    with EmulatorExecutor(shared_store) as one:
+        yield one
+
+
+def problem_of(types: str, layout: str, sizes: tuple[int | None, ...], epilogue: str = "") -> Problem:
+    wanted = parse_epilogue(epilogue) if epilogue else LINEAR
+    of = Types.parse(types, Compute.PROMOTED)
+    return Problem(*sizes, types=of, layout=layout, inputs="blocks", epilogue=wanted)
+
+
+@pytest.mark.parametrize(("types", "layout", "sizes", "axes"), KERNELS, ids=str)
+def test_sums_of_blocks_are_scaled_and_added(types, layout, sizes, axes, executor) -> None:
+    problem = problem_of(types, layout, sizes, "bias+silu" if "BN" in axes else "")
+    config = WGMMA.default(problem).with_values(**axes)
+    assert first_rejection(WGMMA, problem, config, parse_arch("sm_90").limits) is None
+    verdict = verify(executor, render(problem, WGMMA, config, "sm_90"), examples=12, largest=160, runs=2)
+    assert verdict.failure is None, verdict.failure
+    assert verdict.replayed
+
+
+@pytest.mark.parametrize(
+    ("axes", "because"),
+    [
+        ({"BK": 64}, "a k tile is a block of K"),
+        ({"BN": 256, "CONSUMERS": 1, "BM": 64}, "a tile's columns have one scale of B"),
+        ({"BM": 96, "BN": 64, "SWAP": 1, "CONSUMERS": 1}, "a thread has sums of two rows of an instruction"),
+    ],
+)
+def test_tiles_that_scales_do_not_fit_are_refused(axes, because) -> None:
+    problem = problem_of("e4m3,e4m3,bf16", "rc", (None, 256, 512))
+    config = WGMMA.default(problem).with_values(**axes)
+    rejection = first_rejection(WGMMA, problem, config, parse_arch("sm_90").limits)
+    assert rejection is not None and because in rejection.constraint.because
