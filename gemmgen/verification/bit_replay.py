@@ -25,6 +25,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
+from gemmgen.problem.inputs import BLOCK
 from gemmgen.problem.operands import ACCUMULATORS
 from gemmgen.problem.types import Compute, Types
 from gemmgen.render.rerender import is_rendered
@@ -176,14 +177,14 @@ def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index, operand
 def sums_of(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes, scales: Floats | None = None) -> Floats:
     """The sums of products of a and b, given as bits (elements, K), along their last axis, in the accumulator type.
 
-    scales  what the sums between promotions are multiplied by, (elements, such sums): none
+    scales  what sums of BLOCK products are multiplied by, (elements, such sums), or None. They are promoted that often
     """
     if types.compute is Compute.TF32 and order.tf32 != "cut":
         a, b = _tf32(a, order.tf32), _tf32(b, order.tf32)
     total = np.zeros(len(a), types.accumulator.numpy)
     with np.errstate(all="ignore"):
         for first, end in order.ranges(a.shape[-1]):
-            own = None if scales is None else scales[:, first // order.promotion :]
+            own = None if scales is None else scales[:, first // BLOCK :]
             part = _range_sum(order, arch, types, a[:, first:end], b[:, first:end], own)
             total = total + part if order.splits > 1 else part
     return total
@@ -196,7 +197,7 @@ def _range_sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes, sc
     for first in range(0, a.shape[-1], order.promotion):
         at = slice(first, first + order.promotion)
         part = _sum(order, arch, types, a[:, at], b[:, at])
-        total = total + part if scales is None else _multiply_add(scales[:, first // order.promotion], part, total)
+        total = total + part if scales is None else _multiply_add(scales[:, first // BLOCK], part, total)
     return total
 
 

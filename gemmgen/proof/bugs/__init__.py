@@ -11,7 +11,6 @@ from gemmgen.proof.bugs.base import VALUE, Bug, Diagnosis, Subject
 from gemmgen.proof.bugs.batches import BATCH_BUGS, BATCHED_MMA_BUGS
 from gemmgen.proof.bugs.branches import BRANCH_BUGS
 from gemmgen.proof.bugs.clusters import CLUSTER_BUGS
-from gemmgen.proof.bugs.codes import CODES_BUGS
 from gemmgen.proof.bugs.data import DATA_BUGS
 from gemmgen.proof.bugs.directed import DIRECTED_BUGS
 from gemmgen.proof.bugs.epilogues import EPILOGUE_BUGS, GATED_BUGS
@@ -22,6 +21,7 @@ from gemmgen.proof.bugs.mma import MMA_BUGS
 from gemmgen.proof.bugs.naive import NAIVE_BUGS, THREAD_TILE_BUGS
 from gemmgen.proof.bugs.pointers import POINTER_BUGS
 from gemmgen.proof.bugs.ptx import PTX_BUGS
+from gemmgen.proof.bugs.scaled import BLOCKS_BUGS, CODES_BUGS
 from gemmgen.proof.bugs.simt import AHEAD_BUGS, ASYNC_BUGS, DOUBLE_BUGS, SINGLE_BUGS, SLICED_BUGS, TURN_BUGS
 from gemmgen.proof.bugs.skinny import SKINNY_BUGS
 from gemmgen.proof.bugs.stream import MOVED_BUGS, REMAINDER_BUGS, STREAM_BUGS
@@ -35,7 +35,7 @@ from gemmgen.proof.bugs.wmma import WMMA_BUGS
 FOUND_LATE = (*ACCESS_BUGS, *EXTENT_BUGS, *GRID_BUGS, *RING_BUGS)
 BUGS: tuple[Bug, ...] = (
     *FOUND_LATE,
-    *MMA_BUGS, *WGMMA_BUGS, *WGMMA_SPLIT_BUGS, *PIECES_BUGS, *CLUSTER_BUGS, *CODES_BUGS, *WMMA_BUGS,
+    *MMA_BUGS, *WGMMA_BUGS, *WGMMA_SPLIT_BUGS, *PIECES_BUGS, *CLUSTER_BUGS, *CODES_BUGS, *BLOCKS_BUGS, *WMMA_BUGS,
     *BATCHED_MMA_BUGS,
     *NAIVE_BUGS, *THREAD_TILE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS,
     *SKINNY_BUGS,

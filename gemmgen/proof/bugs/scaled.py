@@ -1,4 +1,4 @@
-"""Bugs of kernels that multiply codes of 4 bits: how they are packed, and become numbers in registers."""
+"""Bugs of kernels whose operands have scales: codes of 4 bits, and blocks of fp8."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from gemmgen.proof.bugs.wgmma import BYTES, IN_FLIGHT, TOO_MANY, UNDER_WAY
 OFF = (VALUE, POISON)
 COPIED = Diagnosis("race", "data race on prepared_")
 BESIDE = Diagnosis("crash", "of prepared_|beside|outside|of B|of scales_b|of zeros_b")
+
+BESIDE_SCALES = Diagnosis("crash", "of scales_")
 
 CODES_BUGS: tuple[Bug, ...] = (
     # Packing
@@ -68,4 +70,34 @@ CODES_BUGS: tuple[Bug, ...] = (
         "tile.n / 64 - 1) * CHUNK_LINES", (*OFF, UNDER_WAY)),
     Bug("chunks as far apart as those without zero points", "stride", on.WGMMA_CODES, "tile.n / 64) * CHUNK_LINES",
         "tile.n / 64) * (CHUNK_LINES - 1)", OFF),
+)  # fmt: skip
+
+BLOCKS_BUGS: tuple[Bug, ...] = (
+    Bug("the scale of the next block", "scale", on.WGMMA_BLOCKS, "block = k / 128", "block = k / 128 + 1",
+        (*OFF, READS, BESIDE_SCALES)),
+    Bug("the scale of the k tile that is multiplied meanwhile", "scale", on.WGMMA_BLOCKS,
+        "promote(acc[1 - i], scales[1 - i], totals)", "promote(acc[1 - i], scales[i], totals)", OFF),
+    Bug("the last k tile by the scale before it", "scale", on.WGMMA_BLOCKS, "promote(acc[1], scales[1], totals);",
+        "promote(acc[1], scales[0], totals);", OFF),
+    Bug("both rows by the first one's scale", "scale", on.WGMMA_BLOCKS, "scales[i][r / 2 % 2], acc[i][r]",
+        "scales[i][0], acc[i][r]", OFF),
+    Bug("rows' scales in turns by columns", "scale", on.WGMMA_BLOCKS, "scales[i][r / 2 % 2], acc[i][r]",
+        "scales[i][r % 2], acc[i][r]", OFF),
+    Bug("A's scales by rows", "scale", on.WGMMA_BLOCKS, "scales_a[static_cast<long long>(block) * s.M + m]",
+        "scales_a[static_cast<long long>(m) * 5 + block]", (*OFF, READS)),
+    Bug("B's scales by columns", "scale", on.WGMMA_BLOCKS, "(tile.n / 128) * ((s.K + 127) / 128) + block",
+        "(block) * ((s.N + 127) / 128) + tile.n / 128", OFF),
+    Bug("scales of A's rows beyond the last", "guard", on.WGMMA_BLOCKS, "m < s.M ? scales_a", "true ? scales_a",
+        (READS, BESIDE_SCALES)),
+    Bug("all consumers with the first one's rows", "scale", on.WGMMA_BLOCKS, "row = tile.m + first +", "row = tile.m +",
+        OFF),
+    Bug("a row of the next eight", "scale", on.WGMMA_BLOCKS, "half * 8", "half * 16", (*OFF, READS)),
+    Bug("scales of A alone", "scale", on.WGMMA_BLOCKS, "+ m] * of_b :", "+ m] :", OFF),
+    Bug("sums without their scale", "promotion", on.WGMMA_BLOCKS, "fmaf(scales[i][r / 2 % 2], acc[i][r], totals[i][r])",
+        "totals[i][r] + acc[i][r]", OFF),
+    Bug("the scale of all before, too", "promotion", on.WGMMA_BLOCKS,
+        "fmaf(scales[i][r / 2 % 2], acc[i][r], totals[i][r])", "scales[i][r / 2 % 2] * (acc[i][r] + totals[i][r])",
+        OFF),
+    Bug("an odd k tile without its scale", "scale", on.WGMMA_BLOCKS,
+        "load_scales(scales_a, scales_b, s, tile, consumer * MMAS_M * 64, k, scales[0]);", "", OFF),
 )  # fmt: skip
