@@ -249,7 +249,8 @@ class Contest:
         """The library's product, followed by `apart`, which finds A * B in C or in memory between."""
         if case.problem.inputs.group is not None and case.problem.epilogue.is_linear:
             return PlanOfNumbers(self.library(case).plan(product_of_numbers(case)))
-        if not case.problem.inputs.is_plain:
+        blocks = case.problem.inputs.blocks and case.problem.epilogue.is_linear
+        if not (case.problem.inputs.is_plain or blocks):
             raise NoBaseline(f"cuBLASLt has no product with inputs = {case.problem.inputs}", "cublaslt")
         if apart is None:
             plan = self.library(case).plan(case)

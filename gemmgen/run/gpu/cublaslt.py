@@ -14,6 +14,7 @@ import pycuda.driver as cuda
 
 from gemmgen.problem.dtype import Doubles, DType
 from gemmgen.problem.gemm import Case
+from gemmgen.problem.inputs import BLOCK
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.gpu.launching import Pointers
@@ -36,6 +37,8 @@ DATA_TYPES = {
     DType.E5M2: 29,
 }
 OPERATION_T = 1  # cublasOperation_t
+OF_ROWS, OF_SQUARES = 4, 5  # cublasLtMatmulMatrixScale_t: VEC128_32F, a scale of 1 x 128, and BLK128x128_32F
+SCALES_TOGETHER = 4  # lines of scales are multiples of 16 bytes
 
 
 class Cublaslt:
@@ -96,6 +99,9 @@ class LtPlan:
                 transposed = ctypes.c_int32(OPERATION_T)
                 _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute[attribute], transposed)
         self._sum_fast(types)
+        self._scaled = case.problem.inputs.blocks
+        if self._scaled:
+            self._scale_blocks(case)
         self._own, self._bias_type = own_epilogue(case.problem), types.c
         self._bias: Any = None
         # An operand's bias is of alpha's type, and cuBLASLt adds one of C's.
@@ -123,6 +129,22 @@ class LtPlan:
             attribute = api.MatmulDescAttribute.FAST_ACCUM
             _set(api.matmul_desc_set_attribute, self._operation, attribute, ctypes.c_int8(1))
 
+    def _scale_blocks(self, case: Case) -> None:
+        """Say how blocks are scaled. Raises NoBaseline where cuBLASLt wants scales elsewhere than they lie."""
+        lines = (case.m, "M"), (-(-case.k // BLOCK), f"K / {BLOCK}")
+        odd = [f"{what} = {number}" for number, what in lines if number % SCALES_TOGETHER]
+        if odd:
+            raise _no_kernel(case, f"it takes scales in lines of {SCALES_TOGETHER}, and {' and '.join(odd)}")
+        api, attributes = self._library.api, self._library.api.MatmulDescAttribute
+        for name, mode in (("A_SCALE_MODE", OF_SQUARES), ("B_SCALE_MODE", OF_ROWS)):  # swapped: see the module
+            _set(api.matmul_desc_set_attribute, self._operation, attributes[name], ctypes.c_int32(mode))
+        self._point_to_scales(int(self._library.workspace), int(self._library.workspace))  # each launch has its own
+
+    def _point_to_scales(self, of_a: int, of_b: int) -> None:
+        api, attributes = self._library.api, self._library.api.MatmulDescAttribute
+        for name, address in (("A_SCALE_POINTER", of_b), ("B_SCALE_POINTER", of_a)):
+            _set(api.matmul_desc_set_attribute, self._operation, attributes[name], ctypes.c_void_p(address))
+
     def take_bias(self, values: Doubles) -> None:
         """Set the bias to these values, rounded to C's type, in place of the operand's, if the plan `takes_bias`."""
         encoded = self._bias_type.encode(values.ravel())
@@ -132,6 +154,8 @@ class LtPlan:
     def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
         """Enqueue one product on `stream`. Raises CandidateFailed (launch)."""
         api, c, c_layout = self._library.api, pointers["C"], self._layouts["C"]
+        if self._scaled:
+            self._point_to_scales(pointers["scales_a"], pointers["scales_b"])
         if self._own is not None and self._own.bias:
             bias = ctypes.c_void_p(pointers["bias_n"] if self._bias is None else int(self._bias))
             _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute.BIAS_POINTER, bias)
