@@ -106,12 +106,7 @@ class LtPlan:
         self._bias: Any = None
         # An operand's bias is of alpha's type, and cuBLASLt adds one of C's.
         self.takes_bias = self._own is not None and self._own.bias and types.c is not scalar
-        if self._own is not None:
-            epilogue = ctypes.c_int32(self._own.number)
-            bias = ctypes.c_void_p(int(library.workspace))  # somewhere: each launch has its own
-            _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute.EPILOGUE, epilogue)
-            if self._own.bias:
-                _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute.BIAS_POINTER, bias)
+        self._set_epilogue()
         try:
             self._algorithms = self._heuristics()
         except api.cuBLASLtError as error:
@@ -121,6 +116,17 @@ class LtPlan:
             self.close()
             raise _no_kernel(case, "it offers no algorithm")
         self.offered = len(self._algorithms)
+
+    def _set_epilogue(self) -> None:
+        """Ask for cuBLASLt's own epilogue, if the problem's is one."""
+        if self._own is None:
+            return
+        api = self._library.api
+        epilogue = ctypes.c_int32(self._own.number)
+        bias = ctypes.c_void_p(int(self._library.workspace))  # somewhere: each launch has its own
+        _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute.EPILOGUE, epilogue)
+        if self._own.bias:
+            _set(api.matmul_desc_set_attribute, self._operation, api.MatmulDescAttribute.BIAS_POINTER, bias)
 
     def _sum_fast(self, types: Types) -> None:
         """Ask for sums of fp8 without promotion, if the types say so."""
