@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from gemmgen.arrays.view import ArrayView, dense_strides, seen
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.inputs import COMPANIONS
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import OPERANDS, SCALARS
 from gemmgen.problem.sizes import MatrixSizes
@@ -46,13 +47,19 @@ CALLED = ("out", "alpha", "beta", "stream")  # what a call takes by name beside 
 
 
 def require_known(problem: Problem, given: Iterable[str], others: tuple[str, ...] = CALLED) -> None:
-    """Raise InvalidInput for an argument name that is neither in `others` nor an operand of the epilogue."""
-    known = (*others, *(operand.name for operand in problem.epilogue.operands))
+    """Raise InvalidInput for an argument name that is neither in `others` nor that of a further operand."""
+    known = (*others, *further_operands(problem))
     for name in given:
         require(
             name in known,
             f"no argument is called {name}: known are {', '.join(known)}, of the epilogue {problem.epilogue}",
         )
+
+
+def further_operands(problem: Problem) -> tuple[str, ...]:
+    """The operands that a call takes beside A, B and C: the scales of blocks, and those of the epilogue."""
+    scales = (one.name for one in problem.companions if problem.inputs.blocks)
+    return (*scales, *(operand.name for operand in problem.epilogue.operands))
 
 
 def number(name: str, value: Any) -> float:
@@ -66,7 +73,9 @@ def number(name: str, value: Any) -> float:
 
 
 def require_names(problem: Problem, operands: Mapping[str, Any], alpha: float, beta: float) -> None:
-    """Raise InvalidInput unless all operands of the epilogue are given, and only scalars that it names."""
+    """Raise InvalidInput unless all further operands are given, and only scalars that the epilogue names."""
+    for one in problem.companions if problem.inputs.blocks else ():
+        require(operands.get(one.name) is not None, f"blocks have {one.name}, {one.meaning}: give {one.name}=")
     for operand in problem.epilogue.operands:
         name, does = operand.name, "writes" if operand.written else "reads"
         require(operands.get(name) is not None, f"the epilogue {problem.epilogue} {does} {name}: give {name}=")
@@ -212,7 +221,9 @@ def require_operands(case: Case, views: Mapping[str, ArrayView], device: str, sh
         other = "the emulator reads arrays of the host" if device == "cpu" else "this kernel runs on a GPU"
         require(view.device == device, f"{name} is on {view.place}: {other}")
         require(view.ordinal in (None, whole.ordinal), f"{name} is on {view.place}, and {first} on {whole.place}")
-        if name in case.extra and not OPERANDS[name].is_matrix:
+        if name in COMPANIONS:
+            _require_companion(name, view, case.extra[name])
+        elif name in case.extra and not OPERANDS[name].is_matrix:
             _require_vector(name, view, shape)
     for name in case.written:
         require(not views[name].readonly, f"{name} is written, and its array is read-only")
@@ -243,6 +254,15 @@ def vector_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     operand = OPERANDS[name]
     count = {"m": shape[-2], "n": shape[-1]}.get(operand.along, 1)
     return (*shape[:-2], count) if operand.is_amax else (count,)
+
+
+def _require_companion(name: str, view: ArrayView, wanted: Matrix) -> None:
+    """Check the shape of scales, rows of which follow each other."""
+    told = f"{wanted.rows} x {wanted.cols}"
+    require(view.shape == (wanted.rows, wanted.cols), f"{name} is {view.extent}: this launch takes {told}")
+    steps = zip(view.shape, view.strides, dense_strides(view.shape), strict=True)
+    dense = all(size <= 1 or step == wanted_step for size, step, wanted_step in steps)
+    require(dense, f"{name} of {view.extent} has strides {view.strides}: its rows have to follow each other")
 
 
 def _require_vector(name: str, view: ArrayView, shape: tuple[int, ...]) -> None:

@@ -12,6 +12,7 @@ from gemmgen.arrays.binding import (
     Prepared,
     bound,
     case_of_codes,
+    further_operands,
     number,
     require_address,
     require_known,
@@ -171,8 +172,8 @@ class ArrayKernel:
         pointers = source.problem.pointers
         require(not pointers, f"{source.name} takes arrays of pointers to matrices, and from Python none are passed")
         inputs = source.problem.inputs
-        plain = inputs.is_plain or isinstance(source.launch.prepared("B"), Pack)
-        require(plain, f"{source.name} takes inputs = {inputs}, and from Python A and B alone are passed")
+        taken = inputs.is_plain or inputs.blocks or isinstance(source.launch.prepared("B"), Pack)
+        require(taken, f"{source.name} takes inputs = {inputs}, and from Python A and B alone are passed")
         self.source, self._backend = source, backend
         self.traced = Traced.of(source, f"{source.name} {source.digest[:16]} {backend.device}")
         self._known: dict[Hashable, Checked] = {}
@@ -217,7 +218,7 @@ class ArrayKernel:
                   elements with another operand
         stream    stream in place of A's library's current one: a handle, or an object of torch, CuPy or cuda.core
         operands  operands of the epilogue, by name (bias_n=..., scale_a=...): those that it reads and those that it
-                  writes
+                  writes; scales_a and scales_b of blocks
 
         `a` and `b` may be results of `prepare_a` and `prepare_b`. With numpy or JAX the result is ready on return; else
         it is ready in stream order. If C has no element nothing is launched. No gradient is recorded, as
@@ -274,7 +275,8 @@ class ArrayKernel:
 
         Raises InvalidInput if the kernel reads B itself, so that there is nothing to prepare.
         """
-        require(self.source.problem.inputs.is_plain, f"{self.name} multiplies codes with scales: pack_b takes them")
+        codes = self.source.problem.inputs.group is not None
+        require(not codes, f"{self.name} multiplies codes with scales: pack_b takes them")
         return self._prepare("B", b, stream)
 
     def pack_b(self, codes: Any, scales: Any, zeros: Any = None, *, stream: Any = None) -> Prepared:
@@ -419,18 +421,18 @@ class ArrayKernel:
 
     @cached_property
     def _operands(self) -> frozenset[str]:
-        return frozenset(operand.name for operand in self.source.problem.epilogue.operands)
+        return frozenset(further_operands(self.source.problem))
 
     @cached_property
     def rows_of(self) -> frozenset[str]:
         """The operands whose first size is M, if nothing else that is checked depends on M.
 
-        Empty if M is fixed, for batches, if A is column-major, or if launches copy A first, except for a kernel that
-        `checks_alone`.
+        Empty if M is fixed, for batches and scales of blocks, if A is column-major, or if launches copy A first, except
+        for a kernel that `checks_alone`.
         """
         problem, launch = self.source.problem, self.source.launch
         copied = not self.checks_alone and any(one.operand == "A" for one in launch.prepares)
-        if problem.m is not None or problem.batched or problem.layout.a != "r" or copied:
+        if problem.m is not None or problem.batched or problem.inputs.blocks or problem.layout.a != "r" or copied:
             return frozenset()
         return frozenset(("A", "C", *(one.name for one in problem.epilogue.operands if one.along.startswith("m"))))
 

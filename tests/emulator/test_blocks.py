@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from gemmgen.arrays.emulated import EmulatedBackend
+from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.families import WGMMA
 from gemmgen.families.base import first_rejection
 from gemmgen.problem.device import parse_arch
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.verifier import verify
 
 KERNELS = (
@@ -61,3 +66,22 @@ def test_tiles_that_scales_do_not_fit_are_refused(axes, because) -> None:
     config = WGMMA.default(problem).with_values(**axes)
     rejection = first_rejection(WGMMA, problem, config, parse_arch("sm_90").limits)
     assert rejection is not None and because in rejection.constraint.because
+
+
+def test_arrays_are_multiplied_with_scales_of_blocks(shared_store) -> None:
+    problem = problem_of("e4m3,e4m3,f32", "rc", (None, 136, 256))
+    source = render(problem, WGMMA, WGMMA.default(problem), "sm_90")
+    rng, e4m3 = np.random.default_rng(0), DType.E4M3.numpy
+    a, b = (rng.standard_normal((lines, 256)).astype(e4m3) for lines in (5, 136))
+    scales_a, scales_b = rng.random((2, 5), np.float32), rng.random((2, 2), np.float32)
+    with ArrayKernel(source, EmulatedBackend(source, shared_store)) as kernel:
+        c = kernel(a, b.T, scales_a=scales_a, scales_b=scales_b)
+        with pytest.raises(InvalidInput, match=r"blocks have scales_b, .*: give scales_b="):
+            kernel(a, b.T, scales_a=scales_a)
+        with pytest.raises(InvalidInput, match="scales_a is 5 x 2: this launch takes 2 x 5"):
+            kernel(a, b.T, scales_a=np.ascontiguousarray(scales_a.T), scales_b=scales_b)
+        with pytest.raises(InvalidInput, match="scales_a of 2 x 5 has strides"):
+            kernel(a, b.T, scales_a=np.ascontiguousarray(scales_a.T).T, scales_b=scales_b)
+    wide_a = a.astype(float) * scales_a.repeat(128, 0).T
+    wide_b = b.astype(float) * scales_b.repeat(128, 0).repeat(128, 1)[:136]
+    np.testing.assert_allclose(c, wide_a @ wide_b.T, rtol=1e-3, atol=1e-2)
