@@ -107,6 +107,7 @@ class PackText(_StepText):
         self.access = min(4, self.depth // 16)  # words that a thread of the kernel takes at once
         self.group = problem.inputs.group  # k that share a scale; 0: all
         self.zeros, self.signed = problem.inputs.zeros, problem.types.b.is_signed
+        self.scaled_by = "their scales and zero points" if self.zeros else "their scales"
         self.number = problem.types.a.ctype
         self.along_k = self._operand.order == "c"
         chunks = f"ceil({self.n} / {self.columns}) * ceil({self.k} / {self.depth})"

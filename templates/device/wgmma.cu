@@ -25,6 +25,7 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
 //% for one in instructions
 //% set registers = one.c_registers
 //% set each = 4 if registers % 4 == 0 else 2
+//% set named = "two of a thread's accumulators" if 2 == each < registers else "four of a thread's accumulators, or all"
 //% set a = operands_a[one.registers]
 //% set first_b = registers + a.registers
 //% set letter = {"float": "f", "int": "r", "unsigned": "r"}[one.c_type]
@@ -32,7 +33,7 @@ __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sy
     true: {"parameter": "", "number": "1", "bound": ""},
     false: {"parameter": ", bool accumulate", "number": "%%%d" | format(first_b + 1), "bound": ", \"r\"(static_cast<int>(accumulate))"}}[always]
 
-#define SUMS(r) "+${ letter }"(d[r${ ["", " + 1", " + 2", " + 3"][:each] | join(']), "+%s"(d[r' | format(letter)) }])  // ${ "two of a thread's accumulators" if 2 == each < registers else "four of a thread's accumulators, or all" }
+#define SUMS(r) "+${ letter }"(d[r${ ["", " + 1", " + 2", " + 3"][:each] | join(']), "+%s"(d[r' | format(letter)) }])  // ${ named }
 // d += a * b, 64 x ${ one.n } x ${ one.k }, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
 // d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand scale-d, then
 // imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has them.

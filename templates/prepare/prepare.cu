@@ -119,7 +119,7 @@ ${ head(c) }
 //% set magic = {"BF16": "0x4300", "F16": "0x6400"}[c.number]
 //% set offset = "static_cast<long long>(%s) * %s + %s" | format(*(("column", c.lead, "at") if c.along_k else ("at", c.lead, "column")))
 //% set group = "first_k / %d" | format(c.group) if c.group else "0"
-// ${ c.part } = B's codes with their scales${ " and zero points" if c.zeros }, in chunks of ${ c.columns } columns by ${ c.depth } of K: ${ c.lines } lines of 128 bytes each.
+// ${ c.part } = B's codes with ${ c.scaled_by }, in chunks of ${ c.columns } columns by ${ c.depth } of K: ${ c.lines } lines of 128 bytes each.
 // Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from 2 t on and
 // from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
 extern "C" __global__ void __launch_bounds__(${ c.threads })

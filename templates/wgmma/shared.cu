@@ -10,7 +10,7 @@ ${ mmas.accumulators(view) }
 struct Shared {
     alignas(1024) ${ factor["A"] } a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
 //% if view.codes
-    alignas(1024) unsigned b[STAGES][BK / CHUNK_K][BN / 64][CHUNK_LINES * LINE_B];  // chunks of codes, scales${ " and zero points" if view.zeros }
+    alignas(1024) unsigned b[STAGES][BK / CHUNK_K][BN / 64][CHUNK_LINES * LINE_B];  // chunks of codes, with what scales them
 //% else
     alignas(1024) ${ factor["B"] } b[STAGES][${ matrices.times }BN * BK];  // boxes of lines of LINE_B elements, likewise
 //% endif

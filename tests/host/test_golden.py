@@ -231,6 +231,13 @@ SAMPLES = {
     "wgmma_s8_rows": Sample(
         WGMMA, {"PERSISTENT": 0}, (512, 513, 1024), "rc", epilogue="scale_m+scale_n+bias", types="s8,s8,bf16"
     ),
+    "wgmma_u4_scaled_rc": Sample(WGMMA, {}, (None, 4096, 4096), "rc", types="bf16,u4,bf16", inputs="scales=128+zeros"),
+    "wgmma_s4_scaled_rr": Sample(
+        WGMMA, {"BN": 256}, (None, 520, 1040), "rr", types="f16,s4,f16", inputs="scales=64", epilogue="bias+silu"
+    ),
+    "wgmma_blocks_rc": Sample(
+        WGMMA, {}, (None, 2112, 7168), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED, inputs="blocks"
+    ),
     "wgmma_gated_rc": Sample(WGMMA, {}, (None, 14336, 4096), "rc", dtype=DType.BF16, epilogue="swiglu"),
     "wgmma_gated_cluster_rr_batch": Sample(
         WGMMA,
