@@ -19,6 +19,8 @@ class Element:
     torch   torch's name of the type, in at::
     decode  an expression for the exact value of an element x
     encode  an expression for the element nearest to `value`, ties to even; all but f16, bf16, f32 and f64 saturate
+
+    An element of 4 bits is half of a byte: x and the result of `encode` are from 0 to 15.
     """
 
     name: str
@@ -43,6 +45,10 @@ ELEMENTS = {
     DType.S32: Element("int32_t", "", "kInt", "x", "int32_t(value)"),
     DType.S8: Element("int8_t", "", "kChar", "x", "int8_t(std::nearbyint(std::clamp(value, -128.0, 127.0)))"),
     DType.U8: Element("uint8_t", "", "kByte", "x", "uint8_t(std::nearbyint(std::clamp(value, 0.0, 255.0)))"),
+    DType.U4: Element("uint8_t", "", "kByte", "x", "uint8_t(std::nearbyint(std::clamp(value, 0.0, 15.0)))"),
+    DType.S4: Element(
+        "uint8_t", "", "kByte", "(x ^ 8) - 8", "uint8_t(int(std::nearbyint(std::clamp(value, -8.0, 7.0))) & 15)"
+    ),
 }
 
 

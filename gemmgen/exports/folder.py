@@ -17,6 +17,7 @@ from gemmgen.exports.selftest import SelfTest
 from gemmgen.exports.torchop import TorchOperator
 from gemmgen.exports.writing import write_together
 from gemmgen.kernel.launch import DEPENDENT_LAUNCH
+from gemmgen.kernel.prepare import Pack
 from gemmgen.kernel.source import KernelSource
 from gemmgen.render.kernel_text import environment
 from gemmgen.run.compile import arch_for
@@ -45,13 +46,15 @@ def files_of(source: KernelSource, written: Iterable[Path]) -> list[Path]:
 def require_together(sources: Iterable[KernelSource], *, torch: bool = False) -> None:
     """Raise InvalidInput if two kernels would write the same file, or if `export` has no launcher for one.
 
-    With `torch` it also refuses kernels that take arrays of pointers, which have no operators.
+    With `torch` it also refuses kernels that take arrays of pointers, or codes of 4 bits, which have no operators.
     """
     taken: set[str] = set()
     for source in sources:
         require_exportable(source)
         arrays = torch and source.problem.pointers
         require(not arrays, f"{source.name} takes arrays of pointers, and tensors are none: export it without --torch")
+        codes = torch and not source.problem.inputs.is_plain
+        require(not codes, f"{source.name} takes codes with scales, and operators take no codes: export it without --torch")
         twice = sorted(taken.intersection(own_files(source.name)))
         require(not twice, f"two of the kernels write {', '.join(twice)}: export one by another name, with --as NAME")
         taken.update(own_files(source.name))
@@ -91,7 +94,7 @@ def _special(source: KernelSource) -> list[str]:
     special = [name for name in launch.attributes if name != DEPENDENT_LAUNCH]
     if launch.cluster > 1 and "__cluster_dims__" not in source.text:
         special.append(f"clusters of {launch.cluster} blocks")
-    if not source.problem.inputs.is_plain:
+    if not (source.problem.inputs.is_plain or isinstance(launch.prepared("B"), Pack)):
         special.append(f"inputs = {source.problem.inputs}")
     return special
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gemmgen.exports.arguments import WORKSPACE_ALIGN, Alignment, Argument, LeadingDimension, Part, Stride
-from gemmgen.exports.maps import Copy, Maps, Sums
+from gemmgen.exports.maps import Copy, Maps, PackedCodes, Sums
 from gemmgen.exports.signature import Signature
 from gemmgen.kernel.contract import OPERANDS
 from gemmgen.kernel.launch import DEPENDENT_LAUNCH
-from gemmgen.kernel.prepare import Prepare, Step
+from gemmgen.kernel.prepare import LineSums, Pack, Step
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.sizes import POINTER_BYTES
+from gemmgen.support.words import listed
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,20 @@ class Interface(Signature):
 
     def _prepared(self, prepare: Step, step: KernelSource) -> Copy | Sums:
         passed = tuple(self._argument(parameter).passed for parameter in step.parameters)
-        if isinstance(prepare, Prepare):
-            return Copy(prepare, self.problem, self.sizes, step.name, passed)
-        return Sums(prepare, self.problem, self.sizes, step.name, passed)
+        given = self.problem, self.sizes, step.name, passed
+        if isinstance(prepare, LineSums):
+            return Sums(prepare, *given)
+        return PackedCodes(prepare, *given) if isinstance(prepare, Pack) else Copy(prepare, *given)
 
     @property
     def copies(self) -> tuple[Copy, ...]:
-        """The copies among them."""
+        """The copies among them, packed codes too."""
         return tuple(one for one in self.prepared if isinstance(one, Copy))
+
+    @property
+    def padded(self) -> tuple[Copy, ...]:
+        """The copies whose lines are padded: all but packed codes."""
+        return tuple(one for one in self.copies if not isinstance(one, PackedCodes))
 
     @property
     def summed(self) -> tuple[str, ...]:
@@ -51,13 +58,9 @@ class Interface(Signature):
     @property
     def made_of(self) -> dict[str, str]:
         """What launches before the kernel do for A and for B: nothing (""), "copies A" or "sums A's rows"."""
-        done = {operand: [] for operand in "AB"}  # type: dict[str, list[str]]
-        for one in self.prepared:
-            lines = "rows" if one.operand == "A" else "columns"
-            done[one.operand].append(
-                f"copies {one.operand}" if isinstance(one, Copy) else f"sums {one.operand}'s {lines}"
-            )
-        return {operand: " and ".join(words) for operand, words in done.items()}
+        return {
+            operand: " and ".join(one.does for one in self.prepared if one.operand == operand) for operand in "AB"
+        }
 
     @property
     def structs(self) -> tuple[str, ...]:
@@ -194,10 +197,20 @@ class Interface(Signature):
 
     @property
     def packing(self) -> tuple[Argument, ...]:
-        """The arguments that say where B is and how it lies."""
+        """The arguments that say where B and its companions are, and how B lies."""
         b = next(matrix for matrix in self.problem.matrices if matrix.name == "B")
-        names = ("B", b.rows, b.cols, b.ld, "batch", b.stride)
+        names = (*self.packed_from, b.rows, b.cols, b.ld, "batch", b.stride)
         return tuple(argument for argument in self.arguments if argument.text in names)
+
+    @property
+    def packed_from(self) -> tuple[str, ...]:
+        """The tensors that `packed` replaces: B, and its companions."""
+        return ("B", *self.companions)
+
+    @property
+    def packed_words(self) -> str:
+        """These tensors in words: "B, scales_b and zeros_b"."""
+        return listed(self.packed_from)
 
     @property
     def packed_sizes(self) -> tuple[str, ...]:
@@ -207,15 +220,15 @@ class Interface(Signature):
 
     @property
     def by_packed(self) -> tuple[Argument, ...]:
-        """The launcher's arguments if `packed` replaces B and its layout."""
+        """The launcher's arguments if `packed` replaces B, its layout and its companions."""
         packed = Argument("const void*", "packed", "packed")
-        lies = ("ldb", "stride_b")
-        return tuple(packed if one.text == "B" else one for one in self.arguments if one.text not in lies)
+        left_out = ("ldb", "stride_b", *self.companions)
+        return tuple(packed if one.text == "B" else one for one in self.arguments if one.text not in left_out)
 
     @property
     def by_packed_passed(self) -> tuple[str, ...]:
-        """What is passed for the launcher's arguments if `packed` replaces B."""
-        other = {"B": "nullptr", "stride_b": "0"}
+        """What is passed for the launcher's arguments if `packed` replaces B and its companions."""
+        other = {**dict.fromkeys(self.packed_from, "nullptr"), "stride_b": "0"}
         return tuple(other.get(argument.text, argument.text) for argument in self.arguments)
 
     @property

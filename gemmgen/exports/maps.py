@@ -10,8 +10,9 @@ from functools import cached_property
 
 from gemmgen.exports.arguments import ELEMENTS
 from gemmgen.kernel.contract import Contract
-from gemmgen.kernel.prepare import LineSums, Prepare, Step
+from gemmgen.kernel.prepare import PACKED_LINE, LineSums, Pack, Prepare, Step
 from gemmgen.kernel.tensor_map import FAR, NEAR, UNIT, TensorMap
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import MatrixSizes
 
@@ -51,6 +52,11 @@ class Sums(Prepared):
     prepare: LineSums
 
     @property
+    def does(self) -> str:
+        """What its launch does, for the header."""
+        return f"sums {self.operand}'s {'rows' if self.operand == 'A' else 'columns'}"
+
+    @property
     def element(self) -> str:
         """The C++ element type."""
         return ELEMENTS[self.problem.types.accumulator].name
@@ -74,11 +80,21 @@ class Copy(Prepared):
     prepare: Prepare
 
     @property
+    def does(self) -> str:
+        """What its launch does, for the header."""
+        return f"copies {self.operand}"
+
+    @property
+    def dtype(self) -> DType:
+        """The element type of the copy, or of its pieces."""
+        return self.prepare.lies(self.problem).dtype
+
+    @property
     def element(self) -> str:
         """The C++ element type. Pieces have the kernels' own types: their bits need no CUDA header."""
         if self.prepare.pieces(self.problem) > 1:
             return "unsigned short"
-        return ELEMENTS[self.prepare.lies(self.problem).dtype].name
+        return ELEMENTS[self.dtype].name
 
     @property
     def unit(self) -> int:
@@ -132,6 +148,37 @@ class Copy(Prepared):
 
 
 @dataclass(frozen=True)
+class PackedCodes(Copy):
+    """B's codes with their scales and zero points: a matrix of words, whose lines are those of all chunks."""
+
+    prepare: Pack
+    words = PACKED_LINE // DType.S32.size  # of a line
+
+    @property
+    def does(self) -> str:
+        zeros = " and zero points" if self.problem.inputs.zeros else ""
+        return f"packs {self.operand}'s codes with their scales{zeros}"
+
+    @property
+    def dtype(self) -> DType:
+        return DType.S32
+
+    @property
+    def lines(self) -> str:
+        """In terms of a function tiles_of(size, tile)."""
+        chunks = (f"tiles_of({size}, {tile})" for size, tile in self.grid)
+        return " * ".join([*chunks, str(self.prepare.chunk_lines(self.problem))])
+
+    @property
+    def length(self) -> str:
+        return str(self.words)
+
+    @property
+    def ld(self) -> str:
+        return str(self.words)
+
+
+@dataclass(frozen=True)
 class EncodedMap:
     """A tensor map and its matrix, or the `copy` of that.
 
@@ -162,25 +209,25 @@ class EncodedMap:
         """CUDA's word for elements of this width, which no conversion touches, or for those that become tf32."""
         if self.map.tf32:
             return "TFLOAT32"
-        return f"UINT{self._lies.dtype.storage_bits}"
+        return f"UINT{self._dtype.storage_bits}"
 
     @property
     def element_bytes(self) -> int:
-        return self._lies.dtype.size
+        return self._dtype.size
 
     @property
     def tensor(self) -> tuple[str, ...]:
         """Elements along each dimension, the contiguous one first. There may be none along K."""
-        lies = self._lies
-        extents = (lies.extent_text(name, self.sizes) for name in (lies.line, lies.lines))
+        if self.copy is not None:
+            return (self.copy.length, self.copy.lines, *((self.copy.matrices,) if self._batched else ()))
+        extents = (self.matrix.extent_text(name, self.sizes) for name in (self.matrix.line, self.matrix.lines))
         if self.map.anywhere:
             return (*extents, str(NEAR), str(FAR))
-        matrices = self.sizes.get("batch", "") if self.copy is None else self.copy.matrices
-        return (*extents, *((matrices,) if self._batched else ()))
+        return (*extents, *((self.sizes["batch"],) if self._batched else ()))
 
     @property
-    def _lies(self) -> MatrixSizes:
-        return self.matrix if self.copy is None else self.copy.prepare.lies(self.copy.problem)
+    def _dtype(self) -> DType:
+        return self.matrix.dtype if self.copy is None else self.copy.dtype
 
     @property
     def distances(self) -> tuple[str, ...]:

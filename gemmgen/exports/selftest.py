@@ -23,6 +23,7 @@ BUDGET_BITS = 30  # multiply-adds of a check's reference, as a power of two: a s
 CONVERTED_BUDGET_BITS = 28  # likewise of 16-bit and 8-bit floats
 SPARSE_TERMS = 8
 SCALARS = ((1, 0), (3, -2))  # alpha, beta
+EXACT_SCALES = 3  # of codes in exact data: 1, 2 and 4
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class SelfTest:
 
     out: Interface
     scalars = SCALARS
+    exact_scales = EXACT_SCALES
     bound_lambda = LAMBDA
 
     @property
@@ -73,9 +75,18 @@ class SelfTest:
 
     @property
     def stored(self) -> list[tuple[str, list[str]]]:
-        """The tensors in order; neighbours with the same element type are grouped."""
-        element = self.out.element.__getitem__
-        return [(one, [*names]) for one, names in groupby(self.out.tensors, key=element)]
+        """The tensors in order; neighbours of the same C++ class are grouped."""
+        return [(one, [*names]) for one, names in groupby(self.out.tensors, key=self._held)]
+
+    def _held(self, name: str) -> str:
+        """The C++ class of a tensor's elements as they lie in memory."""
+        packed = self.out.problem.dtype_of(name).storage_bits < 8
+        return "Codes" if packed else f"Storage<{self.out.element[name]}>"
+
+    @property
+    def codes(self) -> bool:
+        """Whether B has codes, which stand for numbers of A's type."""
+        return bool(self.out.companions)
 
     @property
     def sums(self) -> DType:
@@ -163,10 +174,16 @@ class SelfTest:
         elements.
         """
         terms = self._terms(case)
-        squares = [2**self.exact_bits / (alpha * max(1, terms) + abs(beta)) for alpha, beta in SCALARS]
+        products = [2**self.exact_bits / (alpha * max(1, terms) + abs(beta)) for alpha, beta in SCALARS]
         if self.types.c.largest < 2**self.exact_bits:
-            squares += [self._largest / (2 * alpha * sqrt(terms + 1)) for alpha, _ in SCALARS]
-        return int(min(max(sqrt(min(squares)), 1), self.largest_integer))
+            products += [self._largest / (2 * alpha * sqrt(terms + 1)) for alpha, _ in SCALARS]
+        reach = min(products) / self._largest_scaled if self.codes else sqrt(min(products))
+        return int(min(max(reach, 1), self.largest_integer))
+
+    @property
+    def _largest_scaled(self) -> float:
+        """The largest number that a code stands for in exact data."""
+        return 2 ** (EXACT_SCALES - 1) * (self.types.b.largest - self.types.b.least)
 
     def _apart(self, case: Case) -> str:
         """The distance between rows that are checked, for random data and, if these are sparse, for exact data.
@@ -185,8 +202,8 @@ class SelfTest:
 
     @property
     def largest_integer(self) -> int:
-        """The largest integer of exact data that A and B can hold."""
-        return min(LARGEST_INTEGER, self.types.a.exact_integers, self.types.b.exact_integers)
+        """The largest integer of exact data that A and B can hold; codes are drawn otherwise."""
+        return min(LARGEST_INTEGER, *(one.exact_integers for one in self.types.factors))
 
     @property
     def _largest(self) -> float:
@@ -217,6 +234,8 @@ class SelfTest:
             return "zero_point" if name in ZEROS else "given_sum"
         if dtype.is_integer:
             return f"value_{dtype.label}"
+        if name in self.out.companions:
+            return "scale"
         if name in FACTORS:
             return "ranged_factor" if name == self.ranged and self.into_range else "factor"
         if name in self.outputs:
@@ -236,7 +255,7 @@ class SelfTest:
     @property
     def draws_uniform(self) -> bool:
         """Whether it draws from [-1, 1)."""
-        return bool(self.drawn & {"value", "before", "factor", "ranged_factor"})
+        return bool(self.drawn & {"value", "before", "factor", "ranged_factor", "scale"})
 
 
 BATCH = 5  # products, where their number is free

@@ -77,8 +77,13 @@ class Signature(Built):
 
     @cached_property
     def tensors(self) -> tuple[str, ...]:
-        """A, B, C and the epilogue's operands."""
-        return (*OPERANDS, *self.extra)
+        """A, B, C, the companions of A and B, and the epilogue's operands."""
+        return (*OPERANDS, *self.companions, *self.extra)
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """The tensors beside A and B: B's scales and zero points, where it has codes."""
+        return tuple(one.name for one in self.problem.companions)
 
     @cached_property
     def element(self) -> dict[str, str]:
@@ -128,7 +133,8 @@ class Signature(Built):
     @property
     def located(self) -> dict[str, str]:
         """The arguments that point to tensors, by the tensor's name."""
-        return {**dict(zip(OPERANDS, self.operands, strict=True)), **{name: name for name in self.extra}}
+        beside = (*self.companions, *self.extra)
+        return {**dict(zip(OPERANDS, self.operands, strict=True)), **{name: name for name in beside}}
 
     @property
     def behind_align(self) -> str:

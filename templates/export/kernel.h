@@ -6,12 +6,20 @@
  *     ${ "%-8s" | format(m.name) } ${ out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% if m.name in out.written
  *              is written: ${ out.written[m.name] }
+//% elif m.name == "B" and out.companions
+ *              codes of 4 bits, ${ "-8 to 7 as two's complement" if out.types.b.is_signed else "0 to 15" }: two to a byte, the first in its lower half
 //% endif
+//% endfor
+//% for x in out.problem.companions
+ *     ${ "%-8s" | format(x.name) } ${ out.element[x.name] }, ${ x.lies(out.problem.sizes) }, without padding: ${ x.meaning }${ ", packed two to a byte as B's" if x.dtype == out.types.b }
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
  *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ "%s elements" | format(out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }${ ("; another for each product, behind the last's" if v.written else "; the same for all products") if out.problem.batched }
 //% endfor
  *
+//% if out.companions
+ * An element of B is ${ "(code - zero point) * scale" if out.problem.inputs.zeros else "code * scale" }, rounded once to ${ out.types.a.label }; ${ "each %d elements along K of a column have" | format(out.problem.inputs.group) if out.problem.inputs.group else "a column has" } one scale${ " and one zero point" if out.problem.inputs.zeros }.
+//% endif
 //% if out.epilogue.reads_c
  * beta = 0 never reads C.${ (" K = 0 gives beta * C and reads neither A nor B." if out.epilogue.is_linear else " K = 0 makes acc zero and reads neither A nor B.") if "K" in out.runtime_sizes and not out.problem.pointers }
 //% else
@@ -54,8 +62,11 @@ extern "C" {
 //% if not out.parts
  * This kernel takes none: `workspace` may be null. Other kernels of the same problem may take one.
 //% else
-//% if out.copies
- * It holds ${ "copies" if out.copies | length > 1 else "a copy" } of ${ out.copies | map(attribute="operand") | join(" and ") }, with lines as the kernel takes them.
+//% if out.padded
+ * It holds ${ "copies" if out.padded | length > 1 else "a copy" } of ${ out.padded | map(attribute="operand") | join(" and ") }, with lines as the kernel takes them.
+//% endif
+//% if out.companions
+ * It holds ${ out.packed_words }, packed as the kernel takes them.
 //% endif
 //% if out.summed
  * It holds the sums of ${ out.summed | map("replace", "A", "A's rows") | map("replace", "B", "B's columns") | join(" and ") }.
@@ -180,7 +191,7 @@ cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* /* plan */, cud
 
 /* Weights apart from a workspace, for several products at once: what prepare_b would make of B, in device memory of its own.
  * pack_b ${ out.made_of["B"] } to `packed`, which has packed_bytes at an address divisible by ${ out.workspace_align }. make_packed_plan takes that in place
- * of B; any number of plans on any stream may share it while nobody writes there. Their workspace has packed_bytes less, and
+ * of ${ out.packed_words }; any number of plans on any stream may share it while nobody writes there. Their workspace has packed_bytes less, and
  * may be null where nothing is left.
  */
 #define ${ out.name }_PACKS_B 1 /* kernels that read B as it lies have none of this */

@@ -66,7 +66,7 @@ size_t tiles_of(size_t size, size_t tile) { return (size + tile - 1) / tile; }
 
 size_t tiles_of_c(${ out.tile_sizes | map("replace", "", "int ", 1) | join(", ") }) { return ${ out.tiles }; }
 /*% endif %*/
-/*% if out.copies %*/
+/*% if out.padded %*/
 
 // Elements from one line of a copy to the next: whole chunks of 16 bytes.
 size_t copy_ld(size_t length, size_t chunk) { return tiles_of(std::max<size_t>(length, 1), chunk) * chunk; }

@@ -55,7 +55,7 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 //% endif
     } pointers[] = {
 //%- for name, align in out.aligns.items()
-{"${ name }", ${ "packed != nullptr ? packed : B" if name == "B" and out.packed else name }, ${ align }${ ", K == 0" if name in out.may_be_null else ", false" if out.may_be_null }}${ ", " if not loop.last or out.parts }
+{"${ name }", ${ "packed != nullptr ? packed : %s" | format(name) if name in out.packed_from and out.packed else name }, ${ align }${ ", K == 0" if name in out.may_be_null else ", false" if out.may_be_null }}${ ", " if not loop.last or out.parts }
 //%- endfor
 //%- if out.parts
 {"workspace", ${ "packed != nullptr ? packed : workspace" if out.packed_end == "bytes" and out.packed else "workspace" }, ${ out.workspace_align }${ ", false" if out.may_be_null }}

@@ -24,6 +24,9 @@ ${ out.declared(out.packing, behind="void* packed, cudaStream_t stream") })
 //% endif
 //% endfor
     cudaError_t status = ${ "B == nullptr && K == 0 ? cudaSuccess : " if "B" in out.may_be_null }check("B", B, ${ out.aligns["B"] });
+//% for name in out.companions
+    if (status == cudaSuccess) status = check("${ name }", ${ name }, ${ out.aligns[name] });
+//% endfor
     if (status == cudaSuccess) status = check("packed", packed, ${ out.workspace_align });
 //% if not out.run_by.all_known
     if (status == cudaSuccess) status = compiled_here();

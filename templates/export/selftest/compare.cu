@@ -27,7 +27,7 @@ int first_row_off(const Check& s, const Operands& x, const Storage<${ out.elemen
         vector<${ bits }> b_weights(s.K);
 //% endif
     ${ tab }for (int k = 0; k < s.K; ++k)
-    ${ tab }    for (int n = 0; n < s.N; ++n) b_weights[k] += whole(decode(x.B(${ p }k, n))) * weights[n];
+    ${ tab }    for (int n = 0; n < s.N; ++n) b_weights[k] += whole(${ factor_of_b("k", "n") }) * weights[n];
     ${ tab }for (int m = 0; m < s.M; ++m) {
     ${ tab }    ${ bits } difference = 0;
     ${ tab }    for (int k = 0; k < s.K; ++k) difference += whole(s.alpha) * whole(decode(x.A(${ p }m, k))) * b_weights[k];

@@ -80,6 +80,33 @@ struct Storage {
     }
 };
 
+//% if test.codes
+// Codes of 4 bits as they lie in memory, two to a byte, the first in its lower half: band, lines with padding, band.
+struct Codes {
+    static constexpr size_t BAND = 1024 + ${ out.pointer_align };  // bytes
+
+    Place at;
+    vector<std::uint8_t> held;
+    std::shared_ptr<void> device;
+
+    template <typename Value>
+    Codes(int rows, int cols, Place at, Value value)
+        : at(at), held(2 * BAND + (rows > 0 && cols > 0 ? at(rows - 1, cols - 1) / 2 + 1 : 0), std::uint8_t(0xff))
+    {
+        for (int row = 0; row < rows; ++row)
+            for (int col = 0; col < cols; ++col) {
+                const size_t i = at(row, col), shift = i % 2 * 4;
+                std::uint8_t& pair = held[BAND + i / 2];
+                pair = std::uint8_t((pair & ~(15 << shift)) | encode<std::uint8_t>(value()) << shift);
+            }
+        device = on_device(held.data(), held.size());
+    }
+
+    std::uint8_t operator()(int row, int col) const { return (held[BAND + at(row, col) / 2] >> (at(row, col) % 2 * 4)) & 15; }
+    std::uint8_t* first() const { return static_cast<std::uint8_t*>(device.get()) + BAND; }  // on the device
+};
+
+//% endif
 //% if out.problem.pointers
 // Pointers to the matrices of a copy, on the device, too.
 template <typename Element>

@@ -2,9 +2,12 @@
 //% set exact = not test.scalar.is_integer
 // What the tensors hold before a launch.
 struct Operands {
-//% for element, names in test.stored
-    Storage<${ element }> ${ names | join(", ") };
+//% for held, names in test.stored
+    ${ held } ${ names | join(", ") };
 //% endfor
+//% if test.codes
+    vector<${ out.element.A }> weights;  // what B's codes stand for, row by row
+//% endif
 };
 
 //% if test.into_range
@@ -29,6 +32,10 @@ Operands make_operands(const Check& s)
 //% if "value_u8" in test.drawn
     const auto value_u8 = [&] { return random.below(${ "exact ? s.reach + 1 : 256" if exact else "256" }); };
 //% endif
+//% for dtype in [out.types.b] if test.codes
+    const auto value_${ dtype.label } = [&] { return random.below(16)${ " - 8" if dtype.is_signed }; };
+    const auto scale = [&] { return ${ "exact ? 1 << random.below(%d) : " | format(test.exact_scales) }random.uniform(); };
+//% endfor
 //% if "value_s32" in test.drawn
     const auto value_s32 = [&] { return std::int32_t(std::uint32_t(random.bits())); };
 //% endif
@@ -60,15 +67,30 @@ Operands make_operands(const Check& s)
 {${ "(s.batch - 1) * %s, -%s, " | format(stride, stride) if out.problem.pointers else stride ~ ", " if out.problem.batched }${ row }, ${ column }}
 //%- endmacro
 //% set batch = "s.batch, " if out.problem.batched
-    return {{${ batch }s.M, s.K, ${ matrix("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else matrix("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
+    ${ "Operands x =" if test.codes else "return" } {{${ batch }s.M, s.K, ${ matrix("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else matrix("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
             {${ batch }s.K, ${ columns }, ${ matrix("s.stride_b", "s.ldb", 1) if out.problem.layout.b == "r" else matrix("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
             {${ batch }s.M, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
+//%- set group = out.problem.inputs.group
+//%- for name in out.companions
+,
+            {${ "(s.K + %d) / %d" | format(group - 1, group) if group else 1 }, s.N, {s.N, 1}, ${ test.draws[name] }}
+//%- endfor
 //%- for x in out.epilogue.operands
 ,
 //% set rows, columns = "s.M" if "m" in x.along else "1", "s.N" if "n" in x.along else "1"
 //% set product = "s.%s" | format(x.stride if x.is_matrix else x.size) if x.is_matrix or x.is_amax else "0"
             {${ ("s.batch, " if x.is_matrix or x.is_amax else "1, ") if out.problem.batched }${ rows }, ${ columns }, {${ "0, " if out.problem.pointers }${ product ~ ", " if out.problem.batched }${ "s." ~ x.ld if x.is_matrix else 1 if "m" in x.along else 0 }, ${ 1 if "n" in x.along else 0 }}, ${ test.draws[x.name] }${ ", 0" if x.is_amax }}
 //%- endfor
-};
+${ ", {}" if test.codes }};
+//% if test.codes
+    x.weights.reserve(size_t(s.K) * s.N);
+    for (int k = 0; k < s.K; ++k)
+        for (int n = 0; n < s.N; ++n) {
+            const int group = ${ "k / %d" | format(group) if group else "0" };
+            const double code = decode(x.B(k, n))${ " - decode(x.zeros_b(group, n))" if out.problem.inputs.zeros };
+            x.weights.push_back(encode<${ out.element.A }>(code * decode(x.scales_b(group, n))));
+        }
+    return x;
+//% endif
 }
 

@@ -55,7 +55,7 @@ ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& 
 //% for line, end in ([("k", "s.K"), ("n", columns)] if out.problem.layout.b == "r" else [("n", columns), ("k", "s.K")])
     ${ "    " * loop.index0 }for (${ "int k : depths" if line == "k" and test.sparse else "int %s = 0; %s < %s; ++%s" | format(line, line, end, line) })${ " {" if loop.last }
 //% endfor
-            const ${ test.wide } product = row_of_a[k] * decode(x.B(${ p }k, n));
+            const ${ test.wide } product = row_of_a[k] * ${ factor_of_b("k", "n") };
             sum[n] += product;
 //% if not integers
             magnitude[n] += std::fabs(product);
