@@ -10,6 +10,7 @@ from gemmgen.kernel.launch import DEPENDENT_LAUNCH, WORKSPACE, Launch
 from gemmgen.kernel.prepare import PREPARED, Pack, Step, dtype_of_part
 from gemmgen.kernel.tensor_map import parameter_of
 from gemmgen.problem import operands
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.inputs import COMPANIONS
 from gemmgen.problem.sizes import BATCH_SIZES
@@ -134,7 +135,10 @@ class Contract:
 
 def _reached(pointer: Parameter, launch: Launch) -> Parameter:
     prepare = launch.prepared(pointer.name)
-    return pointer if prepare is None else replace(pointer, name=prepare.part)
+    if prepare is None:
+        return pointer
+    ctype = f"const {DType.S32.ctype}*" if isinstance(prepare, Pack) else pointer.ctype
+    return Parameter(prepare.part, ctype)
 
 
 def companion_parameters(problem: Problem) -> tuple[Parameter, ...]:

@@ -23,15 +23,17 @@ from gemmgen.exports.folder import export, export_all
 from gemmgen.exports.interface import Interface
 from gemmgen.exports.writing import write_together
 from gemmgen.families import FAMILIES, WGMMA
-from gemmgen.kernel.launch import DEPENDENT_LAUNCH
-from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import DEPENDENT_LAUNCH, Launch
+from gemmgen.kernel.prepare import Pack, Prepare
 from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import PROMOTIONS, SWIZZLES
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
-from gemmgen.render.kernel_text import render
+from gemmgen.render.kernel_text import environment, render
+from gemmgen.render.prepare_text import copy_texts
 from gemmgen.run.compile import compile_text
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, sha256
@@ -773,6 +775,43 @@ def test_selftest_of_a_program(program: Callable[..., KernelSource], tmp_path: P
     assert not wrong or any("expected" in line for line in lines), lines
 
 
+OPEN = Problem(None, None, None, types="bf16,u4,bf16", epilogue="acc", inputs="scales=128+zeros")
+SIGNED = Problem(None, 40, 96, types="f16,s4,f16", layout="rc", epilogue="acc", inputs="scales=32+zeros")
+HALVES = Problem(None, 72, 200, types="bf16,s4,f32", epilogue="acc", inputs="scales=64", ldb=None)
+WHOLE = Problem(9, 70, None, types="f16,u4,f32", layout="rc", epilogue="acc", inputs="scales=K")
+MISTAKES = {  # in the launch that packs
+    "the group": (OPEN, "first_k / 128", "first_k / 256"),
+    "the sign": (SIGNED, "& 15) ^ 8", "& 15)"),
+    "the half of a byte": (HALVES, "from % 2 ? 4 : 0", "from % 2 ? 0 : 4"),
+    "the column": (WHOLE, "(0) * 70 + n", "(0) * 70 + n / 2"),
+}
+
+
+def kernel_of_codes(problem: Problem) -> KernelSource:
+    """A kernel by hand that reads B's codes as a launch before has packed them. Any thread can run alone."""
+    contract = Contract.of(problem, Launch(64, (("M", 8), ("N", 8)), prepares=(Pack("B"),)))
+    sizes = {name: name if size is None else size for name, size in problem.sizes.items()}
+    text = environment(problem.types).from_string((HOST_KERNEL.parents[1] / "kernels" / "packed.cu").read_text())
+    values = {"copies": copy_texts(contract, "k"), "parameters": contract.parameters}
+    return KernelSource("k", text.render(**sizes, **values), "by hand", {}, contract)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("problem", [OPEN, SIGNED, HALVES, WHOLE], ids=str)
+def test_selftest_passes_kernels_of_codes(problem: Problem, tmp_path: Path) -> None:
+    code, lines = outcome(exported_on_the_host(tmp_path, kernel_of_codes(problem)))
+    assert (code, lines[-1]) == (0, "PASS  all"), lines
+
+
+@needs_nvcc
+@pytest.mark.parametrize("mistake", ["the group", *(pytest.param(one, marks=pytest.mark.soak) for one in [*MISTAKES][1:])])
+def test_selftest_finds_codes_that_are_packed_otherwise(mistake: str, tmp_path: Path) -> None:
+    problem, right, wrong = MISTAKES[mistake]
+    code, lines = outcome(exported_on_the_host(tmp_path, kernel_of_codes(problem), right, wrong))
+    assert (code, lines[-1]) == (1, "FAIL")
+    assert any("expected" in line for line in lines), lines
+
+
 @needs_nvcc
 def test_a_kernel_of_one_architecture_is_built_for_no_other(tmp_path: Path, kernel_of_maps: KernelSource) -> None:
     """And without a warning; its launcher links with CUDA's runtime alone and answers where there is no GPU."""
@@ -1058,7 +1097,7 @@ def test_sampling_selftest_finds_one_element_off(sampling_selftest: Path) -> Non
 ON_HOST = ("-std=c++17", "-O1", "-cudart", "none", "-I.", f"-I{HOST_KERNEL}")
 # Functions that host_kernel has for a host.
 INLINE_PTX = re.compile(
-    r"^__device__ .*(?:\n\{\n(?:[^}].*\n)*?)?.* asm(?: volatile)?\(.*(?: \}\n|\n(?:[^}].*\n|\n)*\}\n)", re.MULTILINE
+    r"^__device__ .*(?:\n\{\n(?:[^}].*\n)*?)?.* asm(?: volatile)?\((?:.* \}\n|.*\n(?:[^}].*\n|\n)*\}\n)", re.MULTILINE
 )
 
 
