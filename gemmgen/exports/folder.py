@@ -54,7 +54,7 @@ def require_together(sources: Iterable[KernelSource], *, torch: bool = False) ->
         arrays = torch and source.problem.pointers
         require(not arrays, f"{source.name} takes arrays of pointers, and tensors are none: export it without --torch")
         codes = torch and not source.problem.inputs.is_plain
-        require(not codes, f"{source.name} takes codes with scales, and operators take no codes: export it without --torch")
+        require(not codes, f"{source.name} takes codes with scales, and operators take none: export it without --torch")
         twice = sorted(taken.intersection(own_files(source.name)))
         require(not twice, f"two of the kernels write {', '.join(twice)}: export one by another name, with --as NAME")
         taken.update(own_files(source.name))

@@ -58,9 +58,7 @@ class Interface(Signature):
     @property
     def made_of(self) -> dict[str, str]:
         """What launches before the kernel do for A and for B: nothing (""), "copies A" or "sums A's rows"."""
-        return {
-            operand: " and ".join(one.does for one in self.prepared if one.operand == operand) for operand in "AB"
-        }
+        return {operand: " and ".join(one.does for one in self.prepared if one.operand == operand) for operand in "AB"}
 
     @property
     def structs(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from gemmgen.kernel.tensor_map import FAR, NEAR, UNIT, TensorMap
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import MatrixSizes
+from gemmgen.support.words import listed
 
 
 @dataclass(frozen=True)
@@ -156,8 +157,7 @@ class PackedCodes(Copy):
 
     @property
     def does(self) -> str:
-        zeros = " and zero points" if self.problem.inputs.zeros else ""
-        return f"packs {self.operand}'s codes with their scales{zeros}"
+        return f"packs {listed((self.operand, *(one.name for one in self.problem.companions)))}"
 
     @property
     def dtype(self) -> DType:

@@ -183,7 +183,7 @@ class SelfTest:
     @property
     def _largest_scaled(self) -> float:
         """The largest number that a code stands for in exact data."""
-        return 2 ** (EXACT_SCALES - 1) * (self.types.b.largest - self.types.b.least)
+        return float(2 ** (EXACT_SCALES - 1) * (self.types.b.largest - self.types.b.least))
 
     def _apart(self, case: Case) -> str:
         """The distance between rows that are checked, for random data and, if these are sparse, for exact data.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from gemmgen.kernel.launch import DEPENDENT_LAUNCH, WORKSPACE, Launch

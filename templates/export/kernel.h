@@ -7,18 +7,20 @@
 //% if m.name in out.written
  *              is written: ${ out.written[m.name] }
 //% elif m.name == "B" and out.companions
- *              codes of 4 bits, ${ "-8 to 7 as two's complement" if out.types.b.is_signed else "0 to 15" }: two to a byte, the first in its lower half
+ *              codes of 4 bits, ${ "-8 to 7 in two's complement" if out.types.b.is_signed else "0 to 15" }: a byte holds two, the first in its lower half
 //% endif
 //% endfor
 //% for x in out.problem.companions
- *     ${ "%-8s" | format(x.name) } ${ out.element[x.name] }, ${ x.lies(out.problem.sizes) }, without padding: ${ x.meaning }${ ", packed two to a byte as B's" if x.dtype == out.types.b }
+ *     ${ "%-8s" | format(x.name) } ${ out.element[x.name] }, ${ x.lies(out.problem.sizes) }${ ", without padding" if x.rows.text(out.problem.sizes) != "1" }: ${ x.meaning }${ "; two to a byte, as in B" if x.dtype == out.types.b }
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
  *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ "%s elements" | format(out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }${ ("; another for each product, behind the last's" if v.written else "; the same for all products") if out.problem.batched }
 //% endfor
  *
 //% if out.companions
- * An element of B is ${ "(code - zero point) * scale" if out.problem.inputs.zeros else "code * scale" }, rounded once to ${ out.types.a.label }; ${ "each %d elements along K of a column have" | format(out.problem.inputs.group) if out.problem.inputs.group else "a column has" } one scale${ " and one zero point" if out.problem.inputs.zeros }.
+//% set zeros, group = out.problem.inputs.zeros, out.problem.inputs.group
+ * An element of B is ${ "(code - zero point) * scale" if zeros else "code * scale" }, rounded once to ${ out.types.a.label }.
+ * ${ "In a column of B each group of %d along K has" | format(group) if group else "A column of B has" } one scale${ " and one zero point" if zeros }.
 //% endif
 //% if out.epilogue.reads_c
  * beta = 0 never reads C.${ (" K = 0 gives beta * C and reads neither A nor B." if out.epilogue.is_linear else " K = 0 makes acc zero and reads neither A nor B.") if "K" in out.runtime_sizes and not out.problem.pointers }
@@ -190,9 +192,15 @@ cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* /* plan */, cud
 /*% if out.packed %*/
 
 /* Weights apart from a workspace, for several products at once: what prepare_b would make of B, in device memory of its own.
+//% if out.companions
+ * pack_b ${ out.made_of["B"] } to `packed`, which has packed_bytes at an address divisible by ${ out.workspace_align }.
+ * make_packed_plan takes that in place of ${ out.packed_words }; any number of plans on any stream may share it while
+ * nobody writes there. Their workspace has packed_bytes less, and may be null where nothing is left.
+//% else
  * pack_b ${ out.made_of["B"] } to `packed`, which has packed_bytes at an address divisible by ${ out.workspace_align }. make_packed_plan takes that in place
- * of ${ out.packed_words }; any number of plans on any stream may share it while nobody writes there. Their workspace has packed_bytes less, and
+ * of B; any number of plans on any stream may share it while nobody writes there. Their workspace has packed_bytes less, and
  * may be null where nothing is left.
+//% endif
  */
 #define ${ out.name }_PACKS_B 1 /* kernels that read B as it lies have none of this */
 size_t ${ out.name }_packed_bytes(${ unnamed(out.packed_sizes) });

@@ -3,9 +3,6 @@
 //% macro of(function)
 EXPORTED(${ function })
 //%- endmacro
-//% macro factor_of_b(k, n)
-decode(${ "x.weights[size_t(%s) * s.N + %s]" | format(k, n) if test.codes else "x.B(%s%s, %s)" | format("p, " if out.problem.batched else "", k, n) })
-//%- endmacro
 // Checks the kernel on this machine's GPU.
 //
 //% if test.scalar.is_integer

@@ -134,6 +134,8 @@ KERNELS = (
     kernel("4x512x300", "rc", "skinny", problem={"types": "s8,s8,bf16", "epilogue": "scale_m+scale_n+bias"}),
     kernel("16x16x16", "rr", "batched", problem={"types": "f16", "batch": None, "pointers": True, "pointer_align": 2}),
 )
+CODES = {"types": "bf16,u4,bf16", "inputs": "scales=128+zeros"}
+WGMMA_CODES = kernel("?x136x256", "rc", "wgmma", CODES).renamed("u4")
 SHARING = (
     STREAM,
     kernel("?x?x?", "cr", problem={"dtype": DType.F64}, STREAM=3, BM=32, TM=4, WM=32, VEC=2),
@@ -376,6 +378,8 @@ def test_nvcc_has_no_warning(arch: int, tmp_path: Path) -> None:
         ("?x?x?", "cr", {"types": "f16,f16,f32", "batch": None, "epilogue": "bias+gelu+residual"}),
         ("4095x4097x1023", "rr", {"types": "bf16", "epilogue": "bias+row_amax"}),
         ("4096x4096x4096", "rc", {"types": "bf16", "batch": 3, "epilogue": "aux+gelu"}),
+        ("?x136x256", "rc", {**CODES, "epilogue": "bias"}),
+        ("4096x4096x4096", "rr", {"types": "f16,s4,f32", "inputs": "scales=K", "ldb": None}),
     ],
 )
 def test_nvcc_has_no_warning_of_wgmma(shape: str, layout: str, problem: dict[str, Any], tmp_path: Path) -> None:
@@ -485,11 +489,14 @@ def test_launcher_counts_blocks_and_bytes_as_the_launch_does(tmp_path: Path, sou
 
 WORKSPACE = 1 << 40  # its address
 ALIGN = 256
+DATA_TYPES = {1: 0, 2: 1, 4: 2}  # CUDA's numbers of UINT8, UINT16 and UINT32
 
 
 def call(library: ctypes.CDLL, source: KernelSource, case: Case, workspace_bytes: int) -> int:
     """What NAME_launch answers."""
-    named = case.values | dict.fromkeys("ABC", 256) | {"workspace": WORKSPACE, "workspace_bytes": workspace_bytes}
+    named = (
+        case.values | dict.fromkeys(case.tensors, 256) | {"workspace": WORKSPACE, "workspace_bytes": workspace_bytes}
+    )
     values = [CTYPES.get(one.ctype, ctypes.c_void_p)(named[one.text]) for one in Interface(source, "sm_90").arguments]
     return int(getattr(library, f"{source.name}_launch")(*values, ctypes.c_void_p()))
 
@@ -756,6 +763,44 @@ def test_plans_share_a_weight_that_is_packed_once(tmp_path: Path) -> None:
         assert library.zp_run(made, None) == 0 and launched[1] == 384
 
 
+@needs_gcc
+def test_a_plan_of_codes_reads_what_is_packed(tmp_path: Path) -> None:
+    """In place of B, its scales and its zero points; each is checked where they are packed."""
+    source = WGMMA_CODES
+    library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
+    (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, 132]
+    library.u4_packed_bytes.restype = library.u4_workspace_bytes.restype = ctypes.c_size_t
+    library.u4_refusal.restype = ctypes.c_char_p
+    case, pack = source.problem.case(300), source.launch.prepares[0]
+    packed_bytes = library.u4_packed_bytes()
+    assert library.u4_workspace_bytes(300) == packed_bytes == -(-pack.bytes(case) // ALIGN) * ALIGN
+    launched = (ctypes.c_uint * 3).in_dll(library, "launched")
+    given = {"B": 1 << 16, "scales_b": 1 << 17, "zeros_b": 1 << 18, "packed": 1 << 20}
+    for name, at, status, reason in (
+        ("B", 1 << 16, 0, ""),
+        ("B", 0, 1, "B is null"),
+        ("scales_b", 0, 1, "scales_b is null"),
+        ("zeros_b", 8, 716, "zeros_b = 0x8 is no multiple of 16 bytes"),
+        ("packed", 128, 716, "packed = 0x80 is no multiple of 256 bytes"),
+    ):
+        launched[:] = [0, 0, 0]
+        assert library.u4_pack_b(*map(ctypes.c_void_p, (given | {name: at}).values()), None) == status
+        assert library.u4_refusal().decode() == reason
+        assert launched[0] == (source.program[0].launch.blocks(case) if status == 0 else 0)
+    numbers = ctypes.c_int(300), ctypes.c_float(1), ctypes.c_float(0)
+    a, packed, c = map(ctypes.c_void_p, (4096, 1 << 20, 1 << 40))
+    made = (ctypes.c_ulonglong * 96)()
+    assert library.u4_make_packed_plan(made, a, packed, c, *numbers, None, ctypes.c_size_t(0)) == 0
+    (place, one), *_ = [(i, one) for i, one in enumerate(source.launch.maps) if one.operand == "B"]
+    tensor = one.of(case, pack.matrix(case))
+    wanted = [DATA_TYPES[tensor.element_bytes], 1 << 20, *tensor.sizes, *tensor.strides, *tensor.box, 0]
+    assert made[16 * place : 16 * place + len(wanted)] == wanted
+    launched[:] = [0, 0, 0]
+    assert library.u4_prepare_b(made, None) == 0 and launched[0] == 0
+    assert library.u4_run(made, None) == 0 and launched[1] == source.launch.threads
+    assert call(library, source, case, packed_bytes) == 0 and call(library, source, case, packed_bytes - 1) == 1
+
+
 def test_a_weight_that_is_read_where_it_lies_is_not_packed() -> None:
     """Sums of its columns alone stand for no operand."""
     problem = Problem(None, 256, 512, types="u8,s8,s8", layout="rc", epilogue="zero_a")
@@ -804,7 +849,9 @@ def test_selftest_passes_kernels_of_codes(problem: Problem, tmp_path: Path) -> N
 
 
 @needs_nvcc
-@pytest.mark.parametrize("mistake", ["the group", *(pytest.param(one, marks=pytest.mark.soak) for one in [*MISTAKES][1:])])
+@pytest.mark.parametrize(
+    "mistake", ["the group", *(pytest.param(one, marks=pytest.mark.soak) for one in [*MISTAKES][1:])]
+)
 def test_selftest_finds_codes_that_are_packed_otherwise(mistake: str, tmp_path: Path) -> None:
     problem, right, wrong = MISTAKES[mistake]
     code, lines = outcome(exported_on_the_host(tmp_path, kernel_of_codes(problem), right, wrong))
@@ -882,8 +929,8 @@ def takes_header(folder: Path, compiler: Sequence[str], source: KernelSource) ->
 def test_header_of_a_plan_is_c_and_cpp(
     tmp_path: Path, compiler: Sequence[str], program: Callable[..., KernelSource], kernel_of_maps: KernelSource
 ) -> None:
-    for source in (kernel_of_maps, program("rr", "bf16")):
-        takes_header(tmp_path / source.problem.layout.b, compiler, source)
+    for source in (kernel_of_maps, program("rr", "bf16"), WGMMA_CODES):
+        takes_header(tmp_path / source.problem.types.b.label / source.problem.layout.b, compiler, source)
 
 
 @needs_gcc

@@ -19,13 +19,14 @@ from gemmgen.exports.folder import (
     interface_of,
     own_texts,
     require_exportable,
+    require_together,
     shared_texts,
 )
 from gemmgen.exports.interface import Interface
 from gemmgen.exports.kernelfile import read_record
 from gemmgen.exports.selftest import SelfTest
 from gemmgen.exports.torchop import TorchOperator
-from gemmgen.families import FAMILIES, NAIVE
+from gemmgen.families import FAMILIES, NAIVE, WGMMA
 from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TensorMap
@@ -48,17 +49,26 @@ def mapped(source: KernelSource, *maps: TensorMap, **launch: Any) -> KernelSourc
 
 QUANTISED = "aux(alpha * (acc - zero_a * column_sum) * scale_n + beta * C) + residual"
 MAPS = TensorMap("A", (64, 64), 128, 256), TensorMap("B", (128, 32), 0)
+CODES = Problem(None, 136, 256, types="bf16,u4,bf16", layout="rc", inputs="scales=128+zeros")
 SAMPLES = {
     "plain": naive(),
     "quantised": naive(types="u8,s8,bf16", epilogue=QUANTISED),
     "mapped": mapped(naive(types="bf16", ld_align=8, epilogue="bias"), *MAPS, persistent=True),
+    "codes": render(CODES, WGMMA, WGMMA.default(CODES)).renamed("gemm"),
 }
+
+UNTESTED = ("mapped", "gemm_selftest.cu")  # it is as the others'
 
 
 @pytest.mark.parametrize(
     ("name", "file"),
     [
-        *[(name, file) for name in SAMPLES for file in ("gemm.h", "gemm.cu", "gemm_selftest.cu")][:-1],
+        *[
+            (name, file)
+            for name in SAMPLES
+            for file in ("gemm.h", "gemm.cu", "gemm_selftest.cu")
+            if (name, file) != UNTESTED
+        ],
         ("plain", "gemm_torch.cpp"),
         ("quantised", "gemm_torch.cpp"),
     ],
@@ -209,6 +219,26 @@ def test_launches_without_a_launcher_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cooperative"):
         export(special, {"arch": "sm_90"}, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_codes_have_a_launcher_where_a_launch_before_packs_them(tmp_path: Path) -> None:
+    """And no operator of torch."""
+    for inputs, types in (("scales=128+zeros", "bf16,u4,bf16"), ("groups=8", "bf16")):
+        with pytest.raises(InvalidInput, match="no launcher for kernels whose launch takes inputs = "):
+            require_exportable(naive(types=types, inputs=inputs))
+    require_together([SAMPLES["codes"]])
+    with pytest.raises(InvalidInput, match="gemm takes codes with scales, and operators take none"):
+        require_together([SAMPLES["codes"]], torch=True)
+
+
+def test_files_of_codes_say_what_their_bytes_are() -> None:
+    problem = Problem(None, 136, 256, types="f16,s4,f16", layout="rc", inputs="scales=64")
+    signed = render(problem, WGMMA, WGMMA.default(problem)).renamed("gemm")
+    header = own_texts(signed, "sm_90a")["gemm.h"]
+    assert "codes of 4 bits, -8 to 7 in two's complement: a byte holds two, the first in its lower half" in header
+    assert "An element of B is code * scale, rounded once to f16." in header and "zeros_b" not in header
+    readme = shared_texts([interface_of(SAMPLES["codes"], "sm_90a")])["README.md"]
+    assert "`gemm_pack_b` packs B, scales_b and zeros_b once" in " ".join(readme.split())
 
 
 @pytest.mark.parametrize(

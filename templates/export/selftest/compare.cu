@@ -1,4 +1,5 @@
 /*# A launch, and its results beside the reference: all rows, or some of them and weighted sums of the others. #*/
+//% from "export/selftest/factor.cu" import factor_of_b with context
 //% set columns, column_sum = "column_amax" in test.outputs, "column_sum" in test.epilogue.sums
 //% set integer, several = test.scalar.is_integer, test.outputs | length > 1
 //% set int_p, p = ("int p, ", "p, ") if out.problem.batched else ("", "")

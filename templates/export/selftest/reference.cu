@@ -1,4 +1,5 @@
 /*# The right answer for a row of C, and what a kernel may be off by. #*/
+//% from "export/selftest/factor.cu" import factor_of_b with context
 //% set integers, sums, t = test.sums.is_integer, test.epilogue.sums, test.tensor
 //% set spread = t and (t.of_spread or t.rounding)
 //% set int_p, p, batched = ("int p, ", "p, ", true) if out.problem.batched else ("", "", false)
