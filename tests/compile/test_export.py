@@ -842,10 +842,21 @@ def kernel_of_codes(problem: Problem) -> KernelSource:
 
 
 @needs_nvcc
-@pytest.mark.parametrize("problem", [OPEN, SIGNED, HALVES, WHOLE], ids=str)
-def test_selftest_passes_kernels_of_codes(problem: Problem, tmp_path: Path) -> None:
-    code, lines = outcome(exported_on_the_host(tmp_path, kernel_of_codes(problem)))
+@pytest.mark.parametrize(
+    ("problem", "budget"),
+    [
+        (OPEN, None),
+        (SIGNED, None),
+        (HALVES, 14),
+        *(pytest.param(one, None, marks=pytest.mark.soak) for one in (HALVES, WHOLE)),
+    ],
+    ids=str,
+)
+def test_selftest_passes_kernels_of_codes(problem: Problem, budget: int | None, tmp_path: Path) -> None:
+    """With a budget it computes the reference of some rows, and A is sparse."""
+    code, lines = outcome(exported_on_the_host(tmp_path, kernel_of_codes(problem), budget=budget))
     assert (code, lines[-1]) == (0, "PASS  all"), lines
+    assert any("random" in line and " rows" in line for line in lines) == (budget is not None)
 
 
 @needs_nvcc
