@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx2112x7168_sm90_4f09879e
+// gemm_e4m3e4m3bf16_promoted_rc_Mx2112x7168_sm90_2dbb5e92
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -14,6 +14,7 @@
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 32 a k tile
 // Sums    tensor cores add up 128 products, to 13 bits behind a sum's first; such sums are added in f32
+// Scales  a k tile is a block of K: its sums are multiplied by both scales as they are added
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) blocks of 384 threads, 164864 bytes of dynamic shared memory
@@ -419,7 +420,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int colum
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx2112x7168_sm90_4f09879e(
+gemm_e4m3e4m3bf16_promoted_rc_Mx2112x7168_sm90_2dbb5e92(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
     const float* __restrict__ scales_a, const float* __restrict__ scales_b, int M, float alpha, float beta)

@@ -1,4 +1,4 @@
-// gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_0ced95b4
+// gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_5db57360
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B s4, C f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -12,6 +12,8 @@
 // Block   16 x 256 of C by 384 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 16 x 128 of C each by 16 wgmmas of 64 x 16 x 16 a k tile
+// Codes   of B are packed before, once for many launches, as threads take them: see prepared_b. Each makes
+//         numbers of its own, rounded once, in registers, from which wgmma takes them as its first operand
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
@@ -23,7 +25,7 @@
 //         map_c of C: boxes of 64 x 16 elements, swizzle of 128 bytes
 // Expects A, B, C, scales_b and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         prepared_b: ceil(520 / 64) * ceil(1040 / 64) * 544 elements, which
-//         gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_0ced95b4_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_5db57360_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16s4f16_rr_Mx520x1040_k64_bias_silu_wgmma_16x256x128_c2_k1x0_s4_f1_g8_p1_x1
@@ -475,7 +477,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, int rows, int column
 // Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from
 // 2 t on and from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_0ced95b4_prepare_b_kernel(
+gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_5db57360_prepare_b_kernel(
     const unsigned char* __restrict__ B, const F16* __restrict__ scales_b, int* __restrict__ prepared_b)
 {
     const int across = (520 + 63) / 64;
@@ -515,7 +517,7 @@ gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_0ced95b4_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_0ced95b4(
+gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_5db57360(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n,
     int M, float alpha, float beta)

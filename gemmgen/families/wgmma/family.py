@@ -245,6 +245,8 @@ class WgmmaFamily(Family):
             lines.append(f"Sums    {one.BN} columns of each product: those of B2 follow those of B1 in shared memory")
         if plan.problem.types.compute is Compute.PROMOTED:
             lines.append(promoted_sums(one.BK))
+        if plan.problem.inputs.blocks:
+            lines.append("Scales  a k tile is a block of K: its sums are multiplied by both scales as they are added")
         compute = plan.problem.types.compute
         if compute.pieces is not None:
             lines += _pieces_prose(compute, compute.pieces)
@@ -260,6 +262,9 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
         )
     if problem.pointers:
         yield "Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix"
+    if problem.inputs.group is not None:
+        yield "Codes   of B are packed before, once for many launches, as threads take them: see prepared_b. Each makes"
+        yield "        numbers of its own, rounded once, in registers, from which wgmma takes them as its first operand"
     if one.SWAP:
         yield "Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C"
     if one.FROM_REGISTERS:
