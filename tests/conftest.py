@@ -31,7 +31,7 @@ import pytest
 from gemmgen.arrays import fastcall
 from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.launch import Launch
-from gemmgen.kernel.prepare import Prepare
+from gemmgen.kernel.prepare import Pack, Prepare
 from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.gemm import Problem
@@ -223,6 +223,22 @@ def program() -> Callable[..., KernelSource]:
         view = {"copies": copy_texts(contract, "k"), "parameters": contract.parameters}
         rendered = environment(problem.types).from_string(text).render(batched=problem.batched, **view)
         return KernelSource("k", rendered, "by hand", {}, contract)
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def kernel_of_codes() -> Callable[..., KernelSource]:
+    """`kernel_of_codes(problem)`: a kernel by hand that reads B's codes as a launch before has packed them. Any thread
+    can run alone."""
+    text = (TESTS / "kernels" / "packed.cu").read_text()
+
+    def made(problem: Problem, name: str = "k") -> KernelSource:
+        contract = Contract.of(problem, Launch(64, (("M", 8), ("N", 8)), prepares=(Pack("B"),)))
+        sizes = {one: one if size is None else size for one, size in problem.sizes.items()}
+        view = {"copies": copy_texts(contract, name), "parameters": contract.parameters, "name": name}
+        rendered = environment(problem.types).from_string(text).render(**sizes, **view)
+        return KernelSource(name, rendered, "by hand", {}, contract)
 
     return made
 

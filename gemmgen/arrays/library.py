@@ -9,6 +9,7 @@ from operator import or_
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from gemmgen.arrays.binding import Prepared
 from gemmgen.arrays.checked import Checked
 from gemmgen.arrays.kernel import LOADED, ArrayKernel, Backend, Plan, Shortcut, Traced, forget
 from gemmgen.arrays.view import Device
@@ -94,6 +95,10 @@ class ArrayProduct:
         require("stream" not in operands, "a plan takes its stream when it is called: plan(stream=...)")
         kernel, c = self._chosen_for(a, b, out, alpha, beta, operands)
         return kernel.plan(a, b, c, alpha=alpha, beta=beta, **operands)
+
+    def pack_b(self, codes: Any, scales: Any, zeros: Any = None, *, stream: Any = None) -> Prepared:
+        """Pack B's codes, once for all kernels of the product: see `ArrayKernel.pack_b`."""
+        return self._general.pack_b(codes, scales, zeros, stream=stream)
 
     def kernel_for(
         self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any

@@ -27,6 +27,11 @@ class Interface(Signature):
     torch: bool = False
     workspace_align = WORKSPACE_ALIGN
 
+    @property
+    def takes_packed(self) -> bool:
+        """Whether every call takes B packed, not only plans that ask for it."""
+        return False
+
     @cached_property
     def prepared(self) -> tuple[Copy | Sums, ...]:
         """The parts of the workspace that launches before the kernel's write, in order."""

@@ -9,13 +9,12 @@ import numpy as np
 import torch
 
 from gemmgen.arrays.binding import Prepared
-from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.checkpoints.weight import QuantisedWeight
 from gemmgen.problem.dtype import DType
 from gemmgen.support.errors import require
-from gemmgen.torch.operator import PRODUCTS, SUMS
+from gemmgen.torch.operator import PRODUCTS, SUMS, Kernel
 
-KernelsForCodes = Callable[[QuantisedWeight], Sequence[ArrayKernel]]
+KernelsForCodes = Callable[[QuantisedWeight], Sequence[Kernel]]
 
 
 class CodesLinear(torch.nn.Module):
@@ -24,12 +23,13 @@ class CodesLinear(torch.nn.Module):
     weight   the codes, packed once for the kernels and kept as the buffer `packed`
     bias     a tensor, or None
     kernels  kernels of M x out_features x in_features, layout rc, the type of the scales and `weight.inputs`. A kernel
-             with fixed M takes x with M rows, and one with run-time M, of which there is at least one, any other x
+             with fixed M takes x with M rows, and one with run-time M, of which there is at least one, any other x: a
+             product of a library (`gemmgen.load_library`), for instance
 
     Raises InvalidInput for a kernel of another problem, and for x or a bias that requires a gradient.
     """
 
-    def __init__(self, weight: QuantisedWeight, bias: Any, kernels: Sequence[ArrayKernel]) -> None:
+    def __init__(self, weight: QuantisedWeight, bias: Any, kernels: Sequence[Kernel]) -> None:
         super().__init__()
         self.out_features, self.in_features = weight.n, weight.k
         for kernel in kernels:
@@ -83,7 +83,7 @@ def replace_codes(model: Any, weights: Mapping[str, QuantisedWeight], kernels_fo
     return replaced
 
 
-def _require_kernel(kernel: ArrayKernel, weight: QuantisedWeight, bias: Any) -> None:
+def _require_kernel(kernel: Kernel, weight: QuantisedWeight, bias: Any) -> None:
     problem = kernel.source.problem
     for name, size, fixed in (("N", weight.n, problem.n), ("K", weight.k, problem.k)):
         require(fixed in (None, size), f"{kernel.name} is built for {name} = {fixed}, and the weight has {size}")
@@ -98,7 +98,7 @@ def _require_kernel(kernel: ArrayKernel, weight: QuantisedWeight, bias: Any) -> 
     require(problem.epilogue not in SUMS or bias is not None, f"{kernel.name} adds bias_n, and there is no bias")
 
 
-def _packed(kernel: ArrayKernel, weight: QuantisedWeight) -> tuple[str, Any]:
+def _packed(kernel: Kernel, weight: QuantisedWeight) -> tuple[str, Any]:
     """(the layout of packed codes, and these on the kernel's device)."""
     device = kernel.device
 

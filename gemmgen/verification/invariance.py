@@ -31,6 +31,7 @@ from gemmgen.verification.tensor_core_recordings import is_recorded
 SIZES = (1, 2, 7, 63, 64, 65, 129, 271, 1000, 4096)  # of M: edges of tiles, and what lies between
 ROWS, COLUMNS = 8, 16  # rows of A, and columns of B, of which all others are copies
 SOURCE = "invariance"  # of a Failure
+OF_CODES = ("scales_b", "zeros_b")  # which go with columns of B
 DRAWN_SEED = 1  # of situations that run in part if they are expensive: see `runs_whole`
 
 Integers = npt.NDArray[np.int64]
@@ -219,20 +220,28 @@ class _Compared:
 def _cancelling(case: Case, operands: Operands) -> Operands:
     """`operands` with an A and a B whose products cancel in half of the rows: what is left is the rounding of sums.
 
-    Elsewhere rounding to a narrow type would hide the order of summation. Integers are not rounded.
+    Elsewhere rounding to a narrow type would hide the order of summation. Integers are not rounded. Of codes, scales
+    and zero points are mirrored as well.
     """
     if case.problem.types.accumulator.is_integer:
         return operands
-    a, b, half = operands.a.copy(), operands.b.copy(), case.k // 2
-    rows, lines = case.a.view(a)[..., : ROWS // 2, :], case.b.view(b)
-    rows[..., case.k - half :] = rows[..., :half][..., ::-1]
-    lines[..., case.k - half :, :] = -lines[..., :half, :][..., ::-1, :]
-    return replace(operands, a=a, b=b)
+    made = {name: flat.copy() for name, flat in operands.by_name.items()}
+    rows = case.a.view(made["A"])[..., : ROWS // 2, :]
+    half = case.k // 2
+    rows[..., case.k - half :] = -rows[..., :half][..., ::-1]
+    for name in ("B", *OF_CODES):
+        if name in made:
+            lines = case.tensors[name].view(made[name])
+            half = lines.shape[-2] // 2
+            lines[..., lines.shape[-2] - half :, :] = lines[..., :half, :][..., ::-1, :]
+    return Operands(made.pop("A"), made.pop("B"), made.pop("C"), made)
 
 
 def _along(name: str) -> tuple[bool, bool]:
     """Whether the tensor called `name` has a row for each row of C, and a column for each of its columns."""
     if name in ("A", "B", "C"):
         return name != "B", name != "A"
+    if name in OF_CODES:
+        return False, True
     along = OPERANDS[name].along
     return "m" in along, "n" in along

@@ -23,17 +23,15 @@ from gemmgen.exports.folder import export, export_all
 from gemmgen.exports.interface import Interface
 from gemmgen.exports.writing import write_together
 from gemmgen.families import FAMILIES, WGMMA
-from gemmgen.kernel.contract import Contract
-from gemmgen.kernel.launch import DEPENDENT_LAUNCH, Launch
-from gemmgen.kernel.prepare import Pack, Prepare
+from gemmgen.kernel.launch import DEPENDENT_LAUNCH
+from gemmgen.kernel.prepare import Prepare
 from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import PROMOTIONS, SWIZZLES
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
-from gemmgen.render.kernel_text import environment, render
-from gemmgen.render.prepare_text import copy_texts
+from gemmgen.render.kernel_text import render
 from gemmgen.run.compile import compile_text
 from gemmgen.support.errors import GemmgenError, InvalidInput
 from gemmgen.support.files import Store, sha256
@@ -832,15 +830,6 @@ MISTAKES = {  # in the launch that packs
 }
 
 
-def kernel_of_codes(problem: Problem) -> KernelSource:
-    """A kernel by hand that reads B's codes as a launch before has packed them. Any thread can run alone."""
-    contract = Contract.of(problem, Launch(64, (("M", 8), ("N", 8)), prepares=(Pack("B"),)))
-    sizes = {name: name if size is None else size for name, size in problem.sizes.items()}
-    text = environment(problem.types).from_string((HOST_KERNEL.parents[1] / "kernels" / "packed.cu").read_text())
-    values = {"copies": copy_texts(contract, "k"), "parameters": contract.parameters}
-    return KernelSource("k", text.render(**sizes, **values), "by hand", {}, contract)
-
-
 @needs_nvcc
 @pytest.mark.parametrize(
     ("problem", "budget"),
@@ -852,7 +841,9 @@ def kernel_of_codes(problem: Problem) -> KernelSource:
     ],
     ids=str,
 )
-def test_selftest_passes_kernels_of_codes(problem: Problem, budget: int | None, tmp_path: Path) -> None:
+def test_selftest_passes_kernels_of_codes(
+    kernel_of_codes: Callable[[Problem], KernelSource], problem: Problem, budget: int | None, tmp_path: Path
+) -> None:
     """With a budget it computes the reference of some rows, and A is sparse."""
     code, lines = outcome(exported_on_the_host(tmp_path, kernel_of_codes(problem), budget=budget))
     assert (code, lines[-1]) == (0, "PASS  all"), lines
@@ -863,7 +854,9 @@ def test_selftest_passes_kernels_of_codes(problem: Problem, budget: int | None, 
 @pytest.mark.parametrize(
     "mistake", ["the group", *(pytest.param(one, marks=pytest.mark.soak) for one in [*MISTAKES][1:])]
 )
-def test_selftest_finds_codes_that_are_packed_otherwise(mistake: str, tmp_path: Path) -> None:
+def test_selftest_finds_codes_that_are_packed_otherwise(
+    kernel_of_codes: Callable[[Problem], KernelSource], mistake: str, tmp_path: Path
+) -> None:
     problem, right, wrong = MISTAKES[mistake]
     code, lines = outcome(exported_on_the_host(tmp_path, kernel_of_codes(problem), right, wrong))
     assert (code, lines[-1]) == (1, "FAIL")

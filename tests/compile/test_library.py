@@ -7,7 +7,7 @@ import random
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,13 +15,14 @@ import pytest
 
 import gemmgen
 from gemmgen.exports.library.building import library_texts
-from gemmgen.exports.library.choice import Choice, Timed
+from gemmgen.exports.library.choice import Choice, Drawn, Rule, Timed
 from gemmgen.exports.library.members import Contestant, Member, Needs
 from gemmgen.exports.library.rules import choose
 from gemmgen.exports.library.spec import spec_from
-from gemmgen.exports.library.table import Sizes
+from gemmgen.exports.library.table import Box, Sizes
 from gemmgen.exports.library.texts import LibraryText
 from gemmgen.families import FAMILIES
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEVICES
 from gemmgen.render.kernel_text import render
 
@@ -85,22 +86,28 @@ class Alternating:
 
 # Functions that host_kernel has for a host.
 INLINE_PTX = re.compile(
-    r"^__device__ .*(?:\n\{\n(?:[^}].*\n)*?)?.* asm(?: volatile)?\(.*(?: \}\n|\n(?:[^}].*\n|\n)*\}\n)", re.MULTILINE
+    r"^__device__ .*(?:\n\{\n(?:[^}].*\n)*?)?.* asm(?: volatile)?\((?:.* \}\n|.*\n(?:[^}].*\n|\n)*\}\n)", re.MULTILINE
 )
 
 
-def on_the_host(folder: Path, library: LibraryText) -> Path:
-    """The self-test of a library of naive kernels, which run on the host one thread after the other."""
-    starts = re.compile(r"return started\(cudaLaunchKernelEx\(&config, ([\w:]+),([^;]*)\)\);")
+def on_the_host(folder: Path, library: LibraryText, right: str = "", wrong: str = "") -> Path:
+    """The self-test of a library of kernels that run on the host one thread after the other; in these and in what they
+    launch before, `right` becomes `wrong`."""
+    alone = r"return started\(cudaLaunchKernelEx\(&config, ([\w:]+),([^;]*)\)\);"
     here = r"run_threads(config.gridDim.x, config.blockDim.x, [&] { \1(\2); }); return cudaSuccess;"
+    several = r"return start\(([\w:]+), (\w+), (\d+), stream, ([^;]*)\);"  # of a kernel and of what packs B for it
     texts = library_texts(library)
     for member in library.members:
         own = f"mylib_{member.name}"
         name, kernel = f"{own}.cu", member.source.text
-        called, count = starts.subn(here, texts[name])
-        assert count == 1
-        host = called.replace(kernel, INLINE_PTX.sub("", kernel))
+        called, count = re.subn(several, r"run_threads(\2, \3, [&] { \1(\4); }); return cudaSuccess;", texts[name])
+        packs = member.product.packed  # by an entry point of its own, too
+        if not packs:
+            called, count = re.subn(alone, here, texts[name])
+        assert count == len(member.source.program) + packs
+        host = called.replace(kernel, INLINE_PTX.sub("", kernel).replace(right, wrong))
         texts[name] = f'#include "{own}.h"\n#include "kernel.hpp"\n#define __CUDACC__\n{host}'
+    assert any(right in member.source.text for member in library.members)
     for name, text in texts.items():
         (folder / name.replace(".cu", ".cpp")).write_text(text)
     (folder / "device.cpp").write_text(DEVICE)
@@ -152,6 +159,42 @@ def test_the_selftest_reaches_every_rule_and_holds_every_product_against_a_refer
     lines = ran.stdout.splitlines()
     assert (ran.returncode, lines[-1]) == (0, "PASS  all"), ran.stdout
     assert sum("goes to" in line for line in lines) == reached
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
+@pytest.mark.parametrize("wrong", [False, pytest.param(True, marks=pytest.mark.soak)])
+def test_a_product_of_codes_takes_them_packed(
+    kernel_of_codes: Callable[..., KernelSource], wrong: bool, tmp_path: Path
+) -> None:
+    """Beside a product that does not. A function that packs otherwise is found."""
+    codes = {"types": "bf16,u4,f32", "inputs": "scales=32+zeros", "M": "1..64", "N": 80, "K": 96, "epilogue": "acc"}
+    plain = {"types": "bf16", "M": 8, "N": 16, "K": 16}
+    spec = spec_from({"name": "mylib", "product": [codes | {"name": "codes"}, plain]}, "sm_90", tmp_path)
+    coded, other = spec.products
+    kernels = [Member(coded, kernel_of_codes(coded.general, name), "sm_90") for name in ("few", "many")]
+    assert not any(one.needs or one.fixed for one in kernels)
+    few = Rule(Needs.NONE, Box(most=(16, *Box().most[1:])), (0,), ((16, 80, 96),))
+    rules = few, Rule(Needs.NONE, Box(), (1,), ((17, 80, 96),))
+    choice = Choice(
+        coded,
+        "sm_90",
+        tuple(kernels),
+        rules,
+        "measured",
+        "a card",
+        (),
+        drawn=(Drawn(Needs.NONE, (8, 80, 96), 1.0, 1.0),),
+    )
+    naive = FAMILIES["naive"]
+    one = Member(other, render(other.general, naive, naive.default(other.general)), "sm_90")
+    library = LibraryText(spec, (choice, choose(other, "sm_90", [one], Alternating())))
+    right, planted = ("first_k / 32", "first_k / 64") if wrong else ("", "")
+    ran = subprocess.run([on_the_host(tmp_path, library, right, planted)], capture_output=True, text=True, check=False)
+    lines = ran.stdout.splitlines()
+    assert (ran.returncode, lines[-1]) == ((1, "FAIL") if wrong else (0, "PASS  all")), ran.stdout
+    assert wrong == any("expected" in line for line in lines)
+    assert [line.split()[-1] for line in lines if "goes to" in line] == ["few", "many", one.name]
+    assert any(line == "PASS  packed misaligned: cudaErrorMisalignedAddress" for line in lines)
 
 
 CLIENT = """cmake_minimum_required(VERSION 3.18)

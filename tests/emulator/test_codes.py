@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import gemmgen
 from gemmgen.arrays.emulated import EmulatedBackend
 from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.exports.library.spec import spec_from
 from gemmgen.families import WGMMA
 from gemmgen.families.base import first_rejection
 from gemmgen.problem.device import parse_arch
@@ -73,6 +75,33 @@ def test_what_wgmma_does_not_take_is_refused_with_the_reason(more, because) -> N
 def halves(codes):
     """Two codes to a byte, the first in the lower half."""
     return (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
+
+
+def test_a_library_packs_codes_once_for_all_its_kernels(shared_store, tmp_path) -> None:
+    sizes = {"M": "1..4096", "N": 256, "K": 512}
+    fields = {"name": "linear", "types": "bf16,u4,bf16", "layout": "rc", "inputs": "scales=128", **sizes}
+    problem = spec_from({"name": "w4", "product": [fields]}, "sm_90", tmp_path).products[0].general
+    files = []
+    for rows in (16, 64):
+        source = render(problem, WGMMA, WGMMA.default(problem).with_values(BM=rows), "sm_90")
+        (tmp_path / f"{source.name}.cu").write_text(source.text)
+        files.append(f"{source.name}.cu")
+    document = {"name": "w4", "architectures": ["sm_90a"], "product": [{**fields, "kernels": files}]}
+    gemmgen.library(spec_from(document, "sm_90", tmp_path), to=tmp_path / "w4", device="emulator", examples=0, points=8)
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 16, (256, 512), np.uint8)
+    scales = (rng.random((4, 256)) / 100).astype(problem.types.a.numpy)
+    weights = (codes * scales.repeat(128, 0).T.astype(float)).astype(scales.dtype).astype(float)
+    with gemmgen.load_library(tmp_path / "w4", device="emulator") as products:
+        linear = products["linear"]
+        packed = linear.pack_b(halves(codes), scales)
+        for rows in (3, 70):
+            a = rng.standard_normal((rows, 512)).astype(scales.dtype)
+            np.testing.assert_allclose(
+                linear(a, packed).astype(float), a.astype(float) @ weights.T, rtol=0.01, atol=0.01
+            )
+        chosen = [linear.kernel_for(np.empty((rows, 512), a.dtype), packed).name for rows in (16, 4096)]
+    assert len({*chosen}) == 2
 
 
 @pytest.mark.parametrize(

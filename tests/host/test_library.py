@@ -94,6 +94,12 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
         ),
         ({"kernels": 0}, "product linear: kernels = 0: write the most kernels per set, as 8"),
         ({"kernels": True}, "product linear: kernels = True: write the most"),
+        ({"inputs": "groups=4"}, "product linear: inputs = groups=4: a library has kernels for codes of 4 bits alone"),
+        (
+            {"types": "bf16,u4,bf16"},
+            "product linear: N = 1..8192 and K = 1..8192: codes of u4 are packed for one N and one K",
+        ),
+        ({"types": "bf16,u4,bf16", "N": 64, "K": 64}, "product linear: B of u4 needs scales"),
     ],
 )
 def test_a_product_that_means_nothing_is_refused(fields: dict[str, Any], words: str) -> None:
@@ -152,6 +158,18 @@ def test_the_general_kernel_is_tuned_first_and_fixed_weights_have_kernels_of_the
     for search in others:
         assert len({replace(problem, typical=()) for problem in search.problems}) == 1  # one text serves all
         assert search.problems[0].ld_align == 8 and "lda" in search.problems[0].runtime_names
+
+
+def test_every_kernel_for_codes_serves_all_calls_so_that_one_search_is_enough() -> None:
+    product = product_of(N=[4096], K=[4096], types="bf16,u4,bf16", inputs="scales=128")
+    (search,) = product.searches(132)
+    assert search.counts and {one.shape for one in search.problems} == {"?x4096x4096"}
+    assert (product.general.ld_align, product.general.ldb) == (8, "dense")
+    kernel = member(product, search.problems[0], "wgmma")
+    assert kernel.needs is Needs.NONE and kernel.fixed == {}
+    assert case_of(product, (64, 4096, 4096), Needs.NONE).lda == 4096
+    with pytest.raises(InvalidInput, match="has K = 2048, and product linear 4096"):
+        member(product, Problem(None, 4096, 2048, types="bf16,u4,bf16", layout="rc", inputs="scales=128"), "wgmma")
 
 
 def test_kernels_are_tuned_on_both_sides_of_sizes_at_which_tiles_and_waves_begin() -> None:

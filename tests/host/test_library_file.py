@@ -46,6 +46,8 @@ def sections() -> list[tuple[str, str, dict[str, str]]]:
 
 
 SECTIONS = sections()
+# Keys that values of others need beside them.
+BESIDE = {"bf16x6": 'types = "f32"', "scales=128": 'types = "bf16,u4,bf16"\nN = 4096\nK = 4096'}
 IDS = [f"{owner}-{key}" for owner, key, _ in SECTIONS]
 
 
@@ -87,7 +89,7 @@ def test_examples_are_taken_and_what_is_refused_is(owner: str, key: str, items: 
     for assignment in (*examples, *refused):
         assert assignment.startswith(f"{key} = ")
     for assignment in examples:
-        spec_with(owner, assignment if "bf16x6" not in assignment else f'{assignment}\ntypes = "f32"')
+        spec_with(owner, "\n".join([assignment, *(beside for name, beside in BESIDE.items() if name in assignment)]))
     for assignment in refused:
         with pytest.raises(InvalidInput):
             spec_with(owner, assignment)

@@ -7,7 +7,7 @@ ${ element_types(rounds=types.a.label) }
 ${ dependent_launch() }
 ${ prepare(copies) }
 extern "C" __global__ void __launch_bounds__(64)
-k(
+${ name }(
 //% for p in parameters
     ${ p.ctype } ${ p.text }${ ")" if loop.last else "," }
 //% endfor

@@ -264,7 +264,8 @@ class _Maker:
         """
         spec, searches = self.target.spec, [*product.searches(self.target.spec.sms)]
         largest = max(
-            (one for wanted in searches[1:] for one in wanted.problems), key=lambda one: representative(one).flops
+            (one for wanted in searches[1:] or searches for one in wanted.problems),
+            key=lambda one: representative(one).flops,
         )
         general, fastest = (
             [entry.plan.summation(spec.arch) for entry in search_of(problem, SEARCHED, spec)[0].ranked]

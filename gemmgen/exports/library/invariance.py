@@ -16,6 +16,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.support.errors import require
 from gemmgen.verification.invariance import SIZES, Call
 
+ANY = 256  # N and K, where nothing says which
 BATCH = 2  # products of a batch whose number is left to run time
 GIVEN = (Needs.ALIGNED | Needs.DENSE, Needs.NONE)  # what calls meet: all that kernels may need, and nothing
 
@@ -50,8 +51,13 @@ def calls_by_rules(
     timed: Sequence[tuple[int, int]],
     sizes: Sequence[int] = SIZES,
 ) -> Iterator[list[Call]]:
-    """Yield the calls, M by M, for the least and the largest (N, K) that were `timed`; rules choose among `kernels`."""
-    for n, k in dict.fromkeys((min(timed), max(timed))):
+    """Yield the calls, M by M, for the least and the largest (N, K) that were `timed`; rules choose among `kernels`.
+
+    A single kernel is not timed: then N and K are those for which it is built, or ANY.
+    """
+    alone = kernels[0].problem
+    pairs = timed or [(alone.n or ANY, alone.k or ANY)]
+    for n, k in dict.fromkeys((min(pairs), max(pairs))):
         yield [_call(rules, kernels, (m, n, k), given) for m in sizes for given in GIVEN]
 
 

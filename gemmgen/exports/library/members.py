@@ -30,7 +30,7 @@ HOPE = 1.3
 
 
 class Needs(IntFlag):
-    """The conditions, other than sizes, that a kernel puts on calls.
+    """The conditions, other than sizes, that a kernel puts on calls, beyond those of the product.
 
     ALIGNED  addresses are divisible by CHUNK bytes, and leading dimensions and strides by the product's `unit`
     DENSE    addresses are divisible by CHUNK bytes, and lines and matrices lie without a gap
@@ -62,9 +62,14 @@ class Member:
 
     def __post_init__(self) -> None:
         ours, theirs = self.problem, self.product.general
-        for name in ("types", "layout", "epilogue", "pointers", "batched"):
+        for name in ("types", "inputs", "layout", "epilogue", "pointers", "batched"):
             mine, wanted = getattr(ours, name), getattr(theirs, name)
             require(mine == wanted, f"{self.name} has {name} {mine}, and product {self.product.name} {wanted}")
+        for name, wanted in theirs.sizes.items():
+            size = ours.sizes[name]
+            require(
+                wanted in (None, size), f"{self.name} has {name} = {size}, and product {self.product.name} {wanted}"
+            )
         require(ours.batch in (None, theirs.batch), f"{self.name} is for {ours.batch} products alone")
         unit, most = self.product.unit, max(self.interface.aligns.values())
         require(most <= CHUNK, f"{self.name} wants addresses divisible by {most} bytes, more than {CHUNK}")
@@ -96,10 +101,11 @@ class Member:
 
     @cached_property
     def needs(self) -> Needs:
-        units = Needs.ALIGNED if max(self._units) > 1 else Needs.NONE
+        promised = self.product.general
+        units = Needs.ALIGNED if max(self._units) > promised.ld_align else Needs.NONE
         if self._fixed_distances:
             return Needs.DENSE | units
-        wide = any(align > self.problem.dtype_of(name).size for name, align in self._aligns)
+        wide = any(align > promised.align_of(name) for name, align in self._aligns)
         return Needs.ALIGNED if wide else units
 
     @property
@@ -117,15 +123,16 @@ class Member:
 
     @cached_property
     def fixed(self) -> dict[str, int]:
-        """The sizes, of M, N and K, for which it is built."""
-        sizes = self.problem.sizes
-        return {name: size for name in "MNK" if (size := sizes[name]) is not None}
+        """The sizes, of M, N and K, for which it is built, of those that the product leaves open."""
+        sizes, open_sizes = self.problem.sizes, self.product.general.sizes
+        return {name: size for name in "MNK" if open_sizes[name] is None and (size := sizes[name]) is not None}
 
     @property
     def _fixed_distances(self) -> tuple[str, ...]:
-        problem = self.problem
+        """The leading dimensions and strides for which it is built, of those that the product leaves open."""
+        problem, open_sizes = self.problem, self.product.general.sizes
         distances = (*problem.line_sizes, *(problem.stride_sizes if problem.strided else ()))
-        return tuple(name for name in distances if problem.sizes[name] is not None)
+        return tuple(name for name in distances if open_sizes[name] is None and problem.sizes[name] is not None)
 
     @property
     def _dense(self) -> dict[str, int | None]:
@@ -177,7 +184,7 @@ def case_of(product: Product, sizes: Sizes, given: Needs) -> Case:
     m, n, k = sizes
     problem = product.aligned(m, n, k) if Needs.ALIGNED in given else product.general
     odd = {}
-    if not given:  # no vector width divides a line's length, or one more
+    if not given and not product.packed:  # no vector width divides a line's length, or one more
         by_name = {"M": m, "N": n, "K": k}
         odd = {one.ld: (one.extent(one.line, by_name) or 0) | 1 for one in product.general.matrices}
     return problem.case(m=m, n=n, k=k, batch=product.batch, **odd)

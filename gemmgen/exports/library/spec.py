@@ -13,8 +13,8 @@
     epilogue = "bias+gelu"   # scales and zero points are epilogues: "scale_m+scale_n"
     batch = 1                # or the number of products for which kernels are chosen, or "?": the function serves any
 
-Kernels are chosen for the given sizes; every product serves all other sizes as well. docs/library-file.md has every
-key.
+Kernels are chosen for the given sizes; every product serves all other sizes as well, except that B of 4-bit codes
+(`inputs`) is packed before for its one N and K. docs/library-file.md has every key.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from gemmgen.kernel.headers import in_headers, used_by
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import PLAIN, Inputs
 from gemmgen.problem.matrix import ROW_MAJOR, Layout
 from gemmgen.problem.sizes import RUNTIME, parse_shape
 from gemmgen.problem.types import F32_TYPES, Compute, Types
@@ -77,6 +78,7 @@ class Product:
     tune     sizes (M, N, K) to tune kernels for; if there are none, some of m, n and k
     invariant  whether the bits of a row of C are the same whatever M is, and wherever the row stands: all kernels are
                of one class of summation
+    inputs   how B is given: as a plain matrix, or as codes of 4 bits with scales along K
     """
 
     name: str
@@ -93,11 +95,24 @@ class Product:
     most: int = MOST_KERNELS
     tune: tuple[tuple[int, int, int], ...] = ()
     invariant: bool = False
+    inputs: Inputs = PLAIN
 
     def __post_init__(self) -> None:
         _require_name("the product", self.name)
         require(self.batch is None or self.batch >= 1, f"batch = {self.batch}: a batch has at least one product")
+        if self.packed:
+            sizes = f"N = {self.n} and K = {self.k}"
+            one = len(self.n.listed) == len(self.k.listed) == 1
+            require(one, f"{sizes}: codes of {self.types.b.label} are packed for one N and one K: write numbers")
+        else:
+            require(self.inputs.is_plain, f"inputs = {self.inputs}: a library has kernels for codes of 4 bits alone")
         assert self.general is not None  # Problem checks the rest
+
+    @property
+    def packed(self) -> bool:
+        """Whether B has codes, which are packed before: N and K are then the same in every call, and addresses and
+        lines are of whole chunks."""
+        return self.types.b.storage_bits < 8
 
     @cached_property
     def general(self) -> Problem:
@@ -115,8 +130,13 @@ class Product:
 
     def _problem(self, n: int | None = None, k: int | None = None, **values: Any) -> Problem:
         typical = values.pop("typical", {}) | ({} if self.batch is None else {"batch": self.batch})
+        if self.packed:
+            (n,), (k,) = self.n.listed, self.k.listed
+            values |= {"ld_align": self.unit, "pointer_align": self._align}
+            typical = {name: size for name, size in typical.items() if name == "M"}
         fields: dict[str, Any] = {
             "types": self.types,
+            "inputs": self.inputs,
             "layout": self.layout,
             "epilogue": self.epilogue,
             "batch": 1 if self.batch is None else None,
@@ -126,7 +146,7 @@ class Product:
         }
         problem = Problem(None, n, k, **fields)
         distances = (*problem.line_sizes, *(problem.stride_sizes if problem.strided else ()))
-        fields |= dict.fromkeys(distances)
+        fields |= dict.fromkeys(name for name in distances if not (self.packed and name == "ldb"))
         return Problem(None, n, k, **fields)
 
     @property
@@ -136,8 +156,9 @@ class Product:
 
     @property
     def element_bytes(self) -> int:
-        """Bytes of the smallest element."""
-        return min(dtype.size for dtype in self.types.operands)
+        """Bytes of the smallest element; codes are read where they are packed, and by no call."""
+        a, b, c = self.types.operands
+        return min(dtype.size for dtype in ((a, c) if self.packed else (a, b, c)))
 
     @property
     def _align(self) -> int:
@@ -157,11 +178,15 @@ class Product:
         return replace(self, batch=max(1, min(batches[place % len(batches)], BATCH_BYTES // one.bytes_moved)))
 
     def searches(self, sms: int) -> Iterator[Search]:
-        """Yield what to tune kernels for on a card of `sms` SMs; the kernel for all calls comes first."""
+        """Yield what to tune kernels for on a card of `sms` SMs; the kernel for all calls comes first.
+
+        Where codes are packed, every kernel serves all calls.
+        """
         middle = m, n, k = tuple(one.nearest(LARGE) for one in self.ranges)
         batch = {} if self.batch is None else {"batch": self.batch}
         general = self._problem(pointer_align=self.element_bytes, typical={"M": m, "N": n, "K": k, **batch})
-        yield Search((general,), counts=False)
+        if not self.packed:
+            yield Search((general,), counts=False)
         sizes = self.tune or self._tuned(sms)
         weights = dict.fromkeys((n, k) for _, n, k in sizes if n in self.n.listed and k in self.k.listed)
         for n, k in weights:
@@ -171,7 +196,7 @@ class Product:
         others = tuple(self.at(place, size).aligned(*size) for place, size in enumerate(left))
         if others:
             yield Search(others)
-        if self.n.listed and self.k.listed:
+        if self.n.listed and self.k.listed and not self.packed:
             yield Search((self.aligned(*middle),), counts=False)
 
     def _tuned(self, sms: int) -> tuple[tuple[int, int, int], ...]:
@@ -204,7 +229,8 @@ class Spec:
         names = [product.name for product in self.products]
         twice = sorted({name for name in names if names.count(name) > 1})
         require(not twice, f"two products are called {', '.join(twice)}: give each a name of its own")
-        taken = {*OWN_NAMES, *(f"{name}_workspace_bytes" for name in names)}
+        packed = (f"{one.name}_{what}" for one in self.products if one.packed for what in ("pack_b", "packed_bytes"))
+        taken = {*OWN_NAMES, *(f"{name}_workspace_bytes" for name in names), *packed}
         clashing = [name for name in names if name in taken]
         own = ", ".join(f"{self.name}_{name}" for name in clashing)
         require(not clashing, f"no product can be called {', '.join(clashing)}: the header has {own} of its own")
@@ -267,6 +293,7 @@ KEYS = (
     "name",
     "types",
     "compute",
+    "inputs",
     "layout",
     "M",
     "N",
@@ -317,6 +344,7 @@ def _product_of(fields: Mapping[str, Any], folder: Path) -> Product:
         **_kernels(fields.get("kernels", []), folder),
         tune=tuple(_shape(one) for one in tune),
         invariant=invariant,
+        inputs=Inputs.parse(_text("inputs", fields.get("inputs", str(PLAIN)))),
     )
 
 

@@ -41,6 +41,11 @@ NO_GRID = Status(
     "cudaErrorInvalidConfiguration",
     "C has more tiles than a grid can have blocks, or the device's blocks have too little shared memory",
 )
+MISALIGNED_BESIDE_CODES = Status(
+    "cudaErrorMisalignedAddress",
+    "an address is not divisible by its elements' size, or by 16 bytes beside a packed B, or that of a workspace or a "
+    "packed B not by 256",
+)
 OLD_DRIVER = Status("cudaErrorCallRequiresNewerDriver", "the driver is older than CUDA 12.0")
 OF_CUBLASLT = (
     Status("cudaErrorNotSupported", "cuBLASLt has no algorithm for the product"),
@@ -59,12 +64,41 @@ FUNCTIONS = (
 
 @dataclass(frozen=True)
 class ProductInterface(Interface):
-    """The function of a product, like the launcher of a kernel that serves every call."""
+    """The function of a product, like the launcher of a kernel that serves every call. B with codes it takes packed."""
+
+    @property
+    def takes_packed(self) -> bool:
+        return bool(self.companions)
 
     @property
     def pointer_align(self) -> int:
         """The alignment in bytes of the addresses in the self-test, the largest that kernels may ask for."""
         return CHUNK
+
+    @property
+    def called(self) -> tuple[Argument, ...]:
+        """The arguments of its function, without the workspace."""
+        arguments = self.by_packed if self.takes_packed else self.arguments
+        return tuple(one for one in arguments if not one.is_workspace)
+
+    @property
+    def located(self) -> dict[str, str]:
+        """The arguments of its function that point to tensors, by the tensor's name."""
+        if not self.takes_packed:
+            return super().located
+        found = {name: text for name, text in super().located.items() if name not in self.companions}
+        return {**found, "B": "packed"}
+
+    @cached_property
+    def aligns(self) -> dict[str, int]:
+        """The alignment in bytes of these, and of the tensors that are packed."""
+        packed = {"packed": self.workspace_align, **{name: self.problem.align_of(name) for name in self.packed_from}}
+        return {**super().aligns, **(packed if self.takes_packed else {})}
+
+    @property
+    def fixed_sizes(self) -> dict[str, str]:
+        """The sizes that are the same in every call, by name."""
+        return {name: size for name, size in self.sizes.items() if name in ("M", "N", "K") and name != size}
 
 
 def product_interface(library: str, product: Product, arch: str) -> ProductInterface:
@@ -259,6 +293,14 @@ class ProductText:
         return self.product.name
 
     @property
+    def packs(self) -> tuple[tuple[TableText, str], ...]:
+        """Where B has codes: each table, and a kernel that packs B as all its kernels take it. Its functions are named
+        after the library's name."""
+        if not self.out.takes_packed:
+            return ()
+        return tuple((table, table.choice.kernels[0].name) for table in self.tables)
+
+    @property
     def cublaslt(self) -> CublasLt | None:
         """cuBLASLt, if a rule of the product names it."""
         members = (one for table in self.tables for one in table.choice.members)
@@ -267,7 +309,7 @@ class ProductText:
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """The arguments without the workspace."""
-        return tuple(one for one in self.out.arguments if not one.is_workspace)
+        return self.out.called
 
     @property
     def function_of(self) -> str:
@@ -288,6 +330,11 @@ class ProductText:
         """The sizes for which kernels were chosen, as text."""
         return ", ".join(f"{axis} {one}" for axis, one in zip(AXES, self.product.ranges, strict=True))
 
+    @property
+    def serves_doc(self) -> str:
+        """The sizes that it serves beside them, as text."""
+        return "all other M" if self.out.takes_packed else "all other sizes"
+
 
 @dataclass(frozen=True)
 class KernelText:
@@ -306,10 +353,16 @@ class KernelText:
         return own_name(self.library, self.name)
 
     @property
+    def takes_packed(self) -> bool:
+        """Whether it takes B packed."""
+        return self.member.product.packed
+
+    @property
     def arguments(self) -> tuple[str, ...]:
         """The launcher's arguments from a call `a`, without the workspace."""
-        given = (one for one in self.member.interface.arguments if not one.is_workspace)
-        return tuple(_field_as(one) for one in given)
+        out = self.member.interface
+        given = out.by_packed if self.takes_packed else out.arguments
+        return tuple(_field_as(one) for one in given if not one.is_workspace)
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -320,7 +373,12 @@ def _field_as(argument: Argument) -> str:
     """The field of a call for this argument, converted to its type."""
     if argument.ctype in ("int", "ptrdiff_t") and argument.text not in ("alpha", "beta"):
         return f"a.{argument.text}"
-    return f"static_cast<{argument.ctype}>(a.{argument.text.removesuffix('_array')})"
+    return f"static_cast<{argument.ctype}>(a.{field_of(argument)})"
+
+
+def field_of(argument: Argument) -> str:
+    """The name of the field of a call that holds this argument."""
+    return "B" if argument.text == "packed" else argument.text.removesuffix("_array")
 
 
 @dataclass(frozen=True)
@@ -334,7 +392,8 @@ class LibraryText:
     def __post_init__(self) -> None:
         """Raise InvalidInput if a kernel's name, after the library's, is that of another function or file."""
         products = [product.name for product in self.spec.products]
-        taken = {*OWN_NAMES, *products, *(f"{name}_workspace_bytes" for name in products), "selftest"}
+        functions = ("workspace_bytes", "pack_b", "packed_bytes")
+        taken = {*OWN_NAMES, *products, *(f"{name}_{what}" for name in products for what in functions), "selftest"}
         for kernel in self.members:
             name = kernel.name
             own = next((one for one in (name, *(f"{name}_{what}" for what in FUNCTIONS)) if one in taken), None)
@@ -419,6 +478,11 @@ class LibraryText:
         return _union([one.out.epilogue.scalars for one in self.products])
 
     @property
+    def takes_packed(self) -> bool:
+        """Whether some product takes B packed."""
+        return any(one.out.takes_packed for one in self.products)
+
+    @property
     def fields(self) -> tuple[str, ...]:
         """The fields of a call."""
         batch = ("batch",) if self.batched else ()
@@ -433,7 +497,7 @@ class LibraryText:
         return (
             SUCCESS,
             INVALID,
-            MISALIGNED,
+            MISALIGNED_BESIDE_CODES if self.takes_packed else MISALIGNED,
             NO_GRID,
             no_kernel,
             *driver,

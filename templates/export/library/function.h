@@ -10,7 +10,9 @@
 //% set what = "%s x %s elements of %s, %s-major" | format(m.rows, m.cols, out.element[m.name], m.order)
 //% set access = "written, and overlaps no other operand" if m.name in out.written else ("written, and read where beta is not 0; overlaps no other operand" if out.epilogue.reads_c else "written; overlaps no other operand") if m.name == "C" else "read"
 //% set at = " at an address divisible by %d" | format(out.aligns[argument])
-//% if argument != m.name
+//% if argument == "packed"
+${ line([argument], "device memory%s: %s, as %s_pack_b packs them; read" | format(at, out.packed_words, out.name)) }
+//% elif argument != m.name
 ${ line([argument], "device memory%s with a pointer for each product, to device memory at an address that its elements' size divides: %s; %s" | format(at, what, access)) }
 //% else
 ${ line([argument], "device memory%s: %s%s; %s" | format(at, what, ", for each product" if out.problem.batched, access)) }
@@ -22,7 +24,7 @@ ${ line([v.name], "device memory at an address divisible by %d: %s of %s, %s; %s
 ${ line(out.runtime_sizes | reject("equalto", "batch") | list, "sizes in elements, 0 to %d" | format(out.size_limit)) }
 //% for ld in out.runtime_lds
 //% set m = out.matrices | selectattr("ld", "equalto", ld.name) | first
-${ line([ld.name], "elements from one %s of %s to the next, at least %s; 0 for %ss without a gap" | format(m.order, m.name, ld.line, m.order)) }
+${ line([ld.name], "elements from one %s of %s to the next, at least %s%s; 0 for %ss without a gap" | format(m.order, m.name, ld.line, " and divisible by %d" | format(ld.unit) if ld.unit > 1, m.order)) }
 //% endfor
 //% if out.problem.batched
 ${ line(["batch"], "products, 0 to %d" | format(out.size_limit)) }
@@ -47,3 +49,17 @@ cudaError_t ${ out.name }(
 /* Bytes of workspace that it takes at most on the current device, for sizes in these ranges; 0 where no kernel is for the
  * device. */
 size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
+/*% if out.takes_packed %*/
+
+/* Pack B, once for any number of calls. An element of B is ${ "(code - zero point) * scale" if out.problem.inputs.zeros else "code * scale" }, rounded once to ${ out.types.a.label }.
+ *
+${ line(["B"], "its codes, in device memory at an address divisible by %d" | format(out.aligns.B)) }
+//% for x in out.problem.companions
+${ line([x.name], "device memory at an address divisible by %d: %s of %s%s, %s%s; read" | format(out.aligns[x.name], x.lies(out.problem.sizes), out.element[x.name], ", without padding" if x.rows.text(out.problem.sizes) != "1", x.meaning, ", two to a byte as in B" if x.dtype == out.types.b)) }
+//% endfor
+${ line(["packed"], "device memory of %s_packed_bytes() bytes, at an address divisible by %d; written" | format(out.name, out.workspace_align)) }
+ */
+cudaError_t ${ out.name }_pack_b(
+${ out.declared(out.packing, behind="void* /* packed */, cudaStream_t /* stream */", commented=True) });
+size_t ${ out.name }_packed_bytes(void);
+/*% endif %*/

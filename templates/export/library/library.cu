@@ -103,10 +103,17 @@ struct Table {
 constexpr Kernel ${ k.name }_kernel = {
     "${ k.name }",
     [](const Args& a, void* workspace, size_t workspace_bytes, cudaStream_t stream) {
+//% if k.takes_packed
+        ${ k.own_name }_plan plan;
+        const cudaError_t status = ${ k.own_name }_make_packed_plan(
+            &plan, ${ k.arguments | join(", ") }, workspace, workspace_bytes);
+        return status == cudaSuccess ? ${ k.own_name }_run(&plan, stream) : status;
+//% else
         return ${ k.own_name }_launch(
             ${ k.arguments | join(", ") }, workspace, workspace_bytes, stream);
+//% endif
     },
-    [](const Args&${ " a" if k.sizes }) { return ${ k.own_name }_workspace_bytes(${ k.sizes | join(", ") }); },
+    [](const Args&${ " a" if k.sizes }) { return ${ k.own_name }_workspace_bytes(${ k.sizes | join(", ") })${ " - %s_packed_bytes()" | format(k.own_name) if k.takes_packed }; },
     ${ k.own_name }_refusal,
 };
 
@@ -181,9 +188,13 @@ constexpr Table ${ p.name }_tables[] = {
 //% endfor
 };
 
-// Refuses sizes that no kernel computes.
-cudaError_t check_sizes_${ p.name }(const Args& a)
+// ${ "Puts numbers to sizes that are the same in every call, and refuses" if p.out.fixed_sizes else "Refuses" } sizes that no kernel computes.
+cudaError_t check_sizes_${ p.name }(${ "Args" if lib.takes_packed else "const Args" }& a)
 {
+//% for name, size in p.out.fixed_sizes.items()
+    if (a.${ name } == 0) a.${ name } = ${ size };
+    if (a.${ name } != ${ size }) return refuse(cudaErrorInvalidValue, "${ name } = %d: B is packed for %d", a.${ name }, ${ size });
+//% endfor
 //% for size in p.out.runtime_sizes
     if (a.${ size } < 0 || a.${ size } > SIZE_LIMIT) return refuse(cudaErrorInvalidValue, "${ size } = %d is not in 0 to %d", a.${ size }, SIZE_LIMIT);
 //% endfor
@@ -196,6 +207,9 @@ cudaError_t complete_${ p.name }(Args& a)
 //% for ld in p.out.runtime_lds
     if (a.${ ld.name } == 0) a.${ ld.name } = std::max(1, ${ ld.line_of("a") });
     if (a.${ ld.name } < ${ ld.line_of("a") }) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is less than %d", a.${ ld.name }, ${ ld.line_of("a") });
+//% if ld.unit > 1
+    if (a.${ ld.name } % ${ ld.unit } != 0) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is no multiple of %d elements", a.${ ld.name }, ${ ld.unit });
+//% endif
 //% endfor
 //% for x in p.out.runtime_strides
     const long long least_${ x.name } = ${ x.least("a") };
@@ -243,7 +257,7 @@ a.${ name }${ " | " if not loop.last }
 
 //% endfor
 struct Product {
-    cudaError_t (*check_sizes)(const Args& a);
+    cudaError_t (*check_sizes)(${ "Args" if lib.takes_packed else "const Args" }& a);
     cudaError_t (*complete)(Args& a);
     bool (*empty)(const Args& a);
     unsigned (*keeps)(const Args& a);
@@ -358,11 +372,15 @@ extern "C" size_t ${ lib.name }_workspace_bytes(const ${ lib.name }_args* args)
     if (args == nullptr || static_cast<unsigned>(args->product) >= std::size(PRODUCTS)) return 0;
     const Product& product = PRODUCTS[args->product];
     const Table* table = nullptr;
-    if (product.check_sizes(*args) != cudaSuccess || product.empty(*args)) return 0;
+//% set args = "a" if lib.takes_packed else "*args"
+//% if lib.takes_packed
+    Args a = *args;
+//% endif
+    if (product.check_sizes(${ args }) != cudaSuccess || product.empty(${ args })) return 0;
     if (table_here(product, table) != cudaSuccess) return 0;
     size_t most = 0;
     for (const Rule* rule = table->begin; rule != table->end; ++rule)
-        if (fits(*rule, *args)) most = std::max(most, workspace_of(*rule, *args));
+        if (fits(*rule, ${ args })) most = std::max(most, workspace_of(*rule, ${ args }));
     return most;
 }
 
@@ -396,7 +414,7 @@ extern "C" cudaError_t ${ p.out.name }(
     Args a = {};
     a.product = ${ lib.name | upper }_${ p.name | upper };
 //% for argument in p.arguments
-    a.${ argument.text | replace("_array", "") } = ${ "const_cast<void*>(static_cast<const void*>(C_array))" if argument.text == "C_array" else argument.text };
+    a.${ "B" if argument.text == "packed" else argument.text | replace("_array", "") } = ${ "const_cast<void*>(static_cast<const void*>(C_array))" if argument.text == "C_array" else argument.text };
 //% endfor
     return ${ lib.name }_gemm(&a, workspace, workspace_bytes, stream);
 }
@@ -411,4 +429,31 @@ extern "C" size_t ${ p.out.name }_workspace_bytes(${ p.out.runtime_sizes | map("
     return ${ lib.name }_workspace_bytes(&a);
 }
 
+//% if p.packs
+extern "C" cudaError_t ${ p.out.name }_pack_b(
+${ p.out.declared(p.out.packing, behind="void* packed, cudaStream_t stream") })
+{
+    reason[0] = '\0';
+    const Table* table = nullptr;
+    const cudaError_t status = table_here(PRODUCTS[${ lib.name | upper }_${ p.name | upper }], table);
+    if (status != cudaSuccess) return status;
+//% for t, kernel in p.packs
+    if (table->capability == ${ t.least }) {
+        const cudaError_t packs = ${ lib.name }_${ kernel }_pack_b(${ p.out.packing | map(attribute="text") | join(", ") }, packed, stream);
+        return packs == cudaSuccess ? packs : refuse(packs, "%s", ${ lib.name }_${ kernel }_refusal());
+    }
+//% endfor
+    return cudaErrorNoKernelImageForDevice;
+}
+
+extern "C" size_t ${ p.out.name }_packed_bytes(void)
+{
+    size_t most = 0;
+//% for _, kernel in p.packs
+    most = std::max(most, ${ lib.name }_${ kernel }_packed_bytes());
+//% endfor
+    return most;
+}
+
+//% endif
 //% endfor

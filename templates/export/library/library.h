@@ -7,12 +7,15 @@
  *     ${ "%-8s" | format(m.name) } ${ p.out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% if m.name in p.out.written
  *              is written: ${ p.out.written[m.name] }
+//% elif m.name == "B" and p.out.takes_packed
+ *              codes of 4 bits, ${ "-8 to 7 in two's complement" if p.out.types.b.is_signed else "0 to 15" }: a byte holds two, the first in its lower half.
+ *              Calls take what ${ p.out.name }_pack_b made of it
 //% endif
 //% endfor
 //% for v in p.out.epilogue.operands if not v.is_matrix
  *     ${ "%-8s" | format(v.name) } ${ p.out.element[v.name] }, ${ "%s elements" | format(p.out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }
 //% endfor
- *     Kernels were chosen for ${ p.sizes_doc }; all other sizes are served, too.
+ *     Kernels were chosen for ${ p.sizes_doc }; ${ p.serves_doc } are served, too.
  *
 //% endfor
  * C is row-major. A column-major C is a row-major one transposed, C^T = B^T A^T: pass B for A and A for B, and swap M with N, lda
@@ -61,6 +64,9 @@ typedef enum ${ lib.name }_product {
  *
  * A, B, C     device memory, at addresses that their elements' size divides, and C overlaps nothing else; faster kernels need
  *             addresses and row pitches (leading dimension times element size) that are multiples of 16 bytes
+//% for p in lib.products if p.out.takes_packed
+ *             ${ p.out.name } takes such multiples alone; B is what ${ p.out.name }_pack_b wrote, and N and K are ${ p.out.sizes.N } and ${ p.out.sizes.K }, or 0
+//% endfor
 //% if lib.pointers
  *             of ${ lib.pointers | join(", ") }: arrays of `batch` pointers to the matrices, in device memory
 //% endif

@@ -103,6 +103,16 @@ bool passes(const Check& s)
     const vector<char> ones(std::max<size_t>(1, bytes), '\xff');  // a launch sets up what it needs there
     const auto workspace = on_device(ones.data(), ones.size());
 //% endif
+//% if out.takes_packed
+    const vector<char> codes(${ of("packed_bytes") }(), '\xff');
+    const auto packed = on_device(codes.data(), codes.size());
+    const auto packs = ${ of("pack_b") }(
+//%- for one in out.packing
+${ "x.%s.first()" | format(one.text) }${ ", " }
+//%- endfor
+packed.get(), nullptr);
+    must(what + ", pack_b. " + ${ of("refusal") }(), packs);
+//% endif
     const auto started = launch(s, {
 //%- for name, text in out.located.items()
 ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(text) if text != name else "x.%s.first()" | format(name) }${ ", " if not loop.last }
