@@ -100,6 +100,10 @@ class ArrayProduct:
         """Pack B's codes, once for all kernels of the product: see `ArrayKernel.pack_b`."""
         return self._general.pack_b(codes, scales, zeros, stream=stream)
 
+    def prepared_b(self, array: Any, shape: tuple[int, ...]) -> Prepared:
+        """The result of `pack_b` for B of this `shape`, from the `array` that held it: see `ArrayKernel.prepared_b`."""
+        return self._general.prepared_b(array, shape)
+
     def kernel_for(
         self, a: Any, b: Any, out: Any = None, *, alpha: float = 1.0, beta: float = 0.0, **operands: Any
     ) -> ArrayKernel:

@@ -12,7 +12,7 @@ from gemmgen.arrays.binding import Prepared
 from gemmgen.checkpoints.weight import QuantisedWeight
 from gemmgen.problem.dtype import DType
 from gemmgen.support.errors import require
-from gemmgen.torch.operator import PRODUCTS, SUMS, Kernel
+from gemmgen.torch.operator import OPERATOR, PRODUCTS, SUMS, Kernel, registered
 
 KernelsForCodes = Callable[[QuantisedWeight], Sequence[Kernel]]
 
@@ -26,7 +26,8 @@ class CodesLinear(torch.nn.Module):
              with fixed M takes x with M rows, and one with run-time M, of which there is at least one, any other x: a
              product of a library (`gemmgen.load_library`), for instance
 
-    Raises InvalidInput for a kernel of another problem, and for x or a bias that requires a gradient.
+    In torch.compile it calls the operator of `gemmgen.torch.gemm`, else it launches the kernel. Raises InvalidInput for a
+    kernel of another problem, and for x or a bias that requires a gradient.
     """
 
     def __init__(self, weight: QuantisedWeight, bias: Any, kernels: Sequence[Kernel]) -> None:
@@ -34,20 +35,25 @@ class CodesLinear(torch.nn.Module):
         self.out_features, self.in_features = weight.n, weight.k
         for kernel in kernels:
             _require_kernel(kernel, weight, bias)
-        self._by_rows = {kernel.source.problem.m: kernel for kernel in reversed(kernels)}
+        self._by_rows = {
+            kernel.source.problem.m: (kernel, registered(kernel), kernel.source.problem.epilogue in SUMS)
+            for kernel in reversed(kernels)
+        }
         names = ", ".join(kernel.name for kernel in kernels) or "none"
         require(None in self._by_rows, f"a kernel for any number of rows is needed: there are {names}")
         self.bias = bias if bias is None or isinstance(bias, torch.nn.Parameter) else torch.nn.Parameter(bias, False)
-        self._layout, packed = _packed(self._by_rows[None], weight)
+        self._layout, packed = _packed(self._by_rows[None][0], weight)
         self.register_buffer("packed", packed)
 
     def forward(self, x: Any) -> Any:
         rows = x.reshape(-1, self.in_features)
-        kernel = self._by_rows.get(rows.shape[0]) or self._by_rows[None]
-        weight = Prepared("B", self.packed, (self.in_features, self.out_features), self._layout)
-        adds = kernel.source.problem.epilogue in SUMS
-        operands = {"bias_n": self.bias.float()} if adds and self.bias is not None else {}
-        y = kernel(rows, weight, **operands)
+        kernel, name, adds = self._by_rows.get(rows.shape[0]) or self._by_rows[None]
+        operands = {"bias_n": self.bias.float()} if adds else {}
+        if torch.compiler.is_compiling():
+            y = OPERATOR(rows, self.packed, [*operands.values()], name, self.out_features, 1.0, True)
+        else:
+            weight = Prepared("B", self.packed, (self.in_features, self.out_features), self._layout)
+            y = kernel(rows, weight, **operands)
         if self.bias is not None and not adds:
             y = y + self.bias
         return y.view(*x.shape[:-1], self.out_features)

@@ -69,7 +69,6 @@ def _run(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float,
     named = dict(zip((one.name for one in found.source.problem.epilogue.operands), operands, strict=True))
     c = _empty(a, b, operands, kernel, n, alpha, packed)
     if packed:
-        assert isinstance(found, ArrayKernel)
         b = found.prepared_b(b, (*a.shape[:-2], a.shape[-1], found.source.problem.products * n))
     return found(a, b, c, alpha=alpha, **named)
 

@@ -343,6 +343,7 @@ def test_layers_of_codes_compute_what_their_rounded_weights_do(of_codes) -> None
     assert isinstance(model[2], CodesLinear) and "codes of u4 with scales=128+zeros" in repr(model[2])
     assert {*model.state_dict()} == {"0.bias", "0.packed", "2.packed"}
     torch.testing.assert_close(model(x), wanted, rtol=0.02, atol=0.02)
+    torch.testing.assert_close(torch.compile(model, backend="aot_eager", fullgraph=True)(x), model(x), rtol=0, atol=0)
     with pytest.raises(InvalidInput, match="A requires a gradient"):
         model(x.clone().requires_grad_())
 
