@@ -9,6 +9,7 @@ from gemmgen.families.skinny.axes import MOST_SMALL
 from gemmgen.kernel.model import representative
 from gemmgen.problem.epilogue import LINEAR, Epilogue
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import PLAIN, Inputs
 from gemmgen.problem.types import Types
 
 THIN = MOST_SMALL  # rows or columns of C up to which a product of f32 streams its weights
@@ -20,12 +21,14 @@ Size = tuple[int, int, int]
 class Goal:
     """The goal for one kernel; None: nothing is required.
 
-    ratio  the baseline's time over ours
-    share  of the card's measured limit
+    ratio   the baseline's time over ours
+    share   of the card's measured limit
+    moving  the time that moving the operands' bytes takes over ours
     """
 
     ratio: float | None = None
     share: float | None = None
+    moving: float | None = None
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,19 @@ class Group:
     geomean: float | None = None
 
 
-def every(types: Types, sizes: Iterable[Size], *layouts: str, epilogue: Epilogue | str = LINEAR) -> tuple[Problem, ...]:
+def every(
+    types: Types,
+    sizes: Iterable[Size],
+    *layouts: str,
+    epilogue: Epilogue | str = LINEAR,
+    inputs: Inputs | str = PLAIN,
+) -> tuple[Problem, ...]:
     """A problem for each of `sizes` in each of `layouts`."""
-    return tuple(Problem(*size, types=types, layout=layout, epilogue=epilogue) for size in sizes for layout in layouts)
+    return tuple(
+        Problem(*size, types=types, layout=layout, epilogue=epilogue, inputs=inputs)
+        for size in sizes
+        for layout in layouts
+    )
 
 
 def cubes(*sizes: int) -> tuple[Size, ...]:

@@ -113,7 +113,8 @@ class Score:
     @property
     def reached(self) -> float:
         """The least share of a goal that the row reaches; 1 if it is not measured or has no goal."""
-        goals = ((self.ratio, self.goal.ratio), (self.share, self.goal.share))
+        goal = self.goal
+        goals = ((self.ratio, goal.ratio), (self.share, goal.share), (self.moving, goal.moving))
         return min((value / goal for value, goal in goals if value is not None and goal is not None), default=1.0)
 
     @property
@@ -289,7 +290,7 @@ def _rows(scores: Sequence[Score]) -> Iterator[str]:
             number(score.normal, "{:.3f}x"),
             against(score.share, score.goal.share, "{:.1%}"),
             roof.limit if roof else NONE,
-            number(score.moving, "{:.1%}") + (", goal out of reach" if score.out_of_reach else ""),
+            against(score.moving, score.goal.moving, "{:.1%}") + (", goal out of reach" if score.out_of_reach else ""),
             verified(score.record),
             _sanitized(score.record),
             link(score.kernel) + _advised(score.record) if score.kernel else f"none: {cell(score.failure or '')}",

@@ -27,6 +27,7 @@ BF16, F16 = Types.of(DType.BF16), Types.of(DType.F16)
 TF32 = Types(DType.F32, DType.F32, DType.F32, Compute.TF32)
 PIECES = Types(DType.F32, DType.F32, DType.F32, Compute.BF16X6)
 PROMOTED, FAST = (Types(DType.E4M3, DType.E4M3, DType.BF16, compute) for compute in (Compute.PROMOTED, Compute.FAST))
+CODES = Types(DType.BF16, DType.U4, DType.BF16)
 S8, SCALED_S8 = Types(DType.S8, DType.S8, DType.S32), Types(DType.S8, DType.S8, DType.BF16)
 CUBES = cubes(1024, 2048, 4096, 8192)
 LARGE = (
@@ -47,6 +48,13 @@ LAYERS = (
     (4096, 4096, 1024),
     (16, 28672, 8192),
     (8192, 28672, 8192),
+)
+# N, K and, for a few rows, the most that a kernel of codes is to take over the time that moving the bytes takes.
+CODED = ((4096, 4096, 1.35), (8192, 8192, 1.15), (28672, 8192, 1.2))
+BLOCKED = (
+    *((4096, 4096, 7168), (4096, 7168, 2048), (4096, 24576, 1536), (128, 7168, 2048)),
+    *((64, 2112, 7168), (128, 2112, 7168), (128, 24576, 1536), (512, 24576, 1536), (512, 7168, 16384)),
+    (4096, 7168, 16384),
 )
 GATED = ((16, 14336, 4096), (4096, 14336, 4096))  # two products each
 ATTENTION = ((1024, 1024, 64, "rc"), (1024, 64, 1024, "rr"))  # of 64 heads: Q * K^T, and what it weighs of V
@@ -138,6 +146,21 @@ def _f64_goal(problem: Problem) -> Goal:
     return Goal(1.0 if not problem.batched and thin_side(problem) >= 1024 else None)
 
 
+def _codes() -> Iterator[Problem]:
+    """Weights of 4 bits, as decoding and short prompts multiply them."""
+    for (n, k, _), m in product(CODED, (1, 2, 4, 8, 16, 64, 128, 1024, 4096)):
+        yield Problem(m, n, k, types=CODES, layout="rc", inputs="scales=128")
+
+
+def _codes_goal(problem: Problem) -> Goal:
+    """For a few rows the goal is a share of the time that moving the bytes takes; then of a bf16 product's time."""
+    case = representative(problem)
+    rows = thin_side(problem)
+    if rows <= SATURATING:
+        return Goal(moving=next(1 / slower for n, k, slower in CODED if (n, k) == (case.n, case.k)))
+    return Goal(2.1 if rows <= 64 else 1.3 if rows <= 128 else 0.95)
+
+
 TENSOR_GROUPS = (
     Group("bf16 large", "bf16, large", _large(BF16), lambda problem: Goal(0.97), geomean=1.03),
     Group("f16 large", "f16, large", _large(F16), lambda problem: Goal(0.97), geomean=1.03),
@@ -149,6 +172,14 @@ TENSOR_GROUPS = (
     Group("f32 by bf16x6", "f32 by bf16x6", every(PIECES, cubes(2048, 4096, 8192), "rr"), lambda problem: Goal(2.0)),
     Group("fp8", "fp8, sums promoted to f32", _bytes(PROMOTED), lambda problem: Goal(1.05)),
     Group("fp8 fast", "fp8, sums as tensor cores keep them", _bytes(FAST), lambda problem: Goal(1.02)),
+    Group(
+        "fp8 blocks",
+        "fp8 with scales of 1 x 128 and 128 x 128",
+        every(PROMOTED, BLOCKED, "rc", inputs="blocks"),
+        lambda problem: Goal(1.0),
+        geomean=1.1,
+    ),
+    Group("codes", "bf16 by codes of 4 bits, against cuBLASLt's products of bf16", tuple(_codes()), _codes_goal),
     Group("s8", "s8 and u8 to s32", (*every(S8, STREAMED, "rc"), *_bytes(S8)), _integer_goal),
     Group("fused", "with an epilogue", tuple(_fused()), _fused_goal),
     Group("f64", "f64", tuple(_f64()), _f64_goal),
@@ -157,9 +188,16 @@ TENSOR_GROUPS = (
 
 def tensor_group(problem: Problem) -> str:
     """The name of a problem's group, if its types or epilogue do not put it into a group of f32."""
-    types = problem.types
     if not problem.epilogue.is_linear:
         return "fused"
+    if not problem.inputs.is_plain:
+        return "fp8 blocks" if problem.inputs.blocks else "codes"
+    return _plain_group(problem)
+
+
+def _plain_group(problem: Problem) -> str:
+    """The group of a product of plain matrices."""
+    types = problem.types
     if types.accumulator is DType.F64:
         return "f64"
     if types.a is DType.F32 and types.compute is not Compute.FMA:

@@ -26,8 +26,8 @@ class CodesLinear(torch.nn.Module):
              with fixed M takes x with M rows, and one with run-time M, of which there is at least one, any other x: a
              product of a library (`gemmgen.load_library`), for instance
 
-    In torch.compile it calls the operator of `gemmgen.torch.gemm`, else it launches the kernel. Raises InvalidInput for a
-    kernel of another problem, and for x or a bias that requires a gradient.
+    In torch.compile it calls the operator of `gemmgen.torch.gemm`, else it launches the kernel. Raises InvalidInput for
+    a kernel of another problem, and for x or a bias that requires a gradient.
     """
 
     def __init__(self, weight: QuantisedWeight, bias: Any, kernels: Sequence[Kernel]) -> None:
@@ -48,7 +48,7 @@ class CodesLinear(torch.nn.Module):
     def forward(self, x: Any) -> Any:
         rows = x.reshape(-1, self.in_features)
         kernel, name, adds = self._by_rows.get(rows.shape[0]) or self._by_rows[None]
-        operands = {"bias_n": self.bias.float()} if adds else {}
+        operands = {} if self.bias is None or not adds else {"bias_n": self.bias.float()}
         if torch.compiler.is_compiling():
             y = OPERATOR(rows, self.packed, [*operands.values()], name, self.out_features, 1.0, True)
         else:

@@ -28,7 +28,7 @@ from gemmgen.support.short_repr import brief
 
 DATA = Path(__file__).parent / "data"
 TIMES = {path.stem.split("_")[1]: path for path in sorted(DATA.glob("h200_*_times.json"))}  # by family
-OTHERS = ("batch", "pointers", "epilogue")  # of a problem, where they are not the usual ones
+OTHERS = ("batch", "pointers", "epilogue", "inputs")  # of a problem, where they are not the usual ones
 
 
 @dataclass(frozen=True)
