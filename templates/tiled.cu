@@ -3,6 +3,7 @@
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "layout.cu" import at, to_k, to_mn
+//% from "prepare/prepare.cu" import prepare
 //% from "signature.cu" import signature, matrices_of
 //% from "device/convert.cu" import element_types
 //% from "device/vec.cu" import vec, load_edge
@@ -56,7 +57,7 @@ namespace {
 /*% block elements %*/
 ${ element_types(reads_c=kernel.problem.epilogue.reads_c) }
 /*%- endblock %*/
-${ shape(kernel) }
+${ shape(kernel, ["ldb"] if kernel.copies else ()) }
 ${ tiling(kernel, "MNK") }
 /*% block types %*/
 ${ vec() }
@@ -106,6 +107,9 @@ ${ store_c(kernel, view.a.moves, view.b.moves, view.slices > 1, kernel.launch.sp
 /*% endblock %*/
 }  // namespace
 
+//% if kernel.copies
+${ prepare(kernel.copies) }
+//% endif
 ${ signature(kernel) }{
 /*% block body %*/
 //% if kernel.dependent
@@ -153,11 +157,13 @@ ${ matrices_of(kernel, "matrix").rstrip() }
 //% if rows or columns
     const int ${ (["rows = s.M - tile.m"] * rows + ["columns = s.N - tile.n"] * columns) | join(", ") };  // from the tile's origin to the edge of C
 //% endif
+/*% block operand_tiles %*/
 //% for x in (view.a, view.b)
     const ${ element[x.X] }* ${ x.x }_tile = ${ x.X } + ${ to_mn(x, "tile." ~ x.mn) }${ " + " ~ to_k(x, "begin") if kernel.launch.adds_up };
 //% endfor
     const Offset a_step = ${ to_k(view.a, "BK") };  // to the next tile along K
     const Offset b_step = ${ to_k(view.b, "BK") };
+/*% endblock %*/
 /*% block accumulators %*/
     ${ T } acc[TM][TN] = {};
 //% if kernel.problem.epilogue.sums

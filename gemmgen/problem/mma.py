@@ -245,7 +245,7 @@ class Instruction:
 def instruction(types: Types, k: int, m: int | None = None) -> Instruction:
     """That for `k` of a product of `types`, and `m` rows where they are given, as exact as their compute promises."""
     sums = DType.F16 if types.compute is Compute.F16 else types.accumulator
-    wanted = (types.a, types.b, sums, k)
+    wanted = (*types.factors, sums, k)
     found = (one for one in MMAS.values() if (one.a, one.b, one.accumulator, one.k) == wanted)
     mma = next((one for one in found if m in (None, one.m)), None)
     if mma is None or (types.a is DType.F32 and types.compute is not Compute.TF32):

@@ -99,8 +99,9 @@ class PackText(_StepText):
     reads_edge = False
     matrices = "prepare/matrix.cu"
 
-    def __init__(self, problem: Problem, prepare: Pack, name: str) -> None:
+    def __init__(self, problem: Problem, prepare: Pack, name: str, overlapped: bool) -> None:
         super().__init__(problem, prepare, name)
+        self.overlapped = overlapped  # it may start before the launch ahead of it has ended
         self.n, self.k = self._size("N"), self._size("K")
         self.depth, self.lines = prepare.depth(problem), prepare.chunk_lines(problem)
         self.columns, self.words = PACKED_COLUMNS, PACKED_LINE // WORD  # of a chunk; of one of its lines
@@ -117,7 +118,9 @@ class PackText(_StepText):
 def copy_texts(contract: Contract, name: str) -> tuple[PrepareText | PackText, ...]:
     """The launches before the kernel `name` that copy or pack operands, as their template reads them."""
     return tuple(
-        PackText(contract.problem, one, name) if isinstance(one, Pack) else PrepareText(contract.problem, one, name)
+        PackText(contract.problem, one, name, contract.launch.overlapped)
+        if isinstance(one, Pack)
+        else PrepareText(contract.problem, one, name)
         for one in contract.launch.copies
     )
 

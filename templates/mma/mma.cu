@@ -7,7 +7,7 @@
 //% from "device/ldmatrix.cu" import ldmatrix
 //% from "device/mma.cu" import mma as mma_function
 //% from "copy/swizzle.cu" import swizzle
-//% from "layout.cu" import at
+//% from "layout.cu" import at, to_k, to_mn
 //% from "mma/ldmatrix_pairs.cu" import unzip
 //% from "mma/tensor.cu" import column_of, declare_summed, exchange, fragment_of
 //% block elements
@@ -16,7 +16,11 @@ ${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, halves
 //% block types
 ${ vec() }
 using TileA = ${ TA }${ at(view.a.along_k, "BM", "BK") };  // A's tile in shared memory, its lines as in global memory
+//% if view.b.codes
+using TileB = unsigned[BK / CHUNK_K][ROW_WORDS];  // chunks of B's packed codes, as they lie in global memory
+//% else
 using TileB = ${ TB }${ at(view.b.along_k, "BN", "BK") };  // B's, likewise
+//% endif
 using Accumulators = ${ "unsigned" if view.halves else T }[MMAS_M][MMAS_N][${ view.registers }];  // this thread's sums, by instructions of its warp
 
 /*% endblock %*/
@@ -39,8 +43,20 @@ ${ tf32() }
 //%- endif
 //% if view.a.swizzled
 ${ swizzle(view.a) }
+//% if not view.b.codes
 ${ swizzle(view.b, alike=view.a.by_ldmatrix == view.b.by_ldmatrix) }
 //% endif
+//% endif
+//% endblock
+//% block operand_tiles
+//% if view.b.codes
+    const ${ TA }* a_tile = A + ${ to_mn(view.a, "tile.m") }${ " + " ~ to_k(view.a, "begin") if kernel.launch.adds_up };
+    const Offset a_step = ${ to_k(view.a, "BK") };  // to the next tile along K
+    const Offset b_step = Offset(BK / CHUNK_K) * chunks_across(s) * CHUNK_WORDS;
+    const int* b_tile = prepared_b + tile.n / 64 * CHUNK_WORDS${ " + begin / BK * b_step" if kernel.launch.adds_up };
+//% else
+${ super() }
+//%- endif
 //% endblock
 //% block accumulators
     const WarpOrigin warp = warp_origin();

@@ -11,14 +11,17 @@ ${ first_stages(view, K) }
     cp_async_wait<STAGES - 2>();  // this thread's copies of the first k tile have landed
     __syncthreads();              // and all threads'
     ${ view.mma.a_type } a[2][MMAS_M][4], b[2][MMAS_N][2];  // fragments of a k step, and of the next one
+//% if view.b.codes
+    Columns held[MMAS_N / 2];
+//% endif
 //% if view.may_be_empty
     if (${ K } > 0) {
         load_fragments_a(As[0], warp.m, 0, a[0]);
-        load_fragments_b(Bs[0], warp.n, 0, b[0]);
+        load_fragments_b(Bs[0], warp.n, 0, b[0]${ ", held" if view.b.codes });
     }
 //% else
     load_fragments_a(As[0], warp.m, 0, a[0]);
-    load_fragments_b(Bs[0], warp.n, 0, b[0]);
+    load_fragments_b(Bs[0], warp.n, 0, b[0]${ ", held" if view.b.codes });
 /*% endif %*/
 
 //% if view.refills
@@ -38,7 +41,7 @@ ${ first_stages(view, K) }
                 if (k + BK < ${ K }) read = read + 1 < STAGES ? read + 1 : 0;
             }
             load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
-            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]${ ", held" if view.b.codes });
 //% if view.refills
             if (step == 0) {
                 const int depth = ${ K } - k - (STAGES - 1) * BK;
@@ -53,7 +56,7 @@ ${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty grou
 //% else
             if (step + 1 < K_STEPS) {
                 load_fragments_a(As[0], warp.m, (step + 1) * K_STEP, a[next]);
-                load_fragments_b(Bs[0], warp.n, (step + 1) * K_STEP, b[next]);
+                load_fragments_b(Bs[0], warp.n, (step + 1) * K_STEP, b[next]${ ", held" if view.b.codes });
             }
 //% endif
             mma(a[step % 2], b[step % 2], acc${ summed(kernel) });

@@ -128,7 +128,10 @@ ${ c.entry }(
 {
     const int across = (${ c.n } + ${ c.columns - 1 }) / ${ c.columns };
     const int tiles = across * ((${ c.k } + ${ c.depth - 1 }) / ${ c.depth });
-${ overlap("") }    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+//% if c.overlapped
+${ overlap("") | trim("\n") }
+//% endif
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         const int first_n = tile % across * ${ c.columns }, first_k = tile / across * ${ c.depth };
         unsigned* const chunk = reinterpret_cast<unsigned*>(${ c.part }) + static_cast<long long>(tile) * ${ c.lines * c.words };
         for (int i = threadIdx.x; i < ${ c.columns * c.depth // 8 }; i += ${ c.threads }) {

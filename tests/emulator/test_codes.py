@@ -1,4 +1,4 @@
-"""Kernels of wgmma that multiply codes of 4 bits, in the emulator: as they are defined, and bit by bit as planned."""
+"""Kernels that multiply codes of 4 bits, in the emulator: as they are defined, and bit by bit as planned."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import gemmgen
 from gemmgen.arrays.emulated import EmulatedBackend
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.exports.library.spec import spec_from
-from gemmgen.families import WGMMA
+from gemmgen.families import MMA, WGMMA
 from gemmgen.families.base import first_rejection
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
@@ -31,6 +31,20 @@ KERNELS = (
     ("f16,u4,f16", "scales=128", "rc", (1, 128, 400), {"BM": 16, "SPLIT": 2, "PERSISTENT": 0}),
     ("bf16,s4,bf16", "scales=64", "rc", (None, 256, 256), {"CLUSTER": 2, "ACROSS": 1}),
 )
+BY_MMA = (
+    ("bf16,u4,bf16", "scales=128+zeros", "rc", (None, 136, 256), {}, "sm_80"),
+    ("f16,u4,f16", "scales=32+zeros", "rr", (None, 64, 128), {"BN": 64, "BK": 64, "WN": 32}, "sm_86"),
+    (
+        "f16,s4,f16",
+        "scales=64",
+        "rc",
+        (33, 200, 512),
+        {"BN": 64, "BK": 64, "WN": 32, "SPLIT": 2, "EXCHANGE": 1},
+        "sm_90",
+    ),
+    ("bf16,s4,f32", "scales=K", "cc", (40, 67, 384), {"SPLIT": 3, "BM": 16}, "sm_80"),
+    ("bf16,u4,bf16", "scales=64+zeros", "rc", (None, 72, 256), {"BK": 128, "BM": 64, "WM": 32}, "sm_120"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +65,18 @@ def test_codes_are_numbers_rounded_once(types, inputs, layout, sizes, axes, exec
     config = WGMMA.default(problem).with_values(**axes)
     assert first_rejection(WGMMA, problem, config, parse_arch("sm_90").limits) is None
     source = render(problem, WGMMA, config, "sm_90")
+    verdict = verify(executor, source, examples=EXAMPLES, largest=160, runs=2)
+    assert verdict.failure is None, verdict.failure
+    assert verdict.replayed
+
+
+@pytest.mark.parametrize(("types", "inputs", "layout", "sizes", "axes", "arch"), BY_MMA, ids=str)
+def test_codes_packed_alike_are_multiplied_by_mma_sync(types, inputs, layout, sizes, axes, arch, executor) -> None:
+    epilogue = LINEAR if "SPLIT" in axes else parse_epilogue("scale_m+bias")
+    problem = Problem(*sizes, types=types, layout=layout, inputs=inputs, epilogue=epilogue)
+    config = MMA.default(problem).with_values(**axes)
+    assert first_rejection(MMA, problem, config, parse_arch(arch).limits) is None
+    source = render(problem, MMA, config, arch)
     verdict = verify(executor, source, examples=EXAMPLES, largest=160, runs=2)
     assert verdict.failure is None, verdict.failure
     assert verdict.replayed

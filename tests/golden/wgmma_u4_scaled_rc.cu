@@ -1,4 +1,4 @@
-// gemm_bf16u4bf16_rc_Mx4096x4096_sm90_1f38a18e
+// gemm_bf16u4bf16_rc_Mx4096x4096_sm90_77a6a250
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C bf16; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -25,7 +25,7 @@
 //         map_c of C: boxes of 64 x 16 elements, swizzle of 128 bytes
 // Expects A, B, C, scales_b and zeros_b at addresses divisible by 16, C overlapping no other operand,
 //         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 elements, which
-//         gemm_bf16u4bf16_rc_Mx4096x4096_sm90_1f38a18e_prepare_b_kernel writes before: any grid, blocks of 256 threads,
+//         gemm_bf16u4bf16_rc_Mx4096x4096_sm90_77a6a250_prepare_b_kernel writes before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16u4bf16_rc_Mx4096x4096_k128_zeros_wgmma_16x128x128_c2_k1x0_s4_f1_g8_p1_x1
 // Made by gemmgen generate '?x4096x4096' --types bf16,u4,bf16 --inputs scales=128+zeros --layout rc --arch sm_90 --family wgmma
@@ -118,11 +118,12 @@ struct Ring {
     }
 };
 
-// Codes that a thread loads at once, words of eight, and a chunk's: of its two columns.
+// Codes that a thread loads at once, words of eight.
 struct alignas(16) Codes {
     unsigned at[4];
 };
-using ChunkOfThread = Codes[CHUNK_K / 64];
+
+using ChunkOfThread = Codes[CHUNK_K / 64];  // of its two columns
 
 // Numbers of B that an instruction takes from this thread, for one step of k: a pair in each register.
 using Fragment = unsigned[4];
@@ -265,18 +266,18 @@ __device__ __forceinline__ void wgmma_m64n16k16_bf16_rs(float (&d)[8], const uns
 }
 #undef SUMS
 
-// Scales and zero points of the two columns of B, g and g + 8 of a warp's 16 (lane 4 g + t), that this thread
-// multiplies: pairs of twice the same number. A zero point has 128 added to it, as codes have.
+// Scales and zero points of two columns of B, 8 apart: pairs of twice the same number. A zero point has 128 added to
+// it, as codes have.
 struct Scales {
     unsigned scale[2], zero[2];
 };
 
 __device__ __forceinline__ unsigned twice(unsigned number) { return number | number << 16; }
 
-__device__ __forceinline__ Scales load_scales(const unsigned* chunk)
+// Those of a chunk's `column` and of the one 8 further on, which lie behind the codes of 64 columns.
+__device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
 {
-    const int column = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
-    const unsigned short* const scales = reinterpret_cast<const unsigned short*>(chunk + CHUNK_K / 4 * LINE_B) + column;
+    const unsigned short* const scales = reinterpret_cast<const unsigned short*>(chunk + 8 * CHUNK_K) + column;
     Scales found;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -298,7 +299,7 @@ __device__ __forceinline__ void load_codes(const unsigned* chunk, ChunkOfThread&
 // at k + 8 + 2 t.
 // 128 plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too. The product
 // with the scale is rounded once.
-__device__ __forceinline__ void numbers_of(unsigned codes, const Scales& of, Fragment& numbers)
+__device__ __forceinline__ void numbers_of(unsigned codes, const Scales& of, unsigned (&numbers)[4])
 {
     unsigned last_bits;  // of both halves of a word: volatile, or ptxas would load this constant again for each use
     asm volatile("mov.b32 %0, 0x000f000f;" : "=r"(last_bits));
@@ -393,7 +394,7 @@ __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, c
 // Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from
 // 2 t on and from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16u4bf16_rc_Mx4096x4096_sm90_1f38a18e_prepare_b_kernel(
+gemm_bf16u4bf16_rc_Mx4096x4096_sm90_77a6a250_prepare_b_kernel(
     const unsigned char* __restrict__ B, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b,
     int* __restrict__ prepared_b)
 {
@@ -436,7 +437,7 @@ gemm_bf16u4bf16_rc_Mx4096x4096_sm90_1f38a18e_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16u4bf16_rc_Mx4096x4096_sm90_1f38a18e(
+gemm_bf16u4bf16_rc_Mx4096x4096_sm90_77a6a250(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, int M, float alpha, float beta)
 {
@@ -495,6 +496,8 @@ gemm_bf16u4bf16_rc_Mx4096x4096_sm90_1f38a18e(
         Accumulators acc = {};
         // of a step of k, and of the next one, which is made while the products of the first go on
         Fragments fragments[2];
+        // of a chunk: this thread multiplies it and that 8 further on
+        const int own_column = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
@@ -502,7 +505,7 @@ gemm_bf16u4bf16_rc_Mx4096x4096_sm90_1f38a18e(
             for (int at = 0; at < BK; at += CHUNK_K) {
                 Scales scales;
                 ChunkOfThread codes;
-                scales = load_scales(shared.b[ring.stage][at / CHUNK_K][consumer]);
+                scales = load_scales(shared.b[ring.stage][at / CHUNK_K][consumer], own_column);
                 load_codes(shared.b[ring.stage][at / CHUNK_K][consumer], codes);
                 #pragma unroll
                 for (int step = 0; step < CHUNK_K; step += K_STEP) {

@@ -235,6 +235,16 @@ SAMPLES = {
     "wgmma_s4_scaled_rr": Sample(
         WGMMA, {"BN": 256}, (None, 520, 1040), "rr", types="f16,s4,f16", inputs="scales=64", epilogue="bias+silu"
     ),
+    "mma_u4_scaled_rc": Sample(MMA, {}, (None, 4096, 4096), "rc", types="bf16,u4,bf16", inputs="scales=128+zeros"),
+    "mma_s4_scaled_rr": Sample(
+        MMA,
+        {"BN": 64, "BK": 64, "WN": 32, "SPLIT": 2},
+        (None, 200, 1024),
+        "rr",
+        types="f16,s4,f16",
+        inputs="scales=32",
+        epilogue="bias+silu",
+    ),
     "wgmma_blocks_rc": Sample(
         WGMMA, {}, (None, 2112, 7168), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED, inputs="blocks"
     ),

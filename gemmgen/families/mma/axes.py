@@ -56,6 +56,13 @@ CHECKED = {
     "STAGES >= 2": "one stage is filled while another is read",
     "ASYNC == 1 or STAGES == 2": "copies through registers keep one tile in flight",
     "ASYNC == 0 or A_ACCESS >= 4 and B_ACCESS >= 4": "cp.async copies 4, 8 or 16 bytes: align lda and ldb",
+    "CODES == 0 or ASYNC == 1": "packed codes come by cp.async",
+    "CODES == 0 or MMA_K == K_STEP": "a word of codes has the fragment of an instruction of 16 k",
+    "CODES == 0 or BATCH == 1": "codes of one matrix are packed",
+    "CODES == 0 or BN % 64 == 0": "chunks of packed codes have 64 columns",
+    "BK % CODES_K == 0": "a k tile has whole chunks of packed codes",
+    "CODES == 0 or K > 0 and K % BK == 0": "numbers of codes are made for whole k tiles",
+    "BLOCKS == 0": "only naive and wgmma multiply blocks that have scales",
     f"PROMOTED == 0 or BK <= {PROMOTION}": "sums are added up in f32 after each k tile",
 }
 
@@ -83,7 +90,7 @@ SLOW = {
     "A_BYTES < 8 or ARCH == 80 and MMA_K == 4 or ARCH == 90 and MMA_K == 8": (
         "other architectures have few units for f64"
     ),
-    "WM * WN * ELEMENT_BYTES * (1 + PROMOTED) <= 16384 and WM * WN >= 512": (
+    "WM * WN * ELEMENT_BYTES * (1 + PROMOTED) <= 16384 and WM * WN >= 512 - 256 * CODES": (
         "accumulators must fit the registers, and be enough to reuse fragments"
     ),
     "A_BYTES < 8 or WM * WN <= 1024 or WM == 64 and WN == 32 and BM == 128 and BN == 128": (
@@ -97,8 +104,8 @@ SLOW = {
     "K == 0 or SPLIT == 1 or K / SPLIT >= 2 * BK * STAGES": "the parts of K are too short to fill the stages",
     "SPLIT == 1 or M * N / (BM * BN) <= 2 * SMS": "the grid fills the card without a split",
     "K == 0 or STAGES == 2 or K / SPLIT > BK * (STAGES - 2)": "there are fewer k tiles than stages",
-    "STAGES * BK * A_BYTES <= 512": "fewer stages already cover the latency of global memory",
-    "BK * A_BYTES >= 64 and BK * A_BYTES <= 128": "lines of a tile are best 64 to 128 bytes long",
+    "CODES == 1 or STAGES * BK * A_BYTES <= 512": "fewer stages already cover the latency of global memory",
+    "CODES == 1 or BK * A_BYTES >= 64 and BK * A_BYTES <= 128": "lines of a tile are best 64 to 128 bytes long",
     "A_ITERATIONS <= 32 and B_ITERATIONS <= 32": (
         "so many unrolled copies per thread spill, and take seconds to compile"
     ),

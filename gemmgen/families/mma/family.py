@@ -21,6 +21,7 @@ from typing import cast
 from gemmgen.families.base import Family, constants, launch_of, never_cut, run_bytes, sides, sizes_of, tile_grid
 from gemmgen.families.mma.axes import CONSTRAINTS, MMA_M, PAIR_N, PRUNING, MmaConfig
 from gemmgen.families.mma.operands import (
+    CODES,
     LDMATRIX_PAIRS,
     LDS,
     THREADS,
@@ -43,6 +44,7 @@ from gemmgen.kernel.cost import (
 )
 from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
 from gemmgen.kernel.plan import Cost, Never, Plan, Share, SumOrder, Tile, Work
+from gemmgen.kernel.prepare import Pack
 from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import Problem
@@ -57,6 +59,7 @@ SWIZZLES = ("PHASE", "SWIZZLED")  # constants, of A and of B, that say which chu
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 FEW_REGISTERS = 16  # likewise, without a loop
 EPILOGUE_INSTRUCTIONS = 4  # of a thread for each of its sums: scaled, converted, exchanged and stored
+CODES_INSTRUCTIONS = 18  # of a thread for the numbers of a word of codes, and the loads of what they are made of
 SECTOR = 32  # bytes that global memory moves at once
 
 
@@ -95,6 +98,7 @@ class MmaFamily(Family):
     pruning = PRUNING
     secondary = frozenset({"WM", "WN", "BK", "STAGES", "SPLIT"})
     details = ("PDL", "GROUP", "EXCHANGE")
+    scaled_inputs = True
     small = MappingProxyType({"BM": 32, "BN": 32, "WM": 16, "WN": 16})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16", "f64"),
@@ -103,6 +107,8 @@ class MmaFamily(Family):
 
     def default(self, problem: Problem) -> Config:
         step = k_step(problem.types.a)
+        if problem.inputs.group is not None:
+            return MmaConfig(BM=32, BN=128, BK=128, WM=16, WN=64, MMA_K=step)
         # A warp's sums in 128 registers of a thread.
         rows = MmaConfig.WM * WORD // problem.types.accumulator.size // (1 + self.facts(problem)["PROMOTED"])
         return self.suited(problem, MmaConfig(BK=2 * step, WM=rows, MMA_K=step))
@@ -114,14 +120,15 @@ class MmaFamily(Family):
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = sides(problem)
-        types = problem.types
+        types, packed = problem.types, problem.inputs.group is not None
         return {
             **sizes_of(problem),
             "A_BYTES": types.a.size,
             "B_BYTES": types.b.size,
             "C_BYTES": types.c.size,
             "A_ACCESS": access_width(problem, a) * types.a.size,
-            "B_ACCESS": access_width(problem, b) * types.b.size,
+            "B_ACCESS": WIDEST_ACCESS if packed else access_width(problem, b) * types.b.size,
+            "CODES_K": Pack("B").depth(problem) if packed else 1,
             "PROMOTED": int(types.compute is Compute.PROMOTED),
             "HAS_MMA": int(any(instruction(types, axis_k).mma for axis_k in INSTRUCTION_K)),
             "C_ACCESS": _c_access(problem),
@@ -139,13 +146,14 @@ class MmaFamily(Family):
             *operand_constants(problem, mma, a),
             *operand_constants(problem, mma, b),
             *_results(2 if _pairs(problem)[0] else 1, columns, gcd(access, columns)),
-            SHARED_BYTES,
+            SHARED_BYTES if problem.inputs.group is None else PACKED_SHARED_BYTES,
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         mma, value = cast(MmaConfig, config), constants(self, problem, config)
         summed = sum(value[{"row_sum": "TM", "column_sum": "TN"}[name]] for name in problem.epilogue.sums)
-        launch = launch_of(value, tile_grid(problem, value), splits=mma.SPLIT, summed=summed)
+        before = () if problem.inputs.group is None else (Pack("B"),)
+        launch = launch_of(value, tile_grid(problem, value), splits=mma.SPLIT, summed=summed, prepares=before)
         work, tile = _work(problem, mma, value), (mma.BM, mma.BN)
         one = instruction(problem.types, mma.MMA_K).mma
         promotion = mma.BK if problem.types.compute is Compute.PROMOTED else 0
@@ -156,7 +164,8 @@ class MmaFamily(Family):
         """Blocks that follow each other store C by instructions of their threads, in rows that fill few sectors."""
         problem, mma, value = plan.problem, cast(MmaConfig, plan.config), plan.constants
         pairs_a, pairs_b = _pairs(problem)
-        conversions = 4 * (mma.WM / MMA_M * pairs_a + mma.WN / PAIR_N * pairs_b) / value["K_STEP"]
+        codes = CODES_INSTRUCTIONS * (problem.inputs.group is not None)
+        conversions = (4 * mma.WM / MMA_M * pairs_a + mma.WN / PAIR_N * (4 * pairs_b + codes)) / value["K_STEP"]
         warps_per_scheduler = plan.consumers * share.resident / WARP / SCHEDULERS
         stored = (EPILOGUE_INSTRUCTIONS + problem.function_instructions) * plan.work.outputs
         row_bytes = value["STEP_N"] * problem.types.c.size  # neighbours that a warp stores at once
@@ -174,7 +183,7 @@ class MmaFamily(Family):
 
     def unused(self, plan: Plan) -> frozenset[str]:
         choices = {"ASYNC", "EXCHANGE", "MMA_K", "SWIZZLE", "PDL", "SHARED_BYTES"}
-        choices |= {"MMA_SINCE", "MMA_UNTIL", "MMA_AGAIN"}
+        choices |= {"MMA_SINCE", "MMA_UNTIL", "MMA_AGAIN"} | ({"B_LANES"} if "CHUNK_K" in plan.constants else set())
         places = set() if cast(MmaConfig, plan.config).SWIZZLE else {f"{x}_{of}" for x in "AB" for of in SWIZZLES}
         return frozenset(choices | places | ({"SPLIT"} if plan.launch.splits == 1 else set()))
 
@@ -235,7 +244,7 @@ def _c_access(problem: Problem) -> int:
 
 def _by_ldmatrix(problem: Problem) -> tuple[bool, bool]:
     """Whether ldmatrix loads fragments of A, and whether it loads those of B."""
-    a, b = (fragment != LDS for fragment in _fragments(problem))
+    a, b = (fragment not in (LDS, CODES) for fragment in _fragments(problem))
     return a, b
 
 
@@ -247,7 +256,8 @@ def _pairs(problem: Problem) -> tuple[bool, bool]:
 
 def _fragments(problem: Problem) -> tuple[str, ...]:
     """The templates that load fragments of A and of B."""
-    return tuple(fragment_of(problem.dtype_of(side.X), side.along_k) for side in sides(problem))
+    found = tuple(fragment_of(problem.dtype_of(side.X), side.along_k) for side in sides(problem))
+    return found if problem.inputs.group is None else (found[0], CODES)
 
 
 def _c_run(problem: Problem) -> int:
@@ -262,18 +272,14 @@ def _exchanges(problem: Problem, together: int) -> tuple[int, ...]:
 
 def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     one, (a, b), outputs = instruction(problem.types, mma.MMA_K).mma, _by_ldmatrix(problem), mma.WM * mma.WN // WARP
-    size_a, size_b, k = problem.types.a.size, problem.types.b.size, value["K_STEP"]
+    size_a, size_b, k = problem.types.a.size, problem.types.b.storage_bits / 8, value["K_STEP"]
     read = mma.WM * size_a + mma.WN * size_b  # bytes of a warp, for each k
     # Ways of bank conflict among the eight lines that are read at once, if chunks stay in order.
-    ways_a, ways_b = (1, 1) if mma.SWIZZLE else (value["A_SWIZZLED"], value["B_SWIZZLED"])
+    ways_a, ways_b = (1, 1) if mma.SWIZZLE else (value["A_SWIZZLED"], value.get("B_SWIZZLED", 1))
     moved = (mma.BM * size_a + mma.BN * size_b) * mma.BK
-    loads = sum(
-        value[f"{x}_ITERATIONS"] * (NARROW if value[f"V{x}"] * size < WORD else 1)
-        for x, size in (("A", size_a), ("B", size_b))
-    )
-    staged = sum(
-        value[f"{x}_ITERATIONS"] * max(1, value[f"V{x}"] * size // WORD) for x, size in (("A", size_a), ("B", size_b))
-    )
+    units = (("A", size_a), ("B", WORD if problem.inputs.group is not None else problem.types.b.size))  # of accesses
+    loads = sum(value[f"{x}_ITERATIONS"] * (NARROW if value[f"V{x}"] * size < WORD else 1) for x, size in units)
+    staged = sum(value[f"{x}_ITERATIONS"] * max(1, value[f"V{x}"] * size // WORD) for x, size in units)
     loops = problem.k is None or problem.k > mma.BK  # else the only k tile's fragments need no second set of registers
     fragments = (4 * value["MMAS_M"] + 2 * value["MMAS_N"]) * max(1, size_a // WORD)
     return Work(
@@ -333,6 +339,11 @@ def _results(rows: int, columns: int, store: int) -> tuple[Derived, ...]:
     return tuple(Derived(*line, group="How C leaves registers") for line in lines)
 
 
+PACKED_SHARED_BYTES = Derived(
+    "SHARED_BYTES",
+    "STAGES * (BK * BM * A_BYTES + BK / CHUNK_K * ROW_WORDS * 4) + 16 * (SPLIT > 1)",
+    "bytes of shared memory a block",
+)
 SHARED_BYTES = Derived(
     "SHARED_BYTES",
     "STAGES * BK * (BM * A_BYTES + BN * B_BYTES) + 16 * (SPLIT > 1)",

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import gcd
 
 from gemmgen.families.base import Side, elements_of, sides
+from gemmgen.families.codes import Codes
 from gemmgen.families.mma.axes import MmaConfig
 from gemmgen.kernel.config import Derived
+from gemmgen.kernel.prepare import PACKED_COLUMNS, PACKED_LINE, Pack
 from gemmgen.problem.device import BANK_BYTES
 from gemmgen.problem.dtype import WIDEST_ACCESS, WORD, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute
 
-LDMATRIX, LDMATRIX_PAIRS, LDS = "mma/ldmatrix.cu", "mma/ldmatrix_pairs.cu", "mma/lds.cu"
+LDMATRIX, LDMATRIX_PAIRS, LDS, CODES = "mma/ldmatrix.cu", "mma/ldmatrix_pairs.cu", "mma/lds.cu", "mma/codes.cu"
 LDMATRIX_BYTES = 4  # of the widest element that it brings
 THREADS = "32 * (BM / WM) * (BN / WN)"
 
@@ -33,6 +35,7 @@ class Operand(Side):
     ragged    whether some threads have one access fewer than others
     swizzled  whether chunks of a shared line trade places
     words     whether copies through registers hold elements of 8 bits as words
+    codes     what B has instead of elements, if it has packed codes
     """
 
     copy: str
@@ -44,12 +47,13 @@ class Operand(Side):
     ragged: bool
     swizzled: bool
     words: bool
+    codes: Codes | None
 
     moves = False
 
     @property
     def by_ldmatrix(self) -> bool:
-        return self.fragment != LDS
+        return self.fragment in (LDMATRIX, LDMATRIX_PAIRS)
 
     @property
     def pairs(self) -> bool:
@@ -85,6 +89,8 @@ def access_width(problem: Problem, side: Side) -> int:
 
 
 def operand_constants(problem: Problem, config: MmaConfig, side: Side) -> tuple[Derived, ...]:
+    if side.x == "b" and problem.inputs.group is not None:
+        return _packed_constants(problem)
     width, size = access_width(problem, side), problem.dtype_of(side.X).size
     block = config.BM if side.x == "a" else config.BN
     line = config.BK if side.along_k else block
@@ -112,6 +118,21 @@ def _copy_constants(
     return tuple(Derived(*line, group=f"How {X} gets to shared memory") for line in lines)
 
 
+def _packed_constants(problem: Problem) -> tuple[Derived, ...]:
+    """Constants of the copy of packed codes, and those of other copies that constraints ask for."""
+    pack = Pack("B")
+    words = pack.chunk_lines(problem) * PACKED_LINE // WORD
+    lines = (
+        ("CHUNK_K", str(pack.depth(problem)), "k of a chunk of packed codes"),
+        ("CHUNK_WORDS", str(words), "words of a chunk: codes, scales and zero points"),
+        ("ROW_WORDS", f"BN / {PACKED_COLUMNS} * CHUNK_WORDS", "words of the chunks of a tile's columns"),
+        ("VB", str(WIDEST_ACCESS // WORD), "words of an access to them"),
+        ("B_ITERATIONS", "(BK / CHUNK_K * ROW_WORDS / VB + THREADS - 1) / THREADS", "accesses of a thread, at most"),
+        ("B_LANES", "1", "threads that lines of a tile divide: packed codes have none"),
+    )
+    return tuple(Derived(*line, group="How B gets to shared memory") for line in lines)
+
+
 def _lines(config: MmaConfig, side: Side) -> int:
     """Lines of the operand's tile."""
     return (config.BM if side.x == "a" else config.BN) if side.along_k else config.BK
@@ -122,6 +143,7 @@ def rendered(
 ) -> tuple[Operand, Operand]:
     """Return A and B with what their copies need to know of accesses and edges."""
     copy = "copy/cp_async_chunks.cu" if config.ASYNC else "copy/staged_chunks.cu"
+    codes = Codes.of(problem, fused=True)
     a, b = (
         Operand(
             side.x,
@@ -136,7 +158,8 @@ def rendered(
             ragged=_lines(config, side) * value[f"{side.X}_LANES"] % value["THREADS"] != 0,
             swizzled=config.SWIZZLE == 1,
             words=problem.dtype_of(side.X).size == 1 and access_width(problem, side) >= WORD,
+            codes=None,
         )
         for side in sides(problem)
     )
-    return a, b
+    return a, b if codes is None else replace(b, copy=CODES, fragment=CODES, k_edge=False, codes=codes)

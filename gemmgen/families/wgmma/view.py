@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from gemmgen.families.codes import Codes
 from gemmgen.families.wgmma.axes import WgmmaConfig
 from gemmgen.families.wgmma.constants import (
     alternates,
@@ -20,7 +21,6 @@ from gemmgen.families.wgmma.constants import (
 from gemmgen.families.wgmma.operands import mapped, operands, piece_box, row_access, staged, swaps
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
-from gemmgen.problem.dtype import DType
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import M, Wgmma
 
@@ -32,15 +32,10 @@ class WgmmaView:
         one, problem = cast(WgmmaConfig, plan.config), plan.problem
         assert isinstance(plan.mma, Wgmma) and plan.sums is not None, "constraints ask for one"
         self.a, self.b = operands(problem, one)
-        inputs = problem.inputs
-        self.zeros = inputs.zeros  # each of their groups has a zero point
-        self.middle = 8 * (problem.types.b is DType.S4)  # the code that stands for 0 where it has none
-        self.number = problem.types.a  # the type of these numbers
         self.cut_k = bool((problem.k or 0) % one.BK)  # the last k tile ends beyond K
-        self.depth = plan.constants.get("CHUNK_K", 0)  # k of a chunk of packed codes
         self.block = problem.inputs.block
         self.blocks_scaled = problem.inputs.blocks  # sums of a k tile have a scale of A's block and one of B's
-        self.codes = self.b.packed  # B has codes, which become numbers in registers
+        self.codes = Codes.of(problem)  # B's, which become numbers in registers; None: it has none
         self.feeds = bool(one.FROM_REGISTERS)  # products take the fragments of one of them from registers
         self.swapped = swaps(one)  # rows of an instruction are columns of C: products are those of its transpose
         self.first, self.second = (self.b, self.a) if self.swapped else (self.a, self.b)  # by the instruction's lines

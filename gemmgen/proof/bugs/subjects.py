@@ -236,6 +236,11 @@ WGMMA_CODES_CUT = Subject(
     Problem(None, 72, 208, types="f16,s4,f16", layout="rr", inputs="scales=64"),
     (("BM", 16), ("BN", 64), ("BK", 128), ("CONSUMERS", 1), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
+MMA_CODES = Subject(
+    "mma bf16 u4 rc, two groups a k tile",
+    Problem(None, 136, 512, types="bf16,u4,bf16", layout="rc", inputs="scales=64+zeros"),
+    (("BM", 16), ("BN", 128), ("BK", 128), ("WM", 16), ("WN", 32), ("STAGES", 3), ("MMA_K", 16)), MMA,
+)  # fmt: skip
 WGMMA_BLOCKS = Subject(
     "wgmma e4m3 rc, scales of blocks",
     Problem(None, 264, 640, types=Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), layout="rc", inputs="blocks"),

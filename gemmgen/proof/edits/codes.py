@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.proof.bugs.subjects import WGMMA_CODES, WGMMA_CODES_CUT
+from gemmgen.proof.bugs.subjects import MMA_CODES, WGMMA_CODES, WGMMA_CODES_CUT
 from gemmgen.proof.edits.base import Edit
 
 CODES_EDITS = (
@@ -17,6 +17,11 @@ CODES_EDITS = (
         ('"mul.rn.f16x2 %0, distance, %4; }"', '"fma.rn.f16x2 %0, distance, %4, %5; }"'),
         ('"r"(of.scale[r % 2]));', '"r"(of.scale[r % 2]), "r"(0x80008000u));'),
     )),
+    Edit("codes of a step at a time", MMA_CODES, ((
+        "if (k % 64 == 0) held[j].codes = "
+        "reinterpret_cast<const Codes*>(chunk)[k / 64 * 128 + column * 2 + lane];",
+        "held[j].codes.at[k / 16 % 4] = chunk[(k / 64 * 128 + column * 2 + lane) * 4 + k / 16 % 4];",
+    ),)),
     Edit("numbers of both columns in turns", WGMMA_CODES, (("""\
     for (int r = 0; r < 4; ++r) {
         asm""", """\

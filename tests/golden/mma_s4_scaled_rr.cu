@@ -1,0 +1,623 @@
+// gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_3946dbb9
+//
+//     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B s4, C f16; sums in f32 on tensor cores;
+//                                                    C is read unless beta = 0, A and B always
+//
+//     A  M x 1024, row-major, lda = 1024
+//     B  1024 x 200, row-major, ldb = 200
+//     C  M x 200, row-major, ldc = 200
+//     scales_b  32 x 200, row-major: a factor of each column of B in each group of K
+//     bias_n  200 elements, one a column of C
+//
+// Block   32 x 64 of C by 128 threads, in k tiles of 64, 19216 bytes of shared memory
+// Warp    16 x 32 of C: for each 16 k, 4 mmas of 16 x 8 x 16, whose fragments 9 loads bring
+// Stages  cp.async fills shared memory 2 stages ahead of its use
+// Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
+//
+// Launch  ceil(M / 32) * ceil(N / 64) * 2 blocks of 128 threads
+// Expects A, B, C, scales_b and bias_n at addresses divisible by 16, C overlapping no other operand,
+//         partials: ceil(M / 32) * ceil(N / 64) * 2 * 2048 floats, uninitialised,
+//         semaphores: ceil(M / 32) * ceil(N / 64) counters, zero before the first launch, which every launch leaves
+//         zero,
+//         prepared_b: ceil(200 / 64) * ceil(1024 / 32) * 288 elements, which
+//         gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_3946dbb9_prepare_b_kernel writes before: any grid, blocks of 256
+//         threads,
+//         no other launch using the same workspace at the same time
+// Config  gemm_f16s4f16_rr_Mx200x1024_k32_bias_silu_mma_32x64x64_w16x32_s3_async1_g8_split2
+// Made by gemmgen generate '?x200x1024' --types f16,s4,f16 --inputs scales=32 --layout rr --epilogue 'silu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family mma --set BN=64 --set BK=64 --set WN=32 --set SPLIT=2
+
+namespace {
+
+__device__ __forceinline__ float float_from_f16(unsigned short bits)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+// The nearest half, ties to even.
+__device__ __forceinline__ unsigned short f16_from_float(float value)
+{
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+// A half, IEEE 754's binary16.
+struct F16 {
+    unsigned short bits;
+    F16() = default;
+    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
+};
+
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
+struct Shape {
+    int M;
+    static constexpr int N = 200;
+    static constexpr int K = 1024;
+    static constexpr int lda = 1024;
+    static constexpr int ldc = 200;
+};
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
+
+// Parameters
+constexpr int BM = 32;     // rows of C that a block computes
+constexpr int BN = 64;     // columns of C that a block computes
+constexpr int BK = 64;     // depth of a k tile
+constexpr int WM = 16;     // rows of C that a warp computes
+constexpr int WN = 32;     // columns of C that a warp computes
+constexpr int STAGES = 3;  // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int SPLIT = 2;   // split-K: blocks that compute the same tile of C, each over a part of K
+
+// Work split
+constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
+constexpr int K_STEP = 16;                           // k of a step: those of one set of fragments
+constexpr int MMAS_M = WM / 16;                      // products of 16 x 8 down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // products of 16 x 8 across a warp's tile
+constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
+
+// How A gets to shared memory
+constexpr int VA = 8;             // elements of an access to A
+constexpr int A_LANES = BK / VA;  // threads along a line of A's tile
+constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_A = 8;        // elements of a chunk of 16 bytes, the unit of the swizzle
+constexpr int A_PHASE = 1;        // consecutive lines that swizzle alike: they fill the banks together
+constexpr int A_SWIZZLED = 8;     // chunks of a line that the swizzle permutes
+
+// How B gets to shared memory
+constexpr int CHUNK_K = 32;                       // k of a chunk of packed codes
+constexpr int CHUNK_WORDS = 288;                  // words of a chunk: codes, scales and zero points
+constexpr int ROW_WORDS = BN / 64 * CHUNK_WORDS;  // words of the chunks of a tile's columns
+constexpr int VB = 4;                             // words of an access to them
+constexpr int B_ITERATIONS = (BK / CHUNK_K * ROW_WORDS / VB + THREADS - 1) / THREADS;  // accesses of a thread, at most
+
+// How C leaves registers
+constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
+constexpr int TN = 2 * MMAS_N;  // columns of C that a thread has sums of
+constexpr int FM = 1;           // adjacent rows in a run
+constexpr int FN = 2;           // adjacent columns in a run
+constexpr int STEP_M = 8;       // rows from a run to the next
+constexpr int STEP_N = 8;       // columns from a run to the next
+constexpr int VC = 2;           // elements of an access to C
+
+static_assert(BM % WM == 0, "warps split a block's rows evenly");
+static_assert(BN % WN == 0, "warps split a block's columns evenly");
+static_assert(WM % 16 == 0, "fragments of A have 16 rows");
+static_assert(WN % 16 == 0, "fragments of B, of 8 columns, are loaded two at a time");
+static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
+static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
+static_assert(Shape::K % BK == 0, "tiles end where K does: no access is checked for that");
+
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
+
+using TileA = F16[BM][BK];  // A's tile in shared memory, its lines as in global memory
+using TileB = unsigned[BK / CHUNK_K][ROW_WORDS];  // chunks of B's packed codes, as they lie in global memory
+using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
+
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
+
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+{
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = number / (GROUP * columns);
+    const int first = group * GROUP;
+    const int height = min(GROUP, rows - first);  // the last group may be lower
+    const int within = number % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
+}
+
+// The first element of this warp's tile within the block tile.
+struct WarpOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ WarpOrigin warp_origin()
+{
+    const int warp = threadIdx.x / 32;
+    return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
+}
+
+// The first of this thread's sums within the block tile, once lanes have exchanged them if they do. It has the sums of
+// 2 neighbouring columns in that row, and in the next one or the row 8 below.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const WarpOrigin warp = warp_origin();
+    const int lane = threadIdx.x % 32;
+    return {warp.m + lane / 4, warp.n + lane % 4 * 2};
+}
+
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
+// last ranges, which may be shorter or empty.
+struct KRange {
+    int begin, end;
+};
+
+__device__ __forceinline__ KRange split_k_range(int K, int split)
+{
+    const int extent = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
+    return {min(K, split * extent), min(K, (split + 1) * extent)};
+}
+
+// The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
+// THREADS * i + threadIdx.x.
+struct Fixup {
+    float* partials;
+    int peers;  // blocks that compute the tile
+    int rank;   // this block's among them
+    unsigned* semaphore;
+};
+
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
+__device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
+{
+    __shared__ int last;
+    __syncthreads();  // the whole block has stored its partial
+    if (threadIdx.x == 0) {
+        __threadfence();                                      // release: the partial is visible before the count,
+        last = atomicInc(semaphore, count - 1) == count - 1;  // which wraps to zero for the next launch;
+        __threadfence();                                      // acquire: the partials counted before are visible now
+    }
+    __syncthreads();
+    return last;
+}
+
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
+template <int COUNT>
+__device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
+{
+    float* const partial = fixup.partials + fixup.rank * (BM * BN);
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        partial[element] = sums[i];
+    }
+    return last_to_arrive(fixup.semaphore, fixup.peers);
+}
+
+// The sums over all blocks of COUNT elements of this thread, from its `first` on.
+template <int COUNT>
+__device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, float (&sums)[COUNT])
+{
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int peer = 0; peer < fixup.peers; ++peer) {  // always in this order: the same bits in every run
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = (first + i) * THREADS + threadIdx.x;
+            sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);
+        }
+    }
+}
+
+// The partials and the semaphore of this block's tile.
+__device__ __forceinline__ Fixup split_k_fixup(float* partials, unsigned* semaphores)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), semaphores + tile};
+}
+
+// Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
+    }
+}
+
+// Close the group of copies started since the last commit.
+__device__ __forceinline__ void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Wait until at most the N newest groups of this thread are under way.
+template <int N>
+__device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+// Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
+{
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
+__device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Where element `at` of a line of A's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
+__device__ __forceinline__ int swizzled_a(int line, int at)
+{
+    return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
+}
+
+// Start this thread's copies of A's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside A.
+__device__ __forceinline__ void copy_a(const F16* tile, Shape s, int rows, TileA& shared)
+{
+    const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
+    const F16* const from = tile + Offset(first) * s.lda + k;
+    #pragma unroll
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const int step = i * (THREADS / A_LANES), m = first + step;
+        const int valid = m < rows ? VA : 0;  // elements that exist
+        cp_async<2 * VA>(&shared[m][swizzled_a(m, k)], from + Offset(step) * s.lda, 2 * max(0, min(VA, valid)));
+    }
+}
+
+// Chunks of 64 columns that lie side by side.
+__device__ __forceinline__ int chunks_across(Shape s) { return (s.N + 63) / 64; }
+
+// Start this thread's copies of a k tile of packed codes: the chunks of a tile's columns lie side by side. Zeros stand
+// for chunks that there are not.
+__device__ __forceinline__ void copy_b(const int* tile, Shape s, int columns, TileB& shared)
+{
+    #pragma unroll
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const int word = (threadIdx.x + i * THREADS) * VB, row = word / ROW_WORDS, at = word % ROW_WORDS;
+        if (row >= BK / CHUNK_K) break;
+        cp_async<4 * VB>(&shared[row][at], tile + Offset(row) * chunks_across(s) * CHUNK_WORDS + at,
+                         at / CHUNK_WORDS * 64 < columns ? 4 * VB : 0);
+    }
+}
+
+// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows each, from `warp_m` on.
+__device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m, int k_step, unsigned (&a)[MMAS_M][4])
+{
+    const int lane = threadIdx.x % 32;
+    const int k = k_step + lane / 16 * CHUNK_A;
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        const int m = warp_m + 16 * i + lane % 16;
+        ldmatrix_x4(a[i], &shared[m][swizzled_a(m, k)]);
+    }
+}
+
+// Scales and zero points of two columns of B, 8 apart: pairs of twice the same number. A zero point has 1024 added to
+// it, as codes have.
+struct Scales {
+    unsigned scale[2], zero[2];
+};
+
+__device__ __forceinline__ unsigned twice(unsigned number) { return number | number << 16; }
+
+// Those of a chunk's `column` and of the one 8 further on, which lie behind the codes of 64 columns.
+__device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
+{
+    const unsigned short* const scales = reinterpret_cast<const unsigned short*>(chunk + 8 * CHUNK_K) + column;
+    Scales found;
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        found.scale[i] = twice(scales[8 * i]);
+        found.zero[i] = twice(0x6400 + 8);
+    }
+    return found;
+}
+
+// The numbers of eight codes, two in each register: of column g at k + 2 t and the next, of column g + 8, and of both
+// at k + 8 + 2 t.
+// 1024 plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too. The
+// product with the scale is rounded once.
+__device__ __forceinline__ void numbers_of(unsigned codes, const Scales& of, unsigned (&numbers)[4])
+{
+    unsigned last_bits;  // of both halves of a word: volatile, or ptxas would load this constant again for each use
+    asm volatile("mov.b32 %0, 0x000f000f;" : "=r"(last_bits));
+    #pragma unroll
+    for (int r = 0; r < 4; ++r) {
+        asm("{ .reg .b32 code, distance;\n"
+            "lop3.b32 code, %1, %2, 0x64006400, 0xea;\n"  // (%1 & %2) | 0x64006400
+            "sub.rn.f16x2 distance, code, %3;\n"
+            "mul.rn.f16x2 %0, distance, %4; }"
+            : "=r"(numbers[r]) : "r"(codes >> 4 * r), "r"(last_bits), "r"(of.zero[r % 2]), "r"(of.scale[r % 2]));
+    }
+}
+
+// Codes that a thread loads at once, words of eight.
+struct alignas(8) Codes {
+    unsigned at[2];
+};
+
+// What this thread has of the packed codes of 16 columns: two of them are its own.
+struct Columns {
+    Codes codes;
+    Scales scales;
+};
+
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. Lane 4 g + t
+// has columns g and g + 8 of each 16. Its codes of several steps are loaded at once, and its scales once a chunk.
+__device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2],
+                                                 Columns (&held)[MMAS_N / 2])
+{
+    const int k = k_step % CHUNK_K, lane = threadIdx.x % 32;
+    #pragma unroll
+    for (int j = 0; j < MMAS_N / 2; ++j) {
+        const int column = (warp_n + 16 * j) % 64;  // the first of the 16 in its chunk
+        const unsigned* const chunk = shared[k_step / CHUNK_K] + (warp_n + 16 * j) / 64 * CHUNK_WORDS;
+        if (k == 0) held[j].scales = load_scales(chunk, column + lane / 4);
+        if (k % 32 == 0) held[j].codes = reinterpret_cast<const Codes*>(chunk)[k / 32 * 128 + column * 2 + lane];
+        unsigned numbers[4];
+        numbers_of(held[j].codes.at[k / 16 % 2], held[j].scales, numbers);
+        #pragma unroll
+        for (int r = 0; r < 4; ++r) b[2 * j + r % 2][r / 2] = numbers[r];
+    }
+}
+
+// acc += a * b: the products of one k step. In a serpentine: each instruction has a fragment of the one before it.
+__device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsigned (&b)[MMAS_N][2], Accumulators& acc)
+{
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int step = 0; step < MMAS_N; ++step) {
+            const int j = i % 2 ? MMAS_N - 1 - step : step;
+            mma_m16n8k16_f16(acc[i][j], a[i], b[j]);
+        }
+    }
+}
+
+// The sums by the rows that this thread has of C, and by columns in each.
+__device__ __forceinline__ void rows_of(const Accumulators& acc, float (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j) sums[i][j] = acc[i / 2][j / 2][i % 2 * 2 + j % 2];
+    }
+}
+
+// 1 / (1 + 2^x), off by 2^-22 of it at most where x is below 1.
+__device__ __forceinline__ float logistic_approx(float x)
+{
+    float value;
+    asm("{ .reg .f32 t; ex2.approx.ftz.f32 t, %1; add.f32 t, t, 0f3F800000; rcp.approx.ftz.f32 %0, t; }" : "=f"(value)
+        : "f"(x));
+    return value;
+}
+
+// x / (1 + e^-x), off by 3 units in the last place of x at most.
+__device__ __forceinline__ float silu(float x)
+{
+    return x * logistic_approx(-1.44269504f * x);
+}
+
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
+struct Epilogue {
+    float alpha, beta;
+    const float* bias_n;
+};
+
+// C's new element; c is the old one, or 0 where beta = 0:
+// silu(alpha * acc + beta * C + bias_n)
+__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c)
+{
+    const float bias_n = e.bias_n[n];
+    const float x = fmaf(e.alpha, acc, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
+    return silu(x);
+}
+
+// The first `valid` of N new elements to C.
+template <int N>
+__device__ __forceinline__ void store_edge(F16* to, const Epilogue& e, int n, Vec<float, N> value, int valid)
+{
+    if (valid >= N) {
+        Vec<F16, N> old = {};
+        if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
+        Vec<F16, N> stored;
+        #pragma unroll
+        for (int i = 0; i < N; ++i) stored.at[i] = F16(epilogue(e, n + i, value.at[i], old.at[i]));
+        store<N>(to, stored);
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = F16(epilogue(e, n + i, value.at[i], e.beta == 0.0f ? 0.0f : to[i]));
+    }
+}
+
+// The i-th of this thread's rows of C, for those elements that are the tile's own.
+__device__ __forceinline__ void store_row(F16* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], const Epilogue& e)
+{
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m >= rows) return;  // C has no such row
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        Vec<float, VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, e, n, value, columns - n);
+    }
+}
+
+}  // namespace
+
+// prepared_b = B's codes with their scales, in chunks of 64 columns by 32 of K: 9 lines of 128 bytes each.
+// Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from
+// 2 t on and from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
+extern "C" __global__ void __launch_bounds__(256)
+gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_3946dbb9_prepare_b_kernel(
+    const unsigned char* __restrict__ B, const F16* __restrict__ scales_b, int* __restrict__ prepared_b)
+{
+    const int across = (200 + 63) / 64;
+    const int tiles = across * ((1024 + 31) / 32);
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const int first_n = tile % across * 64, first_k = tile / across * 32;
+        unsigned* const chunk = reinterpret_cast<unsigned*>(prepared_b) + static_cast<long long>(tile) * 288;
+        for (int i = threadIdx.x; i < 256; i += 256) {
+            const int thread = i / 2 % 128, step = i / 256 * 2 + i % 2;  // of the warpgroup, of 16 of K
+            const int n = first_n + thread / 32 * 16 + thread % 32 / 4, k = first_k + step * 16 + thread % 4 * 2;
+            unsigned word = 0;
+            #pragma unroll
+            for (int v = 0; v < 8; ++v) {
+                const int column = n + v / 2 % 2 * 8, at = k + v / 4 * 8 + v % 2;
+                if (column >= 200 || at >= 1024) continue;
+                const long long from = static_cast<long long>(at) * 200 + column;
+                const unsigned code = (B[from / 2] >> (from % 2 ? 4 : 0) & 15) ^ 8;
+                word |= code << 4 * (v / 2 + v % 2 * 4);
+            }
+            chunk[i] = word;
+        }
+        for (int i = threadIdx.x; i < 64; i += 256) {
+            const int n = first_n + i;
+            const bool inside = n < 200;
+            const long long from = static_cast<long long>(first_k / 32) * 200 + n;
+            unsigned short* const own = reinterpret_cast<unsigned short*>(chunk + 256) + i;
+            *own = inside ? scales_b[from].bits : 0;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_3946dbb9(
+    const F16* __restrict__ A, const int* __restrict__ prepared_b, F16* __restrict__ C,
+    const float* __restrict__ bias_n, float* __restrict__ partials, unsigned* __restrict__ semaphores, int M,
+    float alpha, float beta)
+{
+    __shared__ __align__(16) TileA As[STAGES];
+    __shared__ __align__(16) TileB Bs[STAGES];
+    const Shape s{M};
+    const TileOrigin tile = tile_of_block(s, blockIdx.x / SPLIT);
+    const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
+    const int extent = end - begin;  // of K, which this block sums
+    const ThreadOrigin thread = thread_origin();
+    const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
+    const F16* a_tile = A + Offset(tile.m) * s.lda + begin;
+    const Offset a_step = BK;  // to the next tile along K
+    const Offset b_step = Offset(BK / CHUNK_K) * chunks_across(s) * CHUNK_WORDS;
+    const int* b_tile = prepared_b + tile.n / 64 * CHUNK_WORDS + begin / BK * b_step;
+    const WarpOrigin warp = warp_origin();
+    Accumulators acc = {};
+
+    #pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        const int depth = extent - stage * BK;
+        if (depth > 0) {
+            copy_a(a_tile, s, rows, As[stage]);
+            copy_b(b_tile, s, columns, Bs[stage]);
+        }
+        cp_async_commit();
+        a_tile += a_step;
+        b_tile += b_step;
+    }
+
+    cp_async_wait<STAGES - 2>();  // this thread's copies of the first k tile have landed
+    __syncthreads();              // and all threads'
+    unsigned a[2][MMAS_M][4], b[2][MMAS_N][2];  // fragments of a k step, and of the next one
+    Columns held[MMAS_N / 2];
+    if (extent > 0) {
+        load_fragments_a(As[0], warp.m, 0, a[0]);
+        load_fragments_b(Bs[0], warp.n, 0, b[0], held);
+    }
+
+    int read = 0, write = STAGES - 1;
+    for (int k = 0; k < extent; k += BK) {
+        #pragma unroll
+        for (int step = 0; step < K_STEPS; ++step) {
+            // Load the next step's fragments, then multiply this one's: with no branch between, ptxas interleaves both.
+            const int next = (step + 1) % 2;
+            if (step + 1 == K_STEPS) {        // of the next k tile; after the last one, of this one again, unused
+                cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
+                __syncthreads();              // and all threads'; none reads this k tile any more
+                if (k + BK < extent) read = read + 1 < STAGES ? read + 1 : 0;
+            }
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next], held);
+            if (step == 0) {
+                const int depth = extent - k - (STAGES - 1) * BK;
+                if (depth > 0) {
+                    copy_a(a_tile, s, rows, As[write]);
+                    copy_b(b_tile, s, columns, Bs[write]);
+                }
+                cp_async_commit();  // an empty group too: the wait counts groups
+                a_tile += a_step;
+                b_tile += b_step;
+                write = write + 1 < STAGES ? write + 1 : 0;
+            }
+            mma(a[step % 2], b[step % 2], acc);
+        }
+    }
+
+    float sums[TM][TN];
+    rows_of(acc, sums);
+
+    F16* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    const Epilogue e = {alpha, beta, bias_n + tile.n};
+    const Fixup fixup = split_k_fixup(partials, semaphores);
+    if (!store_partial<TM * TN>(&sums[0][0], fixup)) return;
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        float row[TN];
+        reduce_partials(fixup, i * TN, row);
+        store_row(c_tile, s, rows, columns, thread, i, row, e);
+    }
+}
