@@ -4,6 +4,11 @@
     python examples/transformer.py                        # Llama-3.2-1B's configuration in bf16, on a GPU of sm_90a
     python examples/transformer.py --libraries libraries  # by libraries that are tuned here, which takes minutes
     python examples/transformer.py --device cpu           # a tiny model in the emulator
+    python examples/transformer.py --model 8B --fuse --codes --batch 1 8  # weights of 4 bits
+
+With --codes the weights of all layers but the head are rounded to codes of 4 bits, with a scale for each 128 along K:
+torch multiplies the bf16 weights that they come of, and its logits are those of the rounded weights, which shows the
+error that rounding makes. --fuse multiplies q, k and v at once, and gate and up, in both models.
 
 Without --libraries layers of one shape share two kernels that nobody tuned: one for a single row, one for any number.
 With it they share a library, which chooses among its kernels by the number of rows. Libraries that are missing in that
@@ -30,6 +35,7 @@ import transformers
 
 import gemmgen
 import gemmgen.torch
+from gemmgen.checkpoints.weight import QuantisedWeight
 
 LLAMA_1B = {
     "vocab_size": 128256,
@@ -40,15 +46,25 @@ LLAMA_1B = {
     "num_key_value_heads": 8,
     "tie_word_embeddings": True,
 }
+LLAMA_8B = {
+    **LLAMA_1B,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "tie_word_embeddings": False,
+}
 TINY = {**LLAMA_1B, "vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
 TINY |= {"num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 24}  # layers of two shapes
+GROUP = 128  # elements along K that share a scale of codes
+OF_CODES = {"BM": 16, "BN": 64, "BK": 128, "CONSUMERS": 1, "STAGES": 8, "SWAP": 1}
 PREFILL = {"BM": 128, "BN": 256, "BK": 64, "CONSUMERS": 2, "STAGES": 4, "IN_FLIGHT": 0, "GROUP": 8, "PERSISTENT": 1}
 DECODE = {"S": 1, "T": 4, "LANES": 32, "WARPS": 4, "BK": 0, "UNROLL": 4, "DEPTH": 1, "ASYNC": 0}
 
 SPEC = """name = "linear"
 [[product]]
 name = "rows"
-types = "bf16"
+types = "{types}"
+inputs = "{inputs}"
 layout = "rc"
 M = "1..{rows}"
 N = {n}
@@ -85,19 +101,92 @@ def known(problem: gemmgen.Problem, device: str) -> Any:
     return gemmgen.generate(problem, family="wgmma", arch="sm_90a", **{**PREFILL, **narrow})
 
 
-def library(n: int, k: int, folder: Path, executor: Any) -> Any:
+def library(n: int, k: int, folder: Path, executor: Any, types: str = "bf16", inputs: str = "plain") -> Any:
     """Any number of rows times a weight of n x k, by the library in `folder`, which is made if it is missing."""
-    to, spec = folder / f"linear_{n}x{k}", folder / f"linear_{n}x{k}.toml"
+    name = f"linear_{n}x{k}" + (f"_{types}_{inputs}".replace(",", "_") if inputs != "plain" else "")
+    to, spec = folder / name, folder / f"{name}.toml"
     if not to.exists():
         start = time.perf_counter()
         folder.mkdir(parents=True, exist_ok=True)
         rows = MOST_LOGITS if n == LLAMA_1B["vocab_size"] else ROWS[executor]
-        spec.write_text(SPEC.format(rows=rows, n=n, k=k))
+        spec.write_text(SPEC.format(rows=rows, n=n, k=k, types=types, inputs=inputs))
         given = {"examples": 1} if executor == "emulator" else {}  # where verifying kernels takes long
         made = gemmgen.library(spec, to=to, device=executor, **given)
         count = len(made.choices[0].kernels)
         print(f"{to}: {count} kernels, made in {time.perf_counter() - start:.0f} s", flush=True)
     return gemmgen.load_library(to, device=executor)["rows"]
+
+
+class Fused(torch.nn.Module):
+    """Linears of the same x as one. The first of their parts computes all."""
+
+    def __init__(self, linears: Sequence[Any]) -> None:
+        super().__init__()
+        self.sizes = [one.out_features for one in linears]
+        with torch.device("meta"):
+            self.linear = torch.nn.Linear(linears[0].in_features, sum(self.sizes), bias=False)
+        self.linear.weight = torch.nn.Parameter(torch.cat([one.weight for one in linears]), requires_grad=False)
+        self.found: Sequence[Any] = ()
+
+
+class Part(torch.nn.Module):
+    def __init__(self, fused: Fused, place: int) -> None:
+        super().__init__()
+        self.place = place
+        self.others = [fused] if place else []  # in a list, as the first part has it as a module
+        if place == 0:
+            self.fused = fused
+
+    def forward(self, x: Any) -> Any:
+        fused = self.others[0] if self.others else self.fused
+        if self.place == 0:
+            fused.found = fused.linear(x).split(fused.sizes, -1)
+        return fused.found[self.place]
+
+
+def fuse(model: Any) -> None:
+    """Join q, k and v, and gate and up, of all layers."""
+    for layer in model.model.layers:
+        for owner, names in ((layer.self_attn, ("q_proj", "k_proj", "v_proj")), (layer.mlp, ("gate_proj", "up_proj"))):
+            fused = Fused([getattr(owner, name) for name in names])
+            for place, name in enumerate(names):
+                setattr(owner, name, Part(fused, place))
+
+
+def alike(model: Any) -> None:
+    """Give all layers the weights of the first one, in memory of their own: so few are rounded."""
+    first, *others = model.model.layers
+    for layer in others:
+        layer.load_state_dict(first.state_dict())
+
+
+def round_weights(model: Any) -> dict[str, QuantisedWeight]:
+    """The weights of all layers as codes, by the names of their Linears, which get the rounded numbers."""
+    known: dict[str, tuple[QuantisedWeight, Any]] = {}
+    weights = {}
+    for name, linear in model.model.layers.named_modules(prefix="model.layers"):
+        if isinstance(linear, torch.nn.Linear):
+            within = name.split(".", 3)[3]  # a layer's
+            if within not in known:
+                codes = QuantisedWeight.nearest(linear.weight.float().cpu().numpy(), GROUP, symmetric=True)
+                known[within] = codes, torch.from_numpy(codes.dequantised()).to(linear.weight)
+            weights[name], rounded = known[within]
+            linear.weight = torch.nn.Parameter(rounded, requires_grad=False)
+    return weights
+
+
+def kernels_of_codes(arguments: argparse.Namespace) -> Callable[[QuantisedWeight], Sequence[Any]]:
+    """For a weight of codes: the product of a library, or a kernel for any number of rows."""
+    executor = "emulator" if arguments.device == "cpu" else "gpu"
+
+    @cache
+    def of_shape(n: int, k: int, types: str, inputs: str) -> Sequence[Any]:
+        if arguments.libraries:
+            return [library(n, k, arguments.libraries, executor, types, inputs)]
+        problem = gemmgen.Problem(None, n, k, types=types, layout="rc", inputs=inputs, typical={"M": 16})
+        return [gemmgen.load(gemmgen.generate(problem, family="wgmma", **OF_CODES), device=executor)]
+
+    return lambda weight: of_shape(weight.n, weight.k, f"bf16,{weight.element.label},bf16", str(weight.inputs))
 
 
 def logits(model: Any, tokens: Any) -> Any:
@@ -114,7 +203,8 @@ class Decoder:
     def __init__(self, model: Any, tokens: Any, room: int) -> None:
         self.model, self.length = model, tokens.shape[1]
         self.cache = transformers.StaticCache(config=model.config, max_cache_len=self.length + room)
-        self.token, self.position = tokens[:, :1].clone(), torch.tensor([[self.length]], device=tokens.device)
+        self.token = tokens[:, :1].clone()
+        self.position = torch.full_like(self.token, self.length)
         model(tokens, None, None, self.cache, use_cache=True, logits_to_keep=1)  # by place: its name has changed
 
     def step(self) -> Any:
@@ -163,11 +253,13 @@ def compare_times(models: Sequence[Any], prompt: Any, arguments: argparse.Namesp
         for mode, of in modes.items():
             runs = [of(prefill(model, prompt[:, :length])) for model in models]
             show_times(f"prefill of {length} tokens{mode}", runs, rounds)
-    for mode, of in modes.items():
-        room = (rounds + 1) * steps + 8  # for what `recorded` runs, too
-        decoders = [Decoder(model, prompt, room) for model in models]
-        runs = [of(decoder.step) for decoder in decoders]
-        show_times(f"decode of one token{mode}", runs, rounds, steps)
+    for batch in arguments.batch:
+        tokens = prompt.expand(batch, -1).contiguous()
+        for mode, of in modes.items():
+            room = (rounds + 1) * steps + 8  # for what `recorded` runs, too
+            decoders = [Decoder(model, tokens, room) for model in models]
+            runs = [of(decoder.step) for decoder in decoders]
+            show_times(f"decode, {batch} at once{mode}", runs, rounds, steps)
 
 
 def compare_logits(reference: Any, models: Sequence[Any], prompt: Any, lengths: Sequence[int]) -> None:
@@ -179,7 +271,7 @@ def compare_logits(reference: Any, models: Sequence[Any], prompt: Any, lengths: 
         agree = float((ours.argmax(-1) == theirs.argmax(-1)).float().mean())
         name = f"logits of {length} tokens, error to f32"
         print(f"{name:36}{errors[0]:12.2e}{errors[1]:12.2e}   {agree:.1%} the same best token")
-        assert errors[1] <= 1.25 * errors[0], "the logits are further from f32's than bf16 explains"
+        assert errors[1] <= 1.25 * errors[0], "the logits are further from f32's than torch's explain"
 
 
 def compare(arguments: argparse.Namespace, config: dict[str, Any]) -> None:
@@ -188,12 +280,22 @@ def compare(arguments: argparse.Namespace, config: dict[str, Any]) -> None:
         model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**config, dtype="bfloat16"))
         model = model.to(torch.bfloat16).eval()
         prompt = torch.randint(config["vocab_size"], (1, max(arguments.prompt)))
+    if arguments.codes:
+        alike(model)
+    if arguments.fuse:
+        fuse(model)
+    reference = copy.deepcopy(model).float()
+    codes = round_weights(model) if arguments.codes else {}
     ours = copy.deepcopy(model, {id(weight): weight for weight in model.parameters()})  # which both share
-    names = gemmgen.torch.replace_linear(ours, kernels(arguments))
+    if codes:
+        names = gemmgen.torch.replace_codes(ours, codes, kernels_of_codes(arguments))
+    else:
+        names = gemmgen.torch.replace_linear(ours, kernels(arguments))
     weights = sum(one.numel() for one in model.parameters())
     print(f"{weights / 1e9:.2f} billion parameters, {len(names)} linear layers replaced")
     print(f"{'':36}{'torch':>12}{'gemmgen':>12}")
-    compare_logits(copy.deepcopy(model).float(), (model, ours), prompt, (1, *arguments.prompt))
+    compare_logits(reference, (model, ours), prompt, (1, *arguments.prompt))
+    del reference
     compare_times((model, ours), prompt, arguments)
 
 
@@ -204,12 +306,16 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, nargs="+", help="tokens of prompts (129 513 1000 2048; on the CPU 5 12)")
     parser.add_argument("--tokens", type=int, help="tokens to decode in a round (32; on the CPU 2)")
     parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--model", choices=("1B", "8B"), default="1B", help="the size of Llama 3 on a GPU")
+    parser.add_argument("--batch", type=int, nargs="+", default=[1], help="sequences that are decoded at once (1)")
+    parser.add_argument("--fuse", action="store_true", help="multiply q, k and v at once, and gate and up")
+    parser.add_argument("--codes", action="store_true", help="round weights to codes of 4 bits")
     arguments = parser.parse_args()
     small = arguments.device == "cpu"
     arguments.prompt = arguments.prompt or ([5, 12] if small else [129, 513, 1000, 2048])
     arguments.tokens = arguments.tokens or (2 if small else 32)
     with torch.inference_mode():
-        compare(arguments, TINY if small else LLAMA_1B)
+        compare(arguments, TINY if small else {"1B": LLAMA_1B, "8B": LLAMA_8B}[arguments.model])
 
 
 if __name__ == "__main__":

@@ -13,15 +13,26 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.usefixtures("torch", "transformers")
-@pytest.mark.parametrize("libraries", [False, True])
-def test_a_transformer_by_kernels_has_the_logits_of_torch(libraries: bool, shared_cache: Path, tmp_path: Path) -> None:
-    words = ("--device", "cpu", "--rounds", "1", *(("--libraries", str(tmp_path)) if libraries else ()))
+@pytest.mark.parametrize(
+    ("more", "replaced", "libraries"),
+    [
+        ((), 15, 0),
+        (("--libraries",), 15, 2),
+        (("--codes", "--fuse"), 8, 0),
+        (("--codes", "--fuse", "--libraries"), 8, 3),
+    ],
+    ids=str,
+)
+def test_a_transformer_by_kernels_has_the_logits_of_torch(
+    more: tuple[str, ...], replaced: int, libraries: int, shared_cache: Path, tmp_path: Path
+) -> None:
+    words = ("--device", "cpu", "--rounds", "1", *more, *([str(tmp_path)] if libraries else []))
     command = (sys.executable, str(ROOT / "examples" / "transformer.py"), *words)
     environment = {**os.environ, "XDG_CACHE_HOME": str(shared_cache), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, done.stderr
-    assert "15 linear layers replaced" in done.stdout
-    assert done.stdout.count(" kernels, made in ") == (2 if libraries else 0)
+    assert f"{replaced} linear layers replaced" in done.stdout
+    assert done.stdout.count(" kernels, made in ") == libraries
 
 
 @pytest.mark.usefixtures("torch")
