@@ -154,7 +154,8 @@ _PROBLEM = (
         metavar="|".join(compute.label for compute in Compute),
         help="How products are made and summed. fma: in the type of the sums, on CUDA or tensor cores; the others on "
         "tensor cores. tf32: operands of f32 are rounded to 11 bits; f16acc: sums of f16 in f16; promoted, fast: sums "
-        "of e4m3 and e5m2 in 14 bits, of 128 products or of all; bf16x6: as exact as f32, by six products of pieces.",
+        "of e4m3 and e5m2 in 14 bits, of 128 products or of all; promoted of 4-bit codes: scales multiply sums; "
+        "bf16x6: as exact as f32, by six products of pieces.",
     ),
     click.option(
         "--layout",

@@ -180,16 +180,17 @@ def sizes_of(problem: Problem) -> dict[str, int]:
     bits, and scales along K)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
+    codes = problem.inputs.group is not None and types.b.storage_bits == 4
     return {
         **sizes,
         "ELEMENT_BYTES": types.accumulator.size,
         "UNIFORM": int(types.uniform),
-        "FMA": int(types.compute is Compute.FMA),
+        "FMA": int(types.compute is Compute.FMA or (problem.scaled_depth > 0 and codes)),
         "SUMMED": len(problem.epilogue.sums),
         "PRODUCTS": problem.products,
         "PLAIN": int(problem.inputs.is_plain),
         "BLOCKS": int(problem.inputs.blocks),
-        "CODES": int(problem.inputs.group is not None and problem.types.b.storage_bits == 4),
+        "CODES": int(codes),
     }
 
 

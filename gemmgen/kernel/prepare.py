@@ -34,6 +34,7 @@ COPY_LINES, COPY_CHUNKS = 8, 32  # of a block's tile: a line a warp, a chunk of 
 COPY_ALIGNS = UNIT, L2_LINE  # bytes of which a copy's lines may begin at multiples
 PACKED_COLUMNS, PACKED_DEPTH = 64, 128  # of B in a chunk of what is packed; k of it, at most
 PACKED_LINE = 128  # bytes
+CODES_STEP = 16  # k of a word of eight codes: it holds those of two columns
 TRANSPOSE_TILE = 64  # lines, and elements of each, of a block's tile that is transposed through shared memory
 
 
@@ -261,6 +262,46 @@ class Pack(Prepare):
         lines, words = chunks * self.chunk_lines(case.problem), PACKED_LINE // DType.S32.size
         operand = case.tensors[self.operand]
         return replace(operand, dtype=DType.S32, order="r", rows=lines, cols=words, ld=words, stride=lines * words)
+
+
+@dataclass(frozen=True)
+class Codes:
+    """Packed codes as threads read them, to make the numbers that tensor cores multiply: see templates/device/codes.cu.
+
+    number  the type of the numbers that they stand for
+    zeros   whether each group has a zero point
+    middle  the code that stands for 0 where it has none
+    depth   k of a chunk
+    fused   whether pairs of numbers are made by fma alone: before sm_90 there is nothing else for bf16
+    sums    whether scales multiply sums of a chunk's k, not its numbers
+    """
+
+    number: DType
+    zeros: bool
+    middle: int
+    depth: int
+    fused: bool = False
+    sums: bool = False
+
+    @classmethod
+    def of(cls, problem: Problem, *, fused: bool = False) -> Codes | None:
+        """Those of `problem`; None if its B has none."""
+        types, inputs = problem.types, problem.inputs
+        if inputs.group is None:
+            return None
+        middle = 8 if types.b.is_signed else 0
+        fused = fused and types.a is DType.BF16
+        return cls(types.a, inputs.zeros, middle, Pack("B").depth(problem), fused, problem.scaled_depth > 0)
+
+    @property
+    def words(self) -> int:
+        """Words that a thread loads at once."""
+        return min(4, self.depth // CODES_STEP)
+
+    @property
+    def span(self) -> int:
+        """k of the words that a thread loads at once."""
+        return CODES_STEP * self.words
 
 
 Step = Prepare | LineSums  # a launch before a kernel

@@ -21,7 +21,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue, require_integers
 from gemmgen.problem.functions import function_named
 from gemmgen.problem.given import distance_given, record_given, size_given, types_given, typical_given
-from gemmgen.problem.inputs import PLAIN, Companion, Inputs
+from gemmgen.problem.inputs import BLOCK, PLAIN, Companion, Inputs
 from gemmgen.problem.matrix import ROW_MAJOR, Layout, Matrix
 from gemmgen.problem.operands import OPERANDS, Operand, is_written
 from gemmgen.problem.sizes import (
@@ -40,7 +40,7 @@ from gemmgen.problem.sizes import (
     require_align,
     require_typical,
 )
-from gemmgen.problem.types import F32_TYPES, Compute, Types
+from gemmgen.problem.types import F32_TYPES, PROMOTION, Compute, Types
 from gemmgen.support.errors import require, whole
 from gemmgen.support.words import listed
 
@@ -352,6 +352,16 @@ class Problem:
     def _dtypes(self) -> Mapping[str, DType]:
         beside = {one.name: one.dtype for one in self.companions}
         return {**dict(zip("ABC", self.types.operands, strict=True)), **beside}
+
+    @property
+    def scaled_depth(self) -> int:
+        """k whose sum is multiplied by a scale; 0: elements are multiplied as they are stored, or were scaled."""
+        group = self.inputs.group
+        if self.inputs.blocks:
+            return BLOCK
+        if group is None or self.types.compute is not Compute.PROMOTED:
+            return 0
+        return min(PROMOTION, group or PROMOTION)
 
     def align_of(self, operand: str) -> int:
         """Bytes that divide the address of an operand."""

@@ -22,6 +22,7 @@ FLOATS = tuple(dtype for dtype in ELEMENTS if dtype not in (DType.F64, *BYTES))
 RESULTS = {DType.F64: (DType.F64,), DType.F32: FLOATS, DType.S32: (DType.S32, *FLOATS, *BYTES)}
 
 
+HALVES = (DType.F16, DType.BF16)
 PROMOTION = 128  # products
 
 
@@ -34,7 +35,8 @@ class Compute(Enum):
     TF32      operands of f32 are rounded to the 11 bits of tf32 first, and multiplied by tensor cores
     F16       of operands of f16: tensor cores keep their sums in f16, and round these at each step
     PROMOTED  of e4m3 and e5m2: tensor cores keep 13 bits behind a sum's first, and kernels add such sums of
-              PROMOTION products up in f32
+              PROMOTION products up in f32. Of codes of 4 bits: differences from zero points are multiplied, and sums of
+              at most PROMOTION products are multiplied by their group's scale as they are added up
     FAST      the same, without adding up: 13 bits for all of K
     BF16X6    operands of f32 are sums of three pieces of bf16, of which tensor cores multiply six pairs: see `Pieces`.
               Results are as accurate as CUDA cores' in f32, Inf and NaN among them; but an element counts to a multiple
@@ -118,14 +120,14 @@ class Types:
     compute: Compute = Compute.FMA
 
     def __post_init__(self) -> None:
-        packed = self.b in NIBBLES and self.compute is Compute.FMA
+        packed = self.b in NIBBLES and self.compute in (Compute.FMA, Compute.PROMOTED)
         for name, dtype in (("A", self.a), ("B", self.a if packed else self.b)):
             require(dtype in ELEMENTS, f"{name} of {dtype.label}: a product takes {_labels(ELEMENTS)}")
         require(not packed or not self.a.is_integer, f"B of {self.b.label}, A of {self.a.label}: floats multiply it")
         both = DType.F64 in (self.a, self.b)
         require(not both or self.a == self.b, f"A of {self.a.label}, B of {self.b.label}: f64 goes with f64 only")
         for name, dtype in (("A", self.a), ("B", self.a if packed else self.b)):
-            known = self.compute.operands
+            known = HALVES if packed and self.compute is Compute.PROMOTED else self.compute.operands
             require(dtype in known, f"{name} of {dtype.label}: {self.compute.label} multiplies {_labels(known)}")
         results = RESULTS[self.accumulator]
         require(
@@ -189,6 +191,11 @@ class Types:
     @property
     def operands(self) -> tuple[DType, DType, DType]:
         return self.a, self.b, self.c
+
+    @property
+    def note(self) -> str:
+        """What a caller has to know of results; empty where they are as exact as the types of sums allow."""
+        return "" if self.b in NIBBLES else self.compute.note
 
     @property
     def factors(self) -> tuple[DType, DType]:

@@ -25,13 +25,12 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import Arch, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
-from gemmgen.problem.inputs import BLOCK
 from gemmgen.problem.operands import ACCUMULATORS
 from gemmgen.problem.types import Compute, Types
 from gemmgen.render.rerender import is_rendered
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.companions import factor
+from gemmgen.verification.companions import factor, group_of
 from gemmgen.verification.comparison import right
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.linear import alpha_of
@@ -43,6 +42,7 @@ from gemmgen.verification.tensor_core_recordings import is_recorded
 from gemmgen.verification.window import Window
 
 Mask = npt.NDArray[np.bool_]
+Scaled = tuple[int, Floats]  # products along K that share a scale, and the scales of such sums: (elements, sums)
 
 ELEMENTS = 64  # most elements per comparison,
 PRODUCTS, F64_PRODUCTS = 2**16, 2**10  # and most products in all; f64 is slow
@@ -161,8 +161,9 @@ def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index, operand
     """The planned values of C at `at` after a launch; `operands` replace A and B of the situation."""
     case, operands = situation.case, operands or make_operands(situation)
     a, b = _lines(case, operands, at)
-    scales = _block_scales(case, operands, at) if case.problem.inputs.blocks else None
-    total = sums_of(order, arch, case.problem.types, a, b, scales)
+    depth = case.problem.scaled_depth
+    scaled = (depth, _scales_of_sums(case, operands, at)) if depth else None
+    total = sums_of(order, arch, case.problem.types, a, b, scaled)
     if case.problem.epilogue.is_linear:
         return _of_bits(case.c.dtype, _linear(situation, total, at))
     totals = [total]
@@ -174,30 +175,30 @@ def replay(order: SumOrder, arch: Arch, situation: Situation, at: Index, operand
     return _of_range(situation, {**accumulators, **sums}, at)
 
 
-def sums_of(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes, scales: Floats | None = None) -> Floats:
+def sums_of(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes, scaled: Scaled | None = None) -> Floats:
     """The sums of products of a and b, given as bits (elements, K), along their last axis, in the accumulator type.
 
-    scales  what sums of BLOCK products are multiplied by, (elements, such sums), or None. They are promoted that often
+    scaled  what sums are multiplied by as they are promoted, or None
     """
     if types.compute is Compute.TF32 and order.tf32 != "cut":
         a, b = _tf32(a, order.tf32), _tf32(b, order.tf32)
     total = np.zeros(len(a), types.accumulator.numpy)
     with np.errstate(all="ignore"):
         for first, end in order.ranges(a.shape[-1]):
-            own = None if scales is None else scales[:, first // BLOCK :]
+            own = None if scaled is None else (scaled[0], scaled[1][:, first // scaled[0] :])
             part = _range_sum(order, arch, types, a[:, first:end], b[:, first:end], own)
             total = total + part if order.splits > 1 else part
     return total
 
 
-def _range_sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes, scales: Floats | None = None) -> Floats:
+def _range_sum(order: SumOrder, arch: Arch, types: Types, a: Codes, b: Codes, scaled: Scaled | None = None) -> Floats:
     if not order.promotion:
         return _sum(order, arch, types, a, b)
     total = np.zeros(len(a), types.accumulator.numpy)
     for first in range(0, a.shape[-1], order.promotion):
         at = slice(first, first + order.promotion)
         part = _sum(order, arch, types, a[:, at], b[:, at])
-        total = total + part if scales is None else _multiply_add(scales[:, first // BLOCK], part, total)
+        total = total + part if scaled is None else _multiply_add(scaled[1][:, first // scaled[0]], part, total)
     return total
 
 
@@ -231,8 +232,12 @@ def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
     return a[of_a], np.swapaxes(b, -1, -2)[of_b]
 
 
-def _block_scales(case: Case, operands: Operands, at: Index) -> Floats:
-    """The scale of each block of K at each place: that of A times that of B, rounded."""
+def _scales_of_sums(case: Case, operands: Operands, at: Index) -> Floats:
+    """The scale of each part of K that has one, at each place: of blocks that of A times that of B, rounded."""
+    if not case.problem.inputs.blocks:
+        matrix, starts = case.extra["scales_b"], group_of(case)[:: case.problem.scaled_depth]
+        stored = matrix.view(operands.extra["scales_b"])[:, at[-1]][starts]
+        return np.asarray(matrix.dtype.decode(stored).T.astype(np.float32))
     of_a = case.extra["scales_a"].view(operands.extra["scales_a"])[:, at[-2]]
     of_b = case.extra["scales_b"].view(operands.extra["scales_b"])[at[-1] // case.problem.inputs.block]
     with np.errstate(all="ignore"):

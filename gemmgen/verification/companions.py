@@ -90,14 +90,21 @@ def _block_scales(matrix: Matrix, wanted: Wanted, rng: np.random.Generator) -> D
     return values
 
 
-def block_scales(case: Case, operands: Operands, window: Window) -> Iterator[tuple[Doubles, slice]]:
-    """(scale of each element inside `window`, range of K) for each block along K."""
+def scales_of_sums(case: Case, operands: Operands, window: Window) -> Iterator[tuple[Doubles, slice]]:
+    """(scale of each element inside `window`, range of K) for each of the sums along K that have a scale."""
+    depth = case.problem.scaled_depth
+    parts = [slice(first, min(first + depth, case.k)) for first in range(0, case.k, depth)]
+    if not case.problem.inputs.blocks:
+        of_b = case.extra["scales_b"].dtype.decode(case.extra["scales_b"].view(operands.extra["scales_b"]))
+        groups = group_of(case)
+        yield from ((of_b[groups[part.start], window.cols][None, :], part) for part in parts)
+        return
     of_a, of_b = (DType.F32.decode(case.extra[name].view(operands.extra[name])) for name in ("scales_a", "scales_b"))
     columns = np.arange(window.left, window.right) // BLOCK
-    for block in range(len(of_a)):
+    for block, part in enumerate(parts):
         with np.errstate(invalid="ignore", over="ignore"):
             scale = DType.F32.nearest(of_a[block, window.rows][:, None] * of_b[columns, block])
-        yield scale, slice(block * BLOCK, min((block + 1) * BLOCK, case.k))
+        yield scale, part
 
 
 def _index(case: Case, rows: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
@@ -263,7 +270,7 @@ def alone(conv: Convolution, lines: int, rng: np.random.Generator) -> npt.NDArra
 
 
 def _scaled(case: Case, operands: Operands, codes_of_b: Doubles, index: Index) -> Doubles:
-    """(code - zero point) * scale, rounded once to the type of A."""
+    """(code - zero point) * scale, rounded once to the type of A; without the scale, if sums have it."""
     along_k, columns = index
     groups = group_of(case)[along_k]
 
@@ -274,6 +281,8 @@ def _scaled(case: Case, operands: Operands, codes_of_b: Doubles, index: Index) -
         return values
 
     zeros = of_group("zeros_b") if case.problem.inputs.zeros else 0.0
+    if case.problem.scaled_depth:
+        return codes_of_b - zeros
     with np.errstate(invalid="ignore"):  # 0 times infinity
         return case.problem.types.a.nearest((codes_of_b - zeros) * of_group("scales_b"))
 

@@ -13,7 +13,7 @@ from gemmgen.problem.gemm import Case
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Operands
 from gemmgen.support.blas import multiply
-from gemmgen.verification.companions import block_scales, depths, factor, rows_of_groups
+from gemmgen.verification.companions import depths, factor, rows_of_groups, scales_of_sums
 from gemmgen.verification.data import operands_of
 from gemmgen.verification.situation import EXACT_KINDS, DataKind
 from gemmgen.verification.tensor_bound import needs_largest
@@ -83,8 +83,8 @@ def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Pro
     if case.problem.inputs.along_k:
         return _along_k(case, operands, window, data)
     a = factor(case, operands, "A", window.a_index)
-    if case.problem.inputs.blocks:
-        return _of_blocks(case, operands, window, a, data)
+    if case.problem.scaled_depth:
+        return _of_scaled_sums(case, operands, window, a, data)
     if not case.problem.inputs.groups or case.problem.inputs.masked:
         return of_factors(a, factor(case, operands, "B", window.b_index), case.problem.types, data)
     found = [np.zeros((window.bottom - window.top, window.right - window.left)) for _ in range(3)]
@@ -109,11 +109,11 @@ def _along_k(case: Case, operands: Operands, window: Window, data: DataKind) -> 
     return product, size, np.stack([np.broadcast_to(one[2], one[0].shape) for one in found])  # of no k a single 0
 
 
-def _of_blocks(case: Case, operands: Operands, window: Window, a: Doubles, data: DataKind) -> Products:
-    """The sums of all blocks of K, each times its scale: where that is infinite the sign of its sum counts."""
+def _of_scaled_sums(case: Case, operands: Operands, window: Window, a: Doubles, data: DataKind) -> Products:
+    """The sum of sums of parts of K, each times its scale: where that is infinite the sign of its sum counts."""
     b, types = factor(case, operands, "B", window.b_index), case.problem.types
     found = [np.zeros((len(a), b.shape[-1])) for _ in range(3)]
-    for scale, part in block_scales(case, operands, window):
+    for scale, part in scales_of_sums(case, operands, window):
         with np.errstate(invalid="ignore"):
             product, size, largest = (of * scale for of in of_factors(a[:, part], b[part], types, data))
             found = [found[0] + product, found[1] + np.abs(size), np.maximum(found[2], np.abs(largest))]

@@ -79,7 +79,7 @@ def allowance(types: Types) -> Allowance | None:
     if types.compute is Compute.F16:
         u, least = DType.F16.unit_roundoff, DType.F16.smallest / 2
         return Allowance(_products(types), root=True, of_sum=LAMBDA * u, of_spread=3 * LAMBDA * u, least=least)
-    if types.compute in (Compute.PROMOTED, Compute.FAST):
+    if types.compute in (Compute.PROMOTED, Compute.FAST) and types.b in (DType.E4M3, DType.E5M2):
         return _of_fp8(types.compute)
     rounding = TF32_ROUNDING if types.compute is Compute.TF32 else 0.0
     return Allowance(_products(types), of_sum=CUT, rounding=rounding)

@@ -19,7 +19,7 @@
  *
 //% if out.companions
 //% set zeros, group = out.problem.inputs.zeros, out.problem.inputs.group
- * An element of B is ${ "(code - zero point) * scale" if zeros else "code * scale" }, rounded once to ${ out.types.a.label }.
+ * An element of B is ${ "(code - zero point) * scale" if zeros else "code * scale" }, ${ "which is not rounded: sums are multiplied by the scale" if out.problem.scaled_depth else "rounded once to %s" | format(out.types.a.label) }.
  * ${ "In a column of B each group of %d along K has" | format(group) if group else "A column of B has" } one scale${ " and one zero point" if zeros }.
 //% endif
 //% if out.epilogue.reads_c
@@ -30,8 +30,8 @@
 //% if "alpha" in out.epilogue.scalars
  * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
 //% endif
-//% if out.types.compute.note
- * ${ ("As --compute %s says, %s." | format(out.types.compute.label, out.types.compute.note)) | wordwrap(118, wrapstring="\n * ") }
+//% if out.types.note
+ * ${ ("As --compute %s says, %s." | format(out.types.compute.label, out.types.note)) | wordwrap(118, wrapstring="\n * ") }
 //% endif
 //% if out.types.accumulator.is_integer
  * Sums${ " and what becomes of them" if out.types.scalar.is_integer }${ " and zero points" if out.takes_integers and not out.types.scalar.is_integer } are integers of 32 bits, which wrap around.

@@ -5,12 +5,12 @@
 //% from "device/convert.cu" import add_to, element_types
 //% from "epilogue/result.cu" import result, narrowed
 //% from "tile_row_by_row.cu" import row_by_row
-//% from "naive/operands.cu" import codes, find_group, find_row, find_range, read_a, read_b, rows, sum_blocks
+//% from "naive/operands.cu" import codes, find_group, find_row, find_range, read_a, read_b, rows, sum_blocks, sum_groups
 //% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
 ${ header(kernel) }
 namespace {
 
-${ element_types(reads_c=kernel.problem.epilogue.reads_c, rounds="" if kernel.problem.inputs.group is none else types.a.label) }${ shape(kernel) }
+${ element_types(reads_c=kernel.problem.epilogue.reads_c, rounds="" if kernel.problem.inputs.group is none or kernel.problem.scaled_depth else types.a.label) }${ shape(kernel) }
 ${ codes(kernel) }${ tiling(kernel) }
 //% if kernel.epilogue
 ${ epilogue(kernel) }
@@ -32,8 +32,8 @@ ${ find_group(kernel) }${ find_row(kernel) }${ find_range(kernel) }
 , ${ name } = ${ zero }
 //%- endfor
 ;
-//% if kernel.problem.inputs.blocks
-${ sum_blocks(kernel) }
+//% if kernel.problem.scaled_depth
+${ sum_blocks(kernel) if kernel.problem.inputs.blocks else sum_groups(kernel) }
 //%- else
     for (int k = ${ "begin" if along_k else 0 }; k < ${ "end" if along_k else "s.K" }; ++k) {
 ${ read_a(kernel) }

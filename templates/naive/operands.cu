@@ -98,6 +98,25 @@ ${ text if count == 1 else "%s * %d" | format(text, count) }
 //% endmacro
 
 /*# acc, the sum over blocks of K, each of which has a scale of A and one of B. #*/
+/*# Sums of parts of K, which a scale multiplies: of codes of B, less their zero point, #*/
+//% macro sum_groups(kernel)
+//% set depth, group, zeros = kernel.problem.scaled_depth, kernel.problem.inputs.group, kernel.problem.inputs.zeros
+//% set place = "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k"
+//% set row = "Offset(first / %d) * s.N + n" | format(group) if group else "n"
+    for (int first = 0; first < s.K; first += ${ depth }) {
+        ${ T } sum = ${ zero };
+//% if zeros
+        const int zero_point = code(zeros_b, ${ row });
+//% endif
+        for (int k = first; k < min(first + ${ depth }, s.K); ++k) {
+${ read_a(kernel) | indent(4, true) }            const int b = ${ element_at("B", place) }${ " - zero_point" if zeros };
+            sum = ${ fma }(a, static_cast<${ T }>(b), sum);
+        }
+        acc = ${ fma }(static_cast<${ T }>(scales_b[${ row }]), sum, acc);
+    }
+//% endmacro
+
+/*# and of blocks of both. #*/
 //% macro sum_blocks(kernel)
 //% set side = kernel.problem.inputs.block
     for (int block = 0; block < s.K; block += ${ side }) {

@@ -14,6 +14,7 @@ from gemmgen.families.base import first_rejection
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Types
 from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.support.errors import InvalidInput
@@ -30,6 +31,10 @@ KERNELS = (
     ("bf16,u4,bf16", "scales=128+zeros", "rc", (None, 72, 208), {}),  # K ends inside a chunk, and inside a group
     ("f16,u4,f16", "scales=128", "rc", (1, 128, 400), {"BM": 16, "SPLIT": 2, "PERSISTENT": 0}),
     ("bf16,s4,bf16", "scales=64", "rc", (None, 256, 256), {"CLUSTER": 2, "ACROSS": 1}),
+    ("bf16,u4,bf16_promoted", "scales=128+zeros", "rc", (None, 136, 512), {}),
+    ("f16,u4,f16_promoted", "scales=32+zeros", "rr", (None, 64, 128), {"BN": 64, "CONSUMERS": 1, "BK": 64}),
+    ("bf16,s4,bf16_promoted", "scales=K", "rc", (None, 256, 512), {"BN": 256, "BM": 64, "STAGES": 2}),
+    ("bf16,u4,f32_promoted", "scales=64", "rc", (33, 128, 624), {"SPLIT": 2, "PERSISTENT": 0, "BM": 48}),
 )
 BY_MMA = (
     ("bf16,u4,bf16", "scales=128+zeros", "rc", (None, 136, 256), {}, "sm_80"),
@@ -54,10 +59,10 @@ def executor(shared_store):
 
 
 @pytest.mark.parametrize(("types", "inputs", "layout", "sizes", "axes"), KERNELS, ids=str)
-def test_codes_are_numbers_rounded_once(types, inputs, layout, sizes, axes, executor) -> None:
+def test_codes_are_numbers_rounded_once_or_sums_are_scaled(types, inputs, layout, sizes, axes, executor) -> None:
     problem = Problem(
         *sizes,
-        types=types,
+        types=Types.parse(types),
         layout=layout,
         inputs=inputs,
         epilogue=parse_epilogue("scale_m+bias") if sizes[0] is None and axes else LINEAR,

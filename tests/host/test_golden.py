@@ -235,6 +235,9 @@ SAMPLES = {
     "wgmma_s4_scaled_rr": Sample(
         WGMMA, {"BN": 256}, (None, 520, 1040), "rr", types="f16,s4,f16", inputs="scales=64", epilogue="bias+silu"
     ),
+    "wgmma_u4_scaled_sums_rc": Sample(
+        WGMMA, {}, (None, 4096, 4096), "rc", types="bf16,u4,bf16", compute=Compute.PROMOTED, inputs="scales=128+zeros"
+    ),
     "mma_u4_scaled_rc": Sample(MMA, {}, (None, 4096, 4096), "rc", types="bf16,u4,bf16", inputs="scales=128+zeros"),
     "mma_s4_scaled_rr": Sample(
         MMA,

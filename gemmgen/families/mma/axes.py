@@ -56,6 +56,7 @@ CHECKED = {
     "STAGES >= 2": "one stage is filled while another is read",
     "ASYNC == 1 or STAGES == 2": "copies through registers keep one tile in flight",
     "ASYNC == 0 or A_ACCESS >= 4 and B_ACCESS >= 4": "cp.async copies 4, 8 or 16 bytes: align lda and ldb",
+    "CODES * PROMOTED == 0": "only naive and wgmma multiply sums of codes by scales",
     "CODES == 0 or ASYNC == 1": "packed codes come by cp.async",
     "CODES == 0 or MMA_K == K_STEP": "a word of codes has the fragment of an instruction of 16 k",
     "CODES == 0 or BATCH == 1": "codes of one matrix are packed",

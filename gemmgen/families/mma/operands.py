@@ -8,10 +8,9 @@ from functools import cache
 from math import gcd
 
 from gemmgen.families.base import Side, elements_of, sides
-from gemmgen.families.codes import Codes
 from gemmgen.families.mma.axes import MmaConfig
 from gemmgen.kernel.config import Derived
-from gemmgen.kernel.prepare import PACKED_COLUMNS, PACKED_LINE, Pack
+from gemmgen.kernel.prepare import PACKED_COLUMNS, PACKED_LINE, Codes, Pack
 from gemmgen.problem.device import BANK_BYTES
 from gemmgen.problem.dtype import WIDEST_ACCESS, WORD, DType
 from gemmgen.problem.gemm import Problem

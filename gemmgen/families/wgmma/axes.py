@@ -154,6 +154,7 @@ CHECKED = {
     "CODES == 0 or BATCH == 1": "codes of one matrix are packed",
     "BK % CODES_K == 0": "a k tile has whole chunks of packed codes",
     "CODES == 0 or K > 0 and K % 16 == 0": "an instruction's numbers of codes are all within K",
+    "CODES * PROMOTED == 0 or BK % (2 * CODES_K) == 0": "two chunks of codes have accumulators by turns",
     "CODES == 0 or PINGPONG == 0": "consumers that have codes in registers share a tile",
     "CODES == 0 or CLUSTER == 1 or ACROSS == 1": "the blocks of a cluster share no packed codes",
     # Scales of blocks
@@ -204,7 +205,7 @@ CHECKED = {
     # Stages
     "STAGES >= 2": "one stage is filled while another is read",
     "IN_FLIGHT <= 1": "one k tile's products suffice to keep the tensor cores busy",
-    f"PROMOTED == 0 or BK <= {PROMOTION}": "sums are added up in f32 after each k tile",
+    f"PROMOTED == 0 or CODES == 1 or BK <= {PROMOTION}": "sums are added up in f32 after each k tile",
     f"PIECES == 0 or {PROMOTION} % BK == 0": (
         "the sums of a pair of pieces are added up after a whole number of k tiles"
     ),

@@ -88,7 +88,7 @@ class WgmmaFamily(Family):
         wide = PROMOTED_COLUMNS if compute.promotes else WgmmaConfig.BN
         rows, columns = WgmmaConfig.BM, wide // min(problem.products, MOST_PRODUCTS)
         if problem.inputs.group is not None:
-            return WgmmaConfig(BM=CODES_ROWS, BN=128, BK=128, SWAP=1, STAGES=4)
+            return WgmmaConfig(BM=CODES_ROWS, BN=128, BK=128 * (1 + compute.promotes), SWAP=1, STAGES=4)
         feeds_a, feeds_b = can_feed(problem)
         turned, line = feeds_b and not feeds_a, LINE_BYTES // size
         if problem.pointers:  # no box of a tile may lie outside as a whole
@@ -158,7 +158,7 @@ class WgmmaFamily(Family):
         )
         work, tile, mma = work_of(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
-        promotion = PROMOTION if pieces else one.BK * value["PROMOTED"]
+        promotion = PROMOTION if pieces else problem.scaled_depth or one.BK * value["PROMOTED"]
         step = range_step(problem, one)
         of_c = as_product(mma) if one.SWAP else mma
         sums = SumOrder(of_c, step, one.SPLIT, promotion=promotion, tf32="even", pieces=pieces)  # tf32 by TMA
@@ -243,7 +243,7 @@ class WgmmaFamily(Family):
             lines.append("        in turns: while one stores its tile of C, another multiplies the block's next one")
         if plan.problem.products > 1:
             lines.append(f"Sums    {one.BN} columns of each product: those of B2 follow those of B1 in shared memory")
-        if plan.problem.types.compute is Compute.PROMOTED:
+        if plan.problem.types.compute is Compute.PROMOTED and plan.problem.inputs.group is None:
             lines.append(promoted_sums(one.BK))
         if plan.problem.inputs.blocks:
             lines.append("Scales  a k tile is a block of K: its sums are multiplied by both scales as they are added")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import cast
 
-from gemmgen.families.codes import Codes
 from gemmgen.families.wgmma.axes import WgmmaConfig
 from gemmgen.families.wgmma.constants import (
     alternates,
@@ -20,6 +19,7 @@ from gemmgen.families.wgmma.constants import (
 )
 from gemmgen.families.wgmma.operands import mapped, operands, piece_box, row_access, staged, swaps
 from gemmgen.kernel.plan import Plan
+from gemmgen.kernel.prepare import Codes
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import M, Wgmma

@@ -236,6 +236,11 @@ WGMMA_CODES_CUT = Subject(
     Problem(None, 72, 208, types="f16,s4,f16", layout="rr", inputs="scales=64"),
     (("BM", 16), ("BN", 64), ("BK", 128), ("CONSUMERS", 1), ("STAGES", 2)), WGMMA,
 )  # fmt: skip
+WGMMA_CODES_SUMS = Subject(
+    "wgmma f16 s4 rc, sums of groups have scales",
+    Problem(None, 136, 384, types=Types.parse("f16,s4,f32", Compute.PROMOTED), layout="rc", inputs="scales=64"),
+    (("BM", 16), ("BN", 128), ("BK", 128), ("CONSUMERS", 2), ("STAGES", 3)), WGMMA,
+)  # fmt: skip
 MMA_CODES = Subject(
     "mma bf16 u4 rc, two groups a k tile",
     Problem(None, 136, 512, types="bf16,u4,bf16", layout="rc", inputs="scales=64+zeros"),

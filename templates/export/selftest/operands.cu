@@ -6,7 +6,7 @@ struct Operands {
     ${ held } ${ names | join(", ") };
 //% endfor
 //% if test.codes
-    vector<${ out.element.A }> weights;  // what B's codes stand for, row by row
+    vector<${ "double" if out.problem.scaled_depth else out.element.A }> weights;  // what B's codes stand for, row by row
 //% endif
 };
 
@@ -88,7 +88,8 @@ ${ ", {}" if test.codes }};
         for (int n = 0; n < s.N; ++n) {
             const int group = ${ "k / %d" | format(group) if group else "0" };
             const double code = decode(x.B(k, n))${ " - decode(x.zeros_b(group, n))" if out.problem.inputs.zeros };
-            x.weights.push_back(encode<${ out.element.A }>(code * decode(x.scales_b(group, n))));
+            const double weight = code * decode(x.scales_b(group, n));
+            x.weights.push_back(${ "weight" if out.problem.scaled_depth else "encode<%s>(weight)" | format(out.element.A) });
         }
     return x;
 //% endif

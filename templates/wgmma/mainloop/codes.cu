@@ -3,7 +3,7 @@
 //% from "device/codes.cu" import numbers, scales, words
 //% from "wgmma/layout.cu" import by_k, descriptor
 //% from "wgmma/mainloop/k_tiles.cu" import each_k_tile
-//% from "wgmma/range.cu" import k_end, later
+//% from "wgmma/range.cu" import k_end, later, sums_of_mma
 //% set origin = awaited.origin
 //% set k_tiles, range_step = awaited.k_tiles, awaited.range_step
 /*# Of the several instructions of a consumer's tile, the i-th: of a name, and the loop over them. #*/
@@ -41,25 +41,46 @@ __device__ __forceinline__ void load_codes(const unsigned* chunk, ChunkOfThread&
 
 ${ numbers(view.codes) }
 // acc += A * B for one step of k in a stage: in flight until wgmma_wait, as is what the products read, `fragments` among it.
-__device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int k, const Fragments& fragments, Accumulators& acc)
+__device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int k, const Fragments& fragments, Accumulators& acc${ ", bool adds" if view.promoted })
 {
     const unsigned long long a = ${ descriptor(view.second) } + ${ by_k(view.second) };
     wgmma_fence();
 //% filter indent(4, true)
 //% call all(view)
-${ view.wgmma.function }(acc${ of(view) }, fragments${ of(view) }, a);
+${ view.wgmma.function }(acc${ of(view) }, fragments${ of(view) }, a${ ", adds" if view.promoted });
 //% endcall
 //% endfilter
     wgmma_commit();
 }
 
 ${ blocks.release_stage() }
+//% if view.promoted
+using ChunkScales = Scales${ "[%s]" | format(view.mmas) if view.mmas };
+
+// Add the sums of a chunk's k, times the scale of their column of B, to totals: of rows g and g + 8 of a warp's 16 (lane 4 g + t).
+__device__ __forceinline__ void promote(const Accumulators& acc, const ChunkScales& scales, Accumulators& totals)
+{
+//% filter indent(4, true)
+//% call all(view)
+#pragma unroll
+for (int r = 0; r < ${ sums_of_mma(view) }; ++r) totals${ of(view) }[r] = fmaf(scales${ of(view) }.scale[r / 2 % 2], acc${ of(view) }[r], totals${ of(view) }[r]);
+//% endcall
+//% endfilter
+}
+
+//% endif
 //% endmacro
 //% macro products(view)
 //% from view.ends import to_the_end
 //% set array = "[%s]" | format(view.mmas) if view.mmas
 //% set chunk = "shared.b[ring.stage][at / CHUNK_K][consumer%s]" | format(" * %s + i" | format(view.mmas) if view.mmas)
+//% set which = "[at / CHUNK_K % 2]" if view.promoted
+//% if view.promoted
+Accumulators acc[2] = {}, totals = {};  // chunks have accumulators by turns: the sums of one are added up while another is multiplied
+ChunkScales scales[2] = {};
+//% else
 Accumulators acc = {};
+//% endif
 Fragments fragments[2];  // of a step of k, and of the next one, which is made while the products of the first go on
 const int own_column = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;  // of a chunk: this thread multiplies it and that 8 further on
 int previous = 0;  // the stage that products under way may still read
@@ -67,11 +88,13 @@ int previous = 0;  // the stage that products under way may still read
 //% call each_k_tile(view)
 #pragma unroll
 for (int at = 0; at < BK; at += CHUNK_K) {
+//% if not view.promoted
     Scales scales${ array };
+//% endif
     ChunkOfThread codes${ array };
 //% filter indent(4, true)
 //% call all(view)
-scales${ of(view) } = load_scales(${ chunk }, own_column);
+scales${ which }${ of(view) } = load_scales(${ chunk }, own_column);
 load_codes(${ chunk }, codes${ of(view) });
 //% endcall
 //% endfilter
@@ -80,7 +103,7 @@ load_codes(${ chunk }, codes${ of(view) });
         Fragments& fragment = fragments[step / K_STEP % 2];
 //% filter indent(8, true)
 //% call all(view)
-numbers_of(codes${ of(view) }[step / ${ view.codes.span }].at[step / 16 % ${ view.codes.words }], scales${ of(view) }, fragment${ of(view) });
+numbers_of(codes${ of(view) }[step / ${ view.codes.span }].at[step / 16 % ${ view.codes.words }], scales${ which }${ of(view) }, fragment${ of(view) });
 //% if view.cut_k
 #pragma unroll
 for (int r = 0; r < 4; ++r)  // beyond K: zeros of A times a scale of infinity would be NaN
@@ -88,12 +111,22 @@ for (int r = 0; r < 4; ++r)  // beyond K: zeros of A times a scale of infinity w
 //% endif
 //% endcall
 //% endfilter
+//% if view.promoted
+        if (step == 0) wgmma_wait<0>();  // for the chunk before: its sums are read
+        multiply_step(shared, ${ "first_lane(ring.stage)" if view.uniform else "ring.stage" }, at + step, fragment, acc${ which }, step > 0);
+        if (step == 0) promote(acc[1 - at / CHUNK_K % 2], scales[1 - at / CHUNK_K % 2], totals);  // zeros, before the first chunk
+        else wgmma_wait<1>();  // for the step before, which reads the other fragments
+//% else
         multiply_step(shared, ${ "first_lane(ring.stage)" if view.uniform else "ring.stage" }, at + step, fragment, acc);
         wgmma_wait<1>();  // for the step before, which reads the other fragments
+//% endif
         if (at + step == 0 && ${ later(view) }) release_stage(shared, previous);
     }
 }
 previous = ring.stage;
 //% endcall
 //% endcall
+//% if view.promoted
+promote(acc[1], scales[1], totals);
+//% endif
 //% endmacro

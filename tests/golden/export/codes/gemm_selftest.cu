@@ -219,7 +219,8 @@ Operands make_operands(const Check& s)
         for (int n = 0; n < s.N; ++n) {
             const int group = k / 128;
             const double code = decode(x.B(k, n)) - decode(x.zeros_b(group, n));
-            x.weights.push_back(encode<__nv_bfloat16>(code * decode(x.scales_b(group, n))));
+            const double weight = code * decode(x.scales_b(group, n));
+            x.weights.push_back(encode<__nv_bfloat16>(weight));
         }
     return x;
 }
