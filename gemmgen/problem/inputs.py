@@ -24,11 +24,12 @@ COMPANIONS = ("scales_a", "scales_b", "zeros_b", "offs", "group_rows", "index_a"
 MOST_GROUPS = 2**16
 BLOCK = 128  # elements along K of A and B, and columns of B, that share a scale
 IN_BLOCKS = (DType.E4M3, DType.E5M2)  # types of A and B that may have scales by blocks
-_PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|masked|alongk|gathered|blocks)"
+SWITCHES = ("masked", "along_k", "gathered", "blocks", "lines")
+_PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|masked|alongk|gathered|blocks|lines)"
 TOKEN = f"(?:i{convolution.TEXT}|{_PART}(?:_{_PART})*)"  # of inputs, in full names
 KNOWN = (
     "scales=32, 64, 128 or K, maybe with +zeros; groups=8, gathered or both; groups=8+masked; groups=8+along_k; "
-    "blocks; im2col=56x56x64_3x3_p1x1"
+    "blocks, maybe with +lines; im2col=56x56x64_3x3_p1x1"
 )
 
 
@@ -87,6 +88,7 @@ class Inputs:
     gathered  row m of C is computed from row index_a[m] of A. Indices may repeat, and A has any number of rows
     blocks    A has a scale for each BLOCK elements along K of a row, B has one for each BLOCK x BLOCK elements. The
               product of both, rounded to f32, multiplies the sum of a block: total = fma(scale, sum, total)
+    lines     with blocks: B, too, has a scale for each BLOCK elements along K, of a column
     conv      A holds images: each row of C is computed from the pixels under a filter at one place; None: a matrix
     """
 
@@ -97,6 +99,7 @@ class Inputs:
     along_k: bool = False
     gathered: bool = False
     blocks: bool = False
+    lines: bool = False
     conv: Convolution | None = None
 
     def __post_init__(self) -> None:
@@ -104,6 +107,7 @@ class Inputs:
         require(self.group is None or self.group in GROUPS_OF_K, f"scales of groups of {self.group}: known are {known}")
         require(self.group is not None or not self.zeros, "zero points of B go with scales: scales=128+zeros")
         require(0 <= self.groups <= MOST_GROUPS, f"groups = {self.groups}: at most {MOST_GROUPS}")
+        require(self.blocks or not self.lines, f"inputs = {self}: lines of B with scales go with blocks+lines")
         for name, wanted in (("masked", self.masked), ("along_k", self.along_k)):
             require(not wanted or self.groups > 0, f"{name}, and groups = {self.groups}: write groups=8+{name}")
         require(not (self.masked and self.along_k), f"inputs = {self}: groups are masked or along_k, not both")
@@ -124,7 +128,7 @@ class Inputs:
                 fields["groups"] = int(number)
             elif name == "im2col":
                 fields["conv"] = Convolution.parse(number)
-            elif part in ("zeros", "masked", "along_k", "gathered", "blocks"):
+            elif part in ("zeros", *SWITCHES):
                 fields[name] = True
             else:
                 raise InvalidInput(f"inputs = {text!r}: write {KNOWN}, or {PLAIN}")
@@ -151,7 +155,7 @@ class Inputs:
             yield "zeros"
         if self.groups:
             yield f"groups={self.groups}"
-        yield from (name for name in ("masked", "along_k", "gathered", "blocks") if getattr(self, name))
+        yield from (name for name in SWITCHES if getattr(self, name))
         if self.conv is not None:
             yield f"im2col={self.conv}"
 
@@ -202,9 +206,9 @@ class Inputs:
         if self.blocks:
             along_k, f32 = Extent("K", BLOCK), DType.F32
             yield Companion("scales_a", f32, along_k, Extent("M"), f"a factor of {BLOCK} along K of A")
-            yield Companion(
-                "scales_b", f32, Extent("N", BLOCK), along_k, f"a factor of {BLOCK} x {BLOCK} elements of B"
-            )
+            squares = Extent("N", BLOCK), along_k, f"a factor of {BLOCK} x {BLOCK} elements of B"
+            of_b = (along_k, Extent("N"), f"a factor of {BLOCK} along K of B") if self.lines else squares
+            yield Companion("scales_b", f32, *of_b)
         if self.group is None:
             return
         rows = Extent("K", self.group) if self.group else Extent()

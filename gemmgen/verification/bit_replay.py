@@ -239,7 +239,9 @@ def _scales_of_sums(case: Case, operands: Operands, at: Index) -> Floats:
         stored = matrix.view(operands.extra["scales_b"])[:, at[-1]][starts]
         return np.asarray(matrix.dtype.decode(stored).T.astype(np.float32))
     of_a = case.extra["scales_a"].view(operands.extra["scales_a"])[:, at[-2]]
-    of_b = case.extra["scales_b"].view(operands.extra["scales_b"])[at[-1] // case.problem.inputs.block]
+    stored = case.extra["scales_b"].view(operands.extra["scales_b"])
+    lines = case.problem.inputs.lines
+    of_b = stored[:, at[-1]].T if lines else stored[at[-1] // case.problem.inputs.block]
     with np.errstate(all="ignore"):
         return np.asarray(of_a.T * of_b)
 

@@ -100,7 +100,9 @@ def scales_of_sums(case: Case, operands: Operands, window: Window) -> Iterator[t
         yield from ((of_b[groups[part.start], window.cols][None, :], part) for part in parts)
         return
     of_a, of_b = (DType.F32.decode(case.extra[name].view(operands.extra[name])) for name in ("scales_a", "scales_b"))
-    columns = np.arange(window.left, window.right) // BLOCK
+    if case.problem.inputs.lines:
+        of_b = of_b.T
+    columns = np.arange(window.left, window.right) // (1 if case.problem.inputs.lines else BLOCK)
     for block, part in enumerate(parts):
         with np.errstate(invalid="ignore", over="ignore"):
             scale = DType.F32.nearest(of_a[block, window.rows][:, None] * of_b[columns, block])

@@ -90,14 +90,17 @@ CONVERTED = (
 ANY_TYPES = (*("f32", "f32", "f64") * (len(CONVERTED) // 3), *CONVERTED)
 SOME_INPUTS = (
     *("scales=32", "scales=32+zeros", "scales=128+zeros", "scales=K+zeros"),
-    *("groups=1", "groups=5", "gathered", "groups=3+gathered", "blocks"),
+    *("groups=1", "groups=5", "gathered", "groups=3+gathered", "blocks", "blocks+lines"),
     *("groups=1+masked", "groups=5+masked", "groups=1+along_k", "groups=5+along_k"),
     *("im2col=5x6x3_3x2_p1x0x2x1_s2x1", "im2col=7x5x4_2x3_d2x2", "im2col=4x4x8_1x1_s2x2"),
 )
 ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
 SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with,
 # Of families that serve, beside plain matrices, B of 4 bits, with sizes that they take, and scales of blocks:
-CODES_INPUTS = (*[PLAIN] * 8, *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros", "blocks")))
+CODES_INPUTS = (
+    *[PLAIN] * 8,
+    *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros", "blocks", "blocks+lines")),
+)
 CODES_TYPES = ("bf16,u4,bf16", "f16,s4,f16", "bf16,s4,f32", "bf16,u4,bf16_promoted", "f16,s4,f32_promoted")
 CODES_N, CODES_K = (8, 64, 72, 128, 200), (16, 48, 128, 208, 256)
 PROMOTED_TYPES = ("e4m3,e4m3,bf16_promoted", "e4m3,e4m3,f32_promoted", "e5m2,e4m3,f16_promoted")

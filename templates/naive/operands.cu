@@ -125,7 +125,11 @@ ${ read_a(kernel) | indent(4, true) }            const int b = ${ element_at("B"
 ${ read_a(kernel) | indent(4, true) }${ read_b(kernel) | indent(4, true) }            sum = ${ fma }(a, b, sum);
         }
         const float scale_a = scales_a[Offset(block / ${ side }) * s.M + m];
+//% if kernel.problem.inputs.lines
+        const float scale_b = scales_b[Offset(block / ${ side }) * s.N + n];
+//% else
         const float scale_b = scales_b[Offset(n / ${ side }) * ((s.K + ${ side - 1 }) / ${ side }) + block / ${ side }];
+//% endif
         acc = ${ fma }(scale_a * scale_b, sum, acc);  // the product of both is rounded first
     }
 //% endmacro

@@ -29,6 +29,12 @@ KERNELS = (
     ("e4m3,e4m3,bf16", "rc", (None, 128, 640), {"PINGPONG": 1, "BM": 128, "BN": 64}),
     ("e4m3,e4m3,f32", "rc", (None, 136, 256), {"CLUSTER": 2, "BN": 32}),
 )
+OF_LINES = (
+    ("e4m3,e4m3,f32", "rc", (None, 256, 512), {}),
+    ("e4m3,e4m3,f32", "rc", (None, 200, 384), {"IN_FLIGHT": 0, "BN": 96}),
+    ("e4m3,e4m3,bf16", "cr", (130, None, 300), {"BN": 64, "BM": 64, "CONSUMERS": 1}),
+    ("e5m2,e4m3,f32", "rc", (None, 256, 1024), {"SPLIT": 2, "PERSISTENT": 0}),
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +43,21 @@ def executor(shared_store):
         yield one
 
 
-def problem_of(types: str, layout: str, sizes: tuple[int | None, ...], epilogue: str = "") -> Problem:
+def problem_of(
+    types: str, layout: str, sizes: tuple[int | None, ...], epilogue: str = "", inputs: str = "blocks"
+) -> Problem:
     wanted = parse_epilogue(epilogue) if epilogue else LINEAR
     of = Types.parse(types, Compute.PROMOTED)
-    return Problem(*sizes, types=of, layout=layout, inputs="blocks", epilogue=wanted)
+    return Problem(*sizes, types=of, layout=layout, inputs=inputs, epilogue=wanted)
 
 
-@pytest.mark.parametrize(("types", "layout", "sizes", "axes"), KERNELS, ids=str)
-def test_sums_of_blocks_are_scaled_and_added(types, layout, sizes, axes, executor) -> None:
-    problem = problem_of(types, layout, sizes, "bias+silu" if "BN" in axes else "")
+@pytest.mark.parametrize(
+    ("types", "layout", "sizes", "axes", "inputs"),
+    [*((*one, "blocks") for one in KERNELS), *((*one, "blocks+lines") for one in OF_LINES)],
+    ids=str,
+)
+def test_sums_of_blocks_are_scaled_and_added(types, layout, sizes, axes, inputs, executor) -> None:
+    problem = problem_of(types, layout, sizes, "bias+silu" if "BN" in axes else "", inputs)
     config = WGMMA.default(problem).with_values(**axes)
     assert first_rejection(WGMMA, problem, config, parse_arch("sm_90").limits) is None
     verdict = verify(executor, render(problem, WGMMA, config, "sm_90"), examples=12, largest=160, runs=2)

@@ -251,6 +251,9 @@ SAMPLES = {
     "wgmma_blocks_rc": Sample(
         WGMMA, {}, (None, 2112, 7168), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED, inputs="blocks"
     ),
+    "wgmma_blocks_lines_cr": Sample(
+        WGMMA, {}, (4096, 7168, None), "cr", types="e4m3,e4m3,f32", compute=Compute.PROMOTED, inputs="blocks+lines"
+    ),
     "wgmma_gated_rc": Sample(WGMMA, {}, (None, 14336, 4096), "rc", dtype=DType.BF16, epilogue="swiglu"),
     "wgmma_gated_cluster_rr_batch": Sample(
         WGMMA,

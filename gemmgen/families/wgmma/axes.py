@@ -159,7 +159,7 @@ CHECKED = {
     "CODES == 0 or CLUSTER == 1 or ACROSS == 1": "the blocks of a cluster share no packed codes",
     # Scales of blocks
     f"BLOCKS == 0 or BK == {PROMOTION}": "a k tile is a block of K, whose sums have one scale",
-    f"BLOCKS == 0 or {PROMOTION} % BN == 0": "a tile's columns have one scale of B",
+    f"BLOCKS == 0 or SCALED_LINES == 1 or {PROMOTION} % BN == 0": "a tile's columns have one scale of B",
     "BLOCKS == 0 or SWAP + FROM_REGISTERS == 0": "a thread has sums of two rows of an instruction, and so two scales",
     "BLOCKS == 0 or BATCH == 1": "scales are those of one product",
     # Tiles: of a block, a warpgroup, an instruction

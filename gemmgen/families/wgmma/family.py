@@ -61,7 +61,7 @@ from gemmgen.problem.wgmma import WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
 CODES_ROWS = 16  # of a tile where B has codes of 4 bits, which few rows of A are multiplied by
-PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers
+PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers; half of them, with a scale each
 NOTE_WIDTH = 110  # characters of a line of a kernel's header
 
 
@@ -85,7 +85,7 @@ class WgmmaFamily(Family):
 
     def default(self, problem: Problem) -> Config:
         compute, size = problem.types.compute, problem.types.factors[0].size
-        wide = PROMOTED_COLUMNS if compute.promotes else WgmmaConfig.BN
+        wide = PROMOTED_COLUMNS // (1 + problem.inputs.lines) if compute.promotes else WgmmaConfig.BN
         rows, columns = WgmmaConfig.BM, wide // min(problem.products, MOST_PRODUCTS)
         if problem.inputs.group is not None:
             return WgmmaConfig(BM=CODES_ROWS, BN=128, BK=128 * (1 + compute.promotes), SWAP=1, STAGES=4)
@@ -135,6 +135,7 @@ class WgmmaFamily(Family):
             "AS_IT_LIES": int(not needed_copies(problem)),
             "CUT_LINES": int(cuts_lines(problem)),
             "OUTPUTS": len(problem.epilogue.outputs),
+            "SCALED_LINES": int(problem.inputs.lines),
             "CODES_K": Pack("B").depth(problem) if problem.inputs.group is not None else 1,
         }
 

@@ -34,7 +34,8 @@ class WgmmaView:
         self.a, self.b = operands(problem, one)
         self.cut_k = bool((problem.k or 0) % one.BK)  # the last k tile ends beyond K
         self.block = problem.inputs.block
-        self.blocks_scaled = problem.inputs.blocks  # sums of a k tile have a scale of A's block and one of B's
+        self.blocks_scaled = problem.inputs.blocks  # sums of a k tile have a scale of A's block and one of B's,
+        self.lines_scaled = problem.inputs.lines  # where each column has its own
         self.codes = Codes.of(problem)  # B's, which become numbers in registers; None: it has none
         self.feeds = bool(one.FROM_REGISTERS)  # products take the fragments of one of them from registers
         self.swapped = swaps(one)  # rows of an instruction are columns of C: products are those of its transpose

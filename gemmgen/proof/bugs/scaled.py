@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.proof.bugs import subjects as on
-from gemmgen.proof.bugs.base import DEADLOCK, POISON, READS, VALUE, Bug, Diagnosis
+from gemmgen.proof.bugs.base import DEADLOCK, PLANNED, POISON, READS, VALUE, Bug, Diagnosis
 from gemmgen.proof.bugs.wgmma import BYTES, IN_FLIGHT, TOO_MANY, UNDER_WAY
 
 OFF = (VALUE, POISON)
@@ -147,4 +147,21 @@ BLOCKS_BUGS: tuple[Bug, ...] = (
         OFF),
     Bug("an odd k tile without its scale", "scale", on.WGMMA_BLOCKS,
         "load_scales(scales_a, scales_b, s, tile, consumer * MMAS_M * 64, k, scales[0]);", "", OFF),
+    # Lines of B
+    Bug("scales of B's columns in order, not as sums lie", "scale", on.WGMMA_LINES,
+        "tile.n + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2", "tile.n + threadIdx.x % 4 * 16 + j", (*OFF, READS)),
+    Bug("each pair of columns by the first one's scale", "scale", on.WGMMA_LINES, "scales.columns[r / 4 * 2 + r % 2]",
+        "scales.columns[r / 4 * 2]", OFF),
+    Bug("columns' scales of the next eight", "scale", on.WGMMA_LINES, "scales.columns[r / 4 * 2 + r % 2]",
+        "scales.columns[r / 2 * 2 % (BN / 4) + r % 2]", OFF),
+    Bug("scales of columns beyond the last", "guard", on.WGMMA_LINES, "n < s.N ? scales_b", "true ? scales_b",
+        (READS, BESIDE_SCALES)),
+    Bug("B's scales of the next block", "scale", on.WGMMA_LINES,
+        "scales_b[static_cast<long long>(block) * s.N + n]",
+        "scales_b[static_cast<long long>(min(block + 1, 4)) * s.N + n]", OFF),
+    Bug("scales of B alone", "scale", on.WGMMA_LINES, "scales.rows[i][r / 2 % 2] * scales.columns", "scales.columns",
+        OFF),
+    Bug("the sum times one scale, then the other", "promotion", on.WGMMA_LINES,
+        "fmaf(scales.rows[i][r / 2 % 2] * scales.columns[r / 4 * 2 + r % 2], acc[i][r], totals[i][r])",
+        "fmaf(scales.rows[i][r / 2 % 2], scales.columns[r / 4 * 2 + r % 2] * acc[i][r], totals[i][r])", (PLANNED,)),
 )  # fmt: skip

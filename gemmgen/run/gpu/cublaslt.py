@@ -137,12 +137,14 @@ class LtPlan:
 
     def _scale_blocks(self, case: Case) -> None:
         """Say how blocks are scaled. Raises NoBaseline where cuBLASLt wants scales elsewhere than they lie."""
-        lines = (case.m, "M"), (-(-case.k // BLOCK), f"K / {BLOCK}")
+        of_lines = case.problem.inputs.lines
+        lines = (case.m, "M"), (case.n, "N") if of_lines else (-(-case.k // BLOCK), f"K / {BLOCK}")
         odd = [f"{what} = {number}" for number, what in lines if number % SCALES_TOGETHER]
         if odd:
             raise _no_kernel(case, f"it takes scales in lines of {SCALES_TOGETHER}, and {' and '.join(odd)}")
         api, attributes = self._library.api, self._library.api.MatmulDescAttribute
-        for name, mode in (("A_SCALE_MODE", OF_SQUARES), ("B_SCALE_MODE", OF_ROWS)):  # swapped: see the module
+        of_b = OF_ROWS if of_lines else OF_SQUARES
+        for name, mode in (("A_SCALE_MODE", of_b), ("B_SCALE_MODE", OF_ROWS)):  # swapped: see the module
             _set(api.matmul_desc_set_attribute, self._operation, attributes[name], ctypes.c_int32(mode))
         self._point_to_scales(int(self._library.workspace), int(self._library.workspace))  # each launch has its own
 
