@@ -4,11 +4,14 @@
     python examples/transformer.py                        # Llama-3.2-1B's configuration in bf16, on a GPU of sm_90a
     python examples/transformer.py --libraries libraries  # by libraries that are tuned here, which takes minutes
     python examples/transformer.py --device cpu           # a tiny model in the emulator
-    python examples/transformer.py --model 8B --fuse --codes --batch 1 8  # weights of 4 bits
+    python examples/transformer.py --model 8B --fuse --codes --batch 1 8     # weights of 4 bits
+    python examples/transformer.py --model 8B --fuse --blocks --prompt 4096  # e4m3, with scales of blocks
 
 With --codes the weights of all layers but the head are rounded to codes of 4 bits, with a scale for each 128 along K:
 torch multiplies the bf16 weights that they come of, and its logits are those of the rounded weights, which shows the
-error that rounding makes. --fuse multiplies q, k and v at once, and gate and up, in both models.
+error that rounding makes. With --blocks weights and activations of these layers are rounded to e4m3, and torch's logits
+are those of the rounded numbers, multiplied in f32. --tune searches for the kernels of both. --fuse multiplies q, k and
+v at once, and gate and up, in both models.
 
 Without --libraries layers of one shape share two kernels that nobody tuned: one for a single row, one for any number.
 With it they share a library, which chooses among its kernels by the number of rows. Libraries that are missing in that
@@ -35,6 +38,7 @@ import transformers
 
 import gemmgen
 import gemmgen.torch
+from gemmgen.arrays.quantising import quantise_rows
 from gemmgen.checkpoints.weight import QuantisedWeight
 
 LLAMA_1B = {
@@ -56,6 +60,7 @@ LLAMA_8B = {
 TINY = {**LLAMA_1B, "vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
 TINY |= {"num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 24}  # layers of two shapes
 GROUP = 128  # elements along K that share a scale of codes
+OF_BLOCKS = {"BM": 128, "BN": 128, "BK": 128, "CONSUMERS": 2, "STAGES": 4, "IN_FLIGHT": 1}
 OF_CODES = {"BM": 16, "BN": 64, "BK": 128, "CONSUMERS": 1, "STAGES": 8, "SWAP": 1}
 PREFILL = {"BM": 128, "BN": 256, "BK": 64, "CONSUMERS": 2, "STAGES": 4, "IN_FLIGHT": 0, "GROUP": 8, "PERSISTENT": 1}
 DECODE = {"S": 1, "T": 4, "LANES": 32, "WARPS": 4, "BK": 0, "UNROLL": 4, "DEPTH": 1, "ASYNC": 0}
@@ -175,6 +180,54 @@ def round_weights(model: Any) -> dict[str, QuantisedWeight]:
     return weights
 
 
+class Rounded(torch.nn.Module):
+    """What a `gemmgen.torch.BlocksLinear` computes, by torch in f32."""
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Any) -> Any:
+        codes, scales = quantise_rows(x.reshape(-1, x.shape[-1]))
+        numbers = codes.float() * scales.t().repeat_interleave(128, 1)[:, : codes.shape[1]]
+        (n, k), of_w = self.layer.codes.shape, self.layer.scales
+        weight = self.layer.codes.float() * of_w.repeat_interleave(128, 0)[:n].repeat_interleave(128, 1)[:, :k]
+        return (numbers @ weight.t()).to(x.dtype).view(*x.shape[:-1], n)
+
+
+def rounded(ours: Any) -> Any:
+    """A copy of a model with BlocksLinears, computed by torch; both share all weights."""
+    model = copy.deepcopy(ours, {id(one): one for one in (*ours.parameters(), *ours.buffers(), *KERNELS)})
+    for name, layer in [*model.named_modules()]:
+        if isinstance(layer, gemmgen.torch.BlocksLinear):
+            parent, _, last = name.rpartition(".")
+            setattr(model.get_submodule(parent), last, Rounded(layer))
+    return model
+
+
+KERNELS: list[Any] = []  # of blocks, which copies of a model share
+
+
+def kernels_of_blocks(arguments: argparse.Namespace) -> Callable[[Any], Sequence[Any]]:
+    """For a torch.nn.Linear, except a head: a kernel for any number of rows."""
+    executor = "emulator" if arguments.device == "cpu" else "gpu"
+
+    @cache
+    def of_shape(n: int, k: int) -> Sequence[Any]:
+        given = {"compute": "promoted", "layout": "rc", "inputs": "blocks", "typical": {"M": max(arguments.prompt)}}
+        problem = gemmgen.Problem(None, n, k, types="e4m3,e4m3,bf16", **given)
+        KERNELS.append(gemmgen.load(found(problem, arguments, OF_BLOCKS), device=executor))
+        return KERNELS[-1:]
+
+    heads = LLAMA_1B["vocab_size"], TINY["vocab_size"]
+    return lambda linear: [] if linear.out_features in heads else of_shape(linear.out_features, linear.in_features)
+
+
+def found(problem: gemmgen.Problem, arguments: argparse.Namespace, config: dict[str, int]) -> Any:
+    """The fastest kernel of a search, or the one with this config."""
+    return gemmgen.tune(problem) if arguments.tune else gemmgen.generate(problem, family="wgmma", **config)
+
+
 def kernels_of_codes(arguments: argparse.Namespace) -> Callable[[QuantisedWeight], Sequence[Any]]:
     """For a weight of codes: the product of a library, or a kernel for any number of rows."""
     executor = "emulator" if arguments.device == "cpu" else "gpu"
@@ -184,7 +237,7 @@ def kernels_of_codes(arguments: argparse.Namespace) -> Callable[[QuantisedWeight
         if arguments.libraries:
             return [library(n, k, arguments.libraries, executor, types, inputs)]
         problem = gemmgen.Problem(None, n, k, types=types, layout="rc", inputs=inputs, typical={"M": 16})
-        return [gemmgen.load(gemmgen.generate(problem, family="wgmma", **OF_CODES), device=executor)]
+        return [gemmgen.load(found(problem, arguments, OF_CODES), device=executor)]
 
     return lambda weight: of_shape(weight.n, weight.k, f"bf16,{weight.element.label},bf16", str(weight.inputs))
 
@@ -289,12 +342,15 @@ def compare(arguments: argparse.Namespace, config: dict[str, Any]) -> None:
     ours = copy.deepcopy(model, {id(weight): weight for weight in model.parameters()})  # which both share
     if codes:
         names = gemmgen.torch.replace_codes(ours, codes, kernels_of_codes(arguments))
+    elif arguments.blocks:
+        names = gemmgen.torch.replace_blocks(ours, kernels_of_blocks(arguments))
     else:
         names = gemmgen.torch.replace_linear(ours, kernels(arguments))
     weights = sum(one.numel() for one in model.parameters())
     print(f"{weights / 1e9:.2f} billion parameters, {len(names)} linear layers replaced")
     print(f"{'':36}{'torch':>12}{'gemmgen':>12}")
-    compare_logits(reference, (model, ours), prompt, (1, *arguments.prompt))
+    theirs = rounded(ours) if arguments.blocks else model
+    compare_logits(reference, (theirs, ours), prompt, (1, *arguments.prompt))
     del reference
     compare_times((model, ours), prompt, arguments)
 
@@ -309,7 +365,10 @@ def main() -> None:
     parser.add_argument("--model", choices=("1B", "8B"), default="1B", help="the size of Llama 3 on a GPU")
     parser.add_argument("--batch", type=int, nargs="+", default=[1], help="sequences that are decoded at once (1)")
     parser.add_argument("--fuse", action="store_true", help="multiply q, k and v at once, and gate and up")
-    parser.add_argument("--codes", action="store_true", help="round weights to codes of 4 bits")
+    parser.add_argument("--tune", action="store_true", help="search for the kernels of --codes and --blocks")
+    of_weights = parser.add_mutually_exclusive_group()
+    of_weights.add_argument("--codes", action="store_true", help="round weights to codes of 4 bits")
+    of_weights.add_argument("--blocks", action="store_true", help="round weights and activations to e4m3")
     arguments = parser.parse_args()
     small = arguments.device == "cpu"
     arguments.prompt = arguments.prompt or ([5, 12] if small else [129, 513, 1000, 2048])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from gemmgen.exports.library.spec import spec_from
 from gemmgen.families import NAIVE, SIMT, WGMMA
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.types import Types
 from gemmgen.render.kernel_text import render
 from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
@@ -24,7 +26,16 @@ from gemmgen.support.files import Store
 if importlib.util.find_spec("torch"):
     import torch
 
-    from gemmgen.torch import CodesLinear, Linear, gemm, operator, replace_codes, replace_linear
+    from gemmgen.torch import (
+        BlocksLinear,
+        CodesLinear,
+        Linear,
+        gemm,
+        operator,
+        replace_blocks,
+        replace_codes,
+        replace_linear,
+    )
     from gemmgen.torch.operator import OPERATOR, registered
 
 pytestmark = pytest.mark.usefixtures("torch")  # which skips all of them where it is missing
@@ -361,3 +372,27 @@ def test_layers_of_codes_refuse_what_does_not_fit(of_codes) -> None:
         CodesLinear(QuantisedWeight.nearest(torch.randn(64, 128).numpy(), 64), None, of_codes(weight))
     with pytest.raises(InvalidInput, match="multiplies bf16 by u4: these codes are u4, with scales of f16"):
         CodesLinear(QuantisedWeight.nearest(torch.randn(64, 128).numpy(), 128, DType.F16), None, of_codes(weight))
+
+
+def test_layers_of_blocks_compute_what_their_rounded_numbers_do(shared_store: Store) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(256, 128), torch.nn.ReLU(), torch.nn.Linear(128, 64, bias=False))
+    model = model.to(torch.bfloat16).requires_grad_(False)
+    x = torch.randn(2, 3, 256).to(torch.bfloat16)
+    wanted, types = model(x), Types.parse("e4m3,e4m3,bf16_promoted")
+    with ExitStack() as loaded:
+
+        def kernels_for(linear: Any) -> list[ArrayKernel]:
+            problem = Problem(None, linear.out_features, linear.in_features, types=types, layout="rc", inputs="blocks")
+            source = render(problem, WGMMA, WGMMA.default(problem).with_values(BN=64), "sm_90")
+            return [loaded.enter_context(load_source(source, "emulator", shared_store))]
+
+        assert replace_blocks(model, kernels_for) == ["0", "2"]
+        y = model(x)
+    assert {*model.state_dict()} == {"0.bias", "0.codes", "0.scales", "2.codes", "2.scales"}
+    assert float((y - wanted).norm() / wanted.norm()) < 0.05
+    nowhere: Any = SimpleNamespace(device="cpu")
+    plain = Problem(None, 64, 128, types=types, layout="rc")
+    kernel = ArrayKernel(render(plain, WGMMA, WGMMA.default(plain), "sm_90"), nowhere)
+    with pytest.raises(InvalidInput, match="takes inputs = plain: a BlocksLinear needs blocks"):
+        BlocksLinear(torch.zeros(64, 128, dtype=torch.bfloat16), None, [kernel])
