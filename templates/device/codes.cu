@@ -10,8 +10,14 @@ struct alignas(${ 4 * of.words }) Codes {
 //% endmacro
 //% macro scales(of)
 //% set magic = magics[of.number.ctype]
-// Scales and zero points of two columns of B, 8 apart${ "" if of.sums else ": pairs of twice the same number" }. A zero point${ ", twice in a pair," if of.sums } has ${ names[of.number.ctype] } added to it, as
-// codes have${ ", and its sign is changed, for fma to subtract it" if of.fused }.
+// Scales and zero points of two columns of B, 8 apart.
+// A zero point has ${ names[of.number.ctype] } added to it, as codes have, and fills its word twice, for instructions on pairs.
+//% if not of.sums
+// A scale fills its word twice, too.
+//% endif
+//% if of.fused
+// Its sign is changed, for fma to subtract it.
+//% endif
 struct Scales {
 //% if of.sums
     float scale[2];
@@ -52,9 +58,12 @@ __device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
 //% macro numbers(of)
 //% set magic, pair = magics[of.number.ctype], pairs[of.number.ctype]
 // The numbers of eight codes, two in each register: of column g at k + 2 t and the next, of column g + 8, and of both at k + 8 + 2 t.
-// ${ names[of.number.ctype] } plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too${ ": that is the number" if of.sums else ". The product with the" }
+// ${ names[of.number.ctype] } plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too.
 //% if not of.sums
-// scale is rounded once${ ": -0 added to it changes nothing" if of.fused }.
+// The distance's product with the scale is rounded once.
+//% endif
+//% if of.fused
+// fma adds -0 to that product, which changes nothing.
 //% endif
 __device__ __forceinline__ void numbers_of(unsigned codes, const Scales& of, unsigned (&numbers)[4])
 {

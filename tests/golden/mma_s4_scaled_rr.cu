@@ -1,4 +1,4 @@
-// gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_3946dbb9
+// gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_9259c100
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B s4, C f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -20,7 +20,7 @@
 //         semaphores: ceil(M / 32) * ceil(N / 64) counters, zero before the first launch, which every launch leaves
 //         zero,
 //         prepared_b: ceil(200 / 64) * ceil(1024 / 32) * 288 elements, which
-//         gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_3946dbb9_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_9259c100_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16s4f16_rr_Mx200x1024_k32_bias_silu_mma_32x64x64_w16x32_s3_async1_g8_split2
@@ -342,8 +342,9 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// Scales and zero points of two columns of B, 8 apart: pairs of twice the same number. A zero point has 1024 added to
-// it, as codes have.
+// Scales and zero points of two columns of B, 8 apart.
+// A zero point has 1024 added to it, as codes have, and fills its word twice, for instructions on pairs.
+// A scale fills its word twice, too.
 struct Scales {
     unsigned scale[2], zero[2];
 };
@@ -365,8 +366,8 @@ __device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
 
 // The numbers of eight codes, two in each register: of column g at k + 2 t and the next, of column g + 8, and of both
 // at k + 8 + 2 t.
-// 1024 plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too. The
-// product with the scale is rounded once.
+// 1024 plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too.
+// The distance's product with the scale is rounded once.
 __device__ __forceinline__ void numbers_of(unsigned codes, const Scales& of, unsigned (&numbers)[4])
 {
     unsigned last_bits;  // of both halves of a word: volatile, or ptxas would load this constant again for each use
@@ -505,7 +506,7 @@ __device__ __forceinline__ void store_row(F16* tile, Shape s, int rows, int colu
 // Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from
 // 2 t on and from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_3946dbb9_prepare_b_kernel(
+gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_9259c100_prepare_b_kernel(
     const unsigned char* __restrict__ B, const F16* __restrict__ scales_b, int* __restrict__ prepared_b)
 {
     const int across = (200 + 63) / 64;
@@ -538,7 +539,7 @@ gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_3946dbb9_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_3946dbb9(
+gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_9259c100(
     const F16* __restrict__ A, const int* __restrict__ prepared_b, F16* __restrict__ C,
     const float* __restrict__ bias_n, float* __restrict__ partials, unsigned* __restrict__ semaphores, int M,
     float alpha, float beta)

@@ -1,4 +1,4 @@
-// gemm_bf16u4bf16_rc_Mx4096x4096_sm90_446c5100
+// gemm_bf16u4bf16_rc_Mx4096x4096_sm90_694ae76e
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C bf16; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -16,7 +16,7 @@
 // Launch  ceil(M / 32) * ceil(N / 128) blocks of 128 threads, 50688 bytes of dynamic shared memory
 // Expects A, B, C, scales_b and zeros_b at addresses divisible by 16, C overlapping no other operand,
 //         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 elements, which
-//         gemm_bf16u4bf16_rc_Mx4096x4096_sm90_446c5100_prepare_b_kernel writes before: any grid, blocks of 256 threads,
+//         gemm_bf16u4bf16_rc_Mx4096x4096_sm90_694ae76e_prepare_b_kernel writes before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16u4bf16_rc_Mx4096x4096_k128_zeros_mma_32x128x128_w16x64_s3_async1_g8_split1
 // Made by gemmgen generate '?x4096x4096' --types bf16,u4,bf16 --inputs scales=128+zeros --layout rc --arch sm_90 --family mma
@@ -263,8 +263,10 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// Scales and zero points of two columns of B, 8 apart: pairs of twice the same number. A zero point has 128 added to
-// it, as codes have, and its sign is changed, for fma to subtract it.
+// Scales and zero points of two columns of B, 8 apart.
+// A zero point has 128 added to it, as codes have, and fills its word twice, for instructions on pairs.
+// A scale fills its word twice, too.
+// Its sign is changed, for fma to subtract it.
 struct Scales {
     unsigned scale[2], zero[2];
 };
@@ -286,8 +288,9 @@ __device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
 
 // The numbers of eight codes, two in each register: of column g at k + 2 t and the next, of column g + 8, and of both
 // at k + 8 + 2 t.
-// 128 plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too. The product
-// with the scale is rounded once: -0 added to it changes nothing.
+// 128 plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too.
+// The distance's product with the scale is rounded once.
+// fma adds -0 to that product, which changes nothing.
 __device__ __forceinline__ void numbers_of(unsigned codes, const Scales& of, unsigned (&numbers)[4])
 {
     unsigned last_bits;  // of both halves of a word: volatile, or ptxas would load this constant again for each use
@@ -403,7 +406,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from
 // 2 t on and from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16u4bf16_rc_Mx4096x4096_sm90_446c5100_prepare_b_kernel(
+gemm_bf16u4bf16_rc_Mx4096x4096_sm90_694ae76e_prepare_b_kernel(
     const unsigned char* __restrict__ B, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b,
     int* __restrict__ prepared_b)
 {
@@ -439,7 +442,7 @@ gemm_bf16u4bf16_rc_Mx4096x4096_sm90_446c5100_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16u4bf16_rc_Mx4096x4096_sm90_446c5100(
+gemm_bf16u4bf16_rc_Mx4096x4096_sm90_694ae76e(
     const BF16* __restrict__ A, const int* __restrict__ prepared_b, BF16* __restrict__ C, int M, float alpha,
     float beta)
 {

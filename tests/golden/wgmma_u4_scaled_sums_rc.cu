@@ -1,4 +1,4 @@
-// gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_f9bdc62f
+// gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_8fe35344
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C bf16; sums in f32 on tensor cores, as --compute promoted says;
 //                                       C is read unless beta = 0, A and B always
@@ -25,7 +25,7 @@
 //         map_c of C: boxes of 64 x 16 elements, swizzle of 128 bytes
 // Expects A, B, C, scales_b and zeros_b at addresses divisible by 16, C overlapping no other operand,
 //         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 elements, which
-//         gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_f9bdc62f_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_8fe35344_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16u4bf16_promoted_rc_Mx4096x4096_k128_zeros_wgmma_16x128x256_c2_k1x0_s4_f1_g8_p1_x1
@@ -268,8 +268,8 @@ __device__ __forceinline__ void wgmma_m64n16k16_bf16_rs(float (&d)[8], const uns
 }
 #undef SUMS
 
-// Scales and zero points of two columns of B, 8 apart. A zero point, twice in a pair, has 128 added to it, as
-// codes have.
+// Scales and zero points of two columns of B, 8 apart.
+// A zero point has 128 added to it, as codes have, and fills its word twice, for instructions on pairs.
 struct Scales {
     float scale[2];
     unsigned zero[2];
@@ -300,8 +300,7 @@ __device__ __forceinline__ void load_codes(const unsigned* chunk, ChunkOfThread&
 
 // The numbers of eight codes, two in each register: of column g at k + 2 t and the next, of column g + 8, and of both
 // at k + 8 + 2 t.
-// 128 plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too: that is the
-// number
+// 128 plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too.
 __device__ __forceinline__ void numbers_of(unsigned codes, const Scales& of, unsigned (&numbers)[4])
 {
     unsigned last_bits;  // of both halves of a word: volatile, or ptxas would load this constant again for each use
@@ -406,7 +405,7 @@ __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, c
 // Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from
 // 2 t on and from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_f9bdc62f_prepare_b_kernel(
+gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_8fe35344_prepare_b_kernel(
     const unsigned char* __restrict__ B, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b,
     int* __restrict__ prepared_b)
 {
@@ -449,7 +448,7 @@ gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_f9bdc62f_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_f9bdc62f(
+gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_8fe35344(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, int M, float alpha, float beta)
 {
