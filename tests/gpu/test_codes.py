@@ -9,7 +9,8 @@ import pytest
 
 from gemmgen.arrays.card import CardBackend
 from gemmgen.arrays.kernel import ArrayKernel
-from gemmgen.families import WGMMA
+from gemmgen.families import MMA, WGMMA
+from gemmgen.families.base import Family
 from gemmgen.kernel.packing import Scaled, packed
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
@@ -18,6 +19,12 @@ from gemmgen.support.files import Store
 from gemmgen.verification.verifier import verify
 
 CASES = (("bf16,u4,bf16", "scales=128+zeros"), ("f16,s4,f16", "scales=32"), ("bf16,u4,bf16", "scales=K"))
+FAMILIES = (
+    *((WGMMA, *case) for case in CASES),
+    (WGMMA, "bf16,u4,bf16_promoted", "scales=128+zeros"),
+    (WGMMA, "f16,s4,f32_promoted", "scales=64"),
+    *((MMA, *case) for case in CASES),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -26,10 +33,10 @@ def hopper(gpu: GpuExecutor) -> None:
         pytest.skip("wgmma is of sm_90a alone")
 
 
-@pytest.mark.parametrize(("types", "inputs"), CASES)
-def test_kernels_of_codes_are_right(types: str, inputs: str, gpu: GpuExecutor) -> None:
-    problem = Problem(None, 200, 400, types=types, layout="rc", inputs=inputs)
-    verdict = verify(gpu, render(problem, WGMMA, WGMMA.default(problem), "sm_90"), examples=60)
+@pytest.mark.parametrize(("family", "types", "inputs"), FAMILIES)
+def test_kernels_of_codes_are_right(family: Family, types: str, inputs: str, gpu: GpuExecutor) -> None:
+    problem = Problem(None, 200, 384, types=types, layout="rc", inputs=inputs)
+    verdict = verify(gpu, render(problem, family, family.default(problem), "sm_90"), examples=60)
     assert verdict.failure is None, verdict.failure
     assert verdict.replayed
 

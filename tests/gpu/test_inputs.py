@@ -19,6 +19,8 @@ PROBLEMS = [
     Problem(None, 300, None, types="bf16", layout="rc", inputs="groups=8+masked"),
     Problem(None, 300, None, types="bf16,bf16,f32", layout="cr", inputs="groups=8+along_k"),
     Problem(None, None, None, types="e4m3,e4m3,bf16", layout="rc", inputs="blocks"),
+    Problem(None, None, None, types="e4m3,e4m3,f32", layout="rc", inputs="blocks+lines"),
+    Problem(None, None, None, types="bf16,u4,bf16_promoted", layout="rc", inputs="scales=64+zeros"),
     Problem(None, 64, 24, types="f16", layout="rc", inputs="im2col=8x9x4_3x2_p1x1x2x0_s2x1_d1x2"),
     Problem(None, None, None, types="bf16", layout="rc", epilogue="lstm"),
 ]
