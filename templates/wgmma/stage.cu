@@ -28,17 +28,17 @@ ${ mmas.multiply(view, adds) | indent(4, true) | trim("\n") }
 //% macro promote(view)
 //% import view.each as mmas
 //% if view.blocks_scaled
-//% set rows = "scales.rows" if view.lines_scaled else "scales"
-//% if view.lines_scaled
 // Scales of a k tile for the sums of this thread (lane 4 g + t): of A's 1 x ${ view.block }, for two rows of each instruction, g and g + 8 of a
+//% if view.lines_scaled
 // warp's 16; of B's 1 x ${ view.block }, for columns 2 t and 2 t + 1 of each eight.
 struct BlockScales {
     float rows${ mmas.of | replace("i", view.mmas) }[2], columns[BN / 4];
 };
 //% else
-// Scales of a k tile for the two rows of each instruction, g and g + 8 of a warp's 16 (lane 4 g + t), that this thread has sums of:
-// of A's 1 x ${ view.block } times of B's ${ view.block } x ${ view.block }.
-using BlockScales = ${ mmas.array(view, "float", "2") };
+// warp's 16; of B's ${ view.block } x ${ view.block }.
+struct BlockScales {
+    float rows${ mmas.of | replace("i", view.mmas) }[2], of_b;
+};
 /*% endif %*/
 
 __device__ __forceinline__ void load_scales(const float* scales_a, const float* scales_b, Shape s, TileOrigin tile, int first, int k, BlockScales& scales)
@@ -48,29 +48,29 @@ __device__ __forceinline__ void load_scales(const float* scales_a, const float* 
     #pragma unroll
     for (int j = 0; j < BN / 4; ++j) {
         const int n = tile.n + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2;
-        scales.columns[j] = n < s.N ? scales_b[static_cast<long long>(block) * s.N + n] : 0.0f;
+        scales.columns[j] = ${ "n < s.N ? " if view.cut_n }scales_b[static_cast<long long>(block) * s.N + n]${ " : 0.0f" if view.cut_n };
     }
 //% else
-    const float of_b = scales_b[static_cast<long long>(${ "min(tile.n, s.N - 1)" if view.along == "n" else "tile.n" } / ${ view.block }) * ((s.K + ${ view.block - 1 }) / ${ view.block }) + block];
+    scales.of_b = scales_b[static_cast<long long>(${ "min(tile.n, s.N - 1)" if view.along == "n" else "tile.n" } / ${ view.block }) * ((s.K + ${ view.block - 1 }) / ${ view.block }) + block];
 //% endif
 //% filter indent(4, true)
 //% call mmas.each_mma(view)
 #pragma unroll
 for (int half = 0; half < 2; ++half) {
     const int m = row + ${ "i * 64 + " if mmas.of }half * 8;
-    ${ rows }${ mmas.of }[half] = m < s.M ? scales_a[static_cast<long long>(block) * s.M + m]${ " * of_b" if not view.lines_scaled } : 0.0f;
+    scales.rows${ mmas.of }[half] = m < s.M ? scales_a[static_cast<long long>(block) * s.M + m] : 0.0f;
 }
 //% endcall
 //% endfilter
 }
 
-// Add sums of a k tile, times their scales, to totals.
+// Add sums of a k tile, times the product of their scales, to totals.
 __device__ __forceinline__ void promote(const Accumulators& acc, const BlockScales& scales, Accumulators& totals)
 {
 //% filter indent(4, true)
 //% call mmas.each_mma(view)
 #pragma unroll
-for (int r = 0; r < ${ sums_of_mma(view) }; ++r) totals${ mmas.of }[r] = fmaf(${ rows }${ mmas.of }[r / 2 % 2]${ " * scales.columns[r / 4 * 2 + r % 2]" if view.lines_scaled }, acc${ mmas.of }[r], totals${ mmas.of }[r]);
+for (int r = 0; r < ${ sums_of_mma(view) }; ++r) totals${ mmas.of }[r] = fmaf(scales.rows${ mmas.of }[r / 2 % 2] * scales.${ "columns[r / 4 * 2 + r % 2]" if view.lines_scaled else "of_b" }, acc${ mmas.of }[r], totals${ mmas.of }[r]);
 //% endcall
 //% endfilter
 }

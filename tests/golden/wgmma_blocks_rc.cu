@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx2112x7168_sm90_2dbb5e92
+// gemm_e4m3e4m3bf16_promoted_rc_Mx2112x7168_sm90_adef3bf5
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -317,33 +317,35 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
-// Scales of a k tile for the two rows of each instruction, g and g + 8 of a warp's 16 (lane 4 g + t), that this thread
-// has sums of:
-// of A's 1 x 128 times of B's 128 x 128.
-using BlockScales = float[MMAS_M][2];
+// Scales of a k tile for the sums of this thread (lane 4 g + t): of A's 1 x 128, for two rows of each instruction, g
+// and g + 8 of a warp's 16; of B's 128 x 128.
+struct BlockScales {
+    float rows[MMAS_M][2], of_b;
+};
 
 __device__ __forceinline__ void load_scales(const float* scales_a, const float* scales_b, Shape s, TileOrigin tile,
                                             int first, int k, BlockScales& scales)
 {
     const int block = k / 128, row = tile.m + first + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
-    const float of_b = scales_b[static_cast<long long>(tile.n / 128) * ((s.K + 127) / 128) + block];
+    scales.of_b = scales_b[static_cast<long long>(tile.n / 128) * ((s.K + 127) / 128) + block];
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int m = row + i * 64 + half * 8;
-            scales[i][half] = m < s.M ? scales_a[static_cast<long long>(block) * s.M + m] * of_b : 0.0f;
+            scales.rows[i][half] = m < s.M ? scales_a[static_cast<long long>(block) * s.M + m] : 0.0f;
         }
     }
 }
 
-// Add sums of a k tile, times their scales, to totals.
+// Add sums of a k tile, times the product of their scales, to totals.
 __device__ __forceinline__ void promote(const Accumulators& acc, const BlockScales& scales, Accumulators& totals)
 {
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
-        for (int r = 0; r < BN / 2; ++r) totals[i][r] = fmaf(scales[i][r / 2 % 2], acc[i][r], totals[i][r]);
+        for (int r = 0; r < BN / 2; ++r)
+            totals[i][r] = fmaf(scales.rows[i][r / 2 % 2] * scales.of_b, acc[i][r], totals[i][r]);
     }
 }
 
@@ -420,7 +422,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int colum
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx2112x7168_sm90_2dbb5e92(
+gemm_e4m3e4m3bf16_promoted_rc_Mx2112x7168_sm90_adef3bf5(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
     const float* __restrict__ scales_a, const float* __restrict__ scales_b, int M, float alpha, float beta)

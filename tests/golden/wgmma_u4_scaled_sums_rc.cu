@@ -1,4 +1,4 @@
-// gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_8fe35344
+// gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_3622bf15
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C bf16; sums in f32 on tensor cores, as --compute promoted says;
 //                                       C is read unless beta = 0, A and B always
@@ -25,7 +25,7 @@
 //         map_c of C: boxes of 64 x 16 elements, swizzle of 128 bytes
 // Expects A, B, C, scales_b and zeros_b at addresses divisible by 16, C overlapping no other operand,
 //         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 elements, which
-//         gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_8fe35344_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_3622bf15_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16u4bf16_promoted_rc_Mx4096x4096_k128_zeros_wgmma_16x128x256_c2_k1x0_s4_f1_g8_p1_x1
@@ -405,7 +405,7 @@ __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, c
 // Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from
 // 2 t on and from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_8fe35344_prepare_b_kernel(
+gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_3622bf15_prepare_b_kernel(
     const unsigned char* __restrict__ B, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b,
     int* __restrict__ prepared_b)
 {
@@ -448,7 +448,7 @@ gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_8fe35344_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_8fe35344(
+gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_3622bf15(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, int M, float alpha, float beta)
 {
@@ -525,12 +525,13 @@ gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_8fe35344(
                 for (int step = 0; step < CHUNK_K; step += K_STEP) {
                     Fragments& fragment = fragments[step / K_STEP % 2];
                     numbers_of(codes[step / 64].at[step / 16 % 4], scales[at / CHUNK_K % 2], fragment);
-                    if (step == 0) wgmma_wait<0>();  // for the chunk before: its sums are read
+                    // for the chunk before: ptxas serialises products whose sums are read behind wgmma_wait<1>
+                    if (step == 0) wgmma_wait<0>();
                     multiply_step(shared, ring.stage, at + step, fragment, acc[at / CHUNK_K % 2], step > 0);
+                    if (at + step == 0 && k > 0) release_stage(shared, previous);
                     // zeros, before the first chunk
                     if (step == 0) promote(acc[1 - at / CHUNK_K % 2], scales[1 - at / CHUNK_K % 2], totals);
                     else wgmma_wait<1>();  // for the step before, which reads the other fragments
-                    if (at + step == 0 && k > 0) release_stage(shared, previous);
                 }
             }
             previous = ring.stage;

@@ -112,15 +112,16 @@ for (int r = 0; r < 4; ++r)  // beyond K: zeros of A times a scale of infinity w
 //% endcall
 //% endfilter
 //% if view.promoted
-        if (step == 0) wgmma_wait<0>();  // for the chunk before: its sums are read
+        if (step == 0) wgmma_wait<0>();  // for the chunk before: ptxas serialises products whose sums are read behind wgmma_wait<1>
         multiply_step(shared, ${ "first_lane(ring.stage)" if view.uniform else "ring.stage" }, at + step, fragment, acc${ which }, step > 0);
+        if (at + step == 0 && ${ later(view) }) release_stage(shared, previous);
         if (step == 0) promote(acc[1 - at / CHUNK_K % 2], scales[1 - at / CHUNK_K % 2], totals);  // zeros, before the first chunk
         else wgmma_wait<1>();  // for the step before, which reads the other fragments
 //% else
         multiply_step(shared, ${ "first_lane(ring.stage)" if view.uniform else "ring.stage" }, at + step, fragment, acc);
         wgmma_wait<1>();  // for the step before, which reads the other fragments
-//% endif
         if (at + step == 0 && ${ later(view) }) release_stage(shared, previous);
+//% endif
     }
 }
 previous = ring.stage;

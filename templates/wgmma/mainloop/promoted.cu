@@ -21,11 +21,11 @@ BlockScales scales;
 wgmma_fence();
 multiply_stage(shared, ${ stage_arguments(view) }acc);
 wgmma_commit();
-wgmma_wait<0>();  // meanwhile products of other consumers keep the tensor cores busy
-release_stage(shared, ring.stage);
 //% if view.blocks_scaled
 ${ load_block_scales(view) }
 //% endif
+wgmma_wait<0>();  // meanwhile products of other consumers keep the tensor cores busy
+release_stage(shared, ring.stage);
 promote(acc, ${ passed_scales(view) }totals);
 //% endcall
 ${ tiles.pass_turn(view) }
