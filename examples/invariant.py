@@ -2,7 +2,7 @@
 
     pip install 'gemmgen[torch]'
     python examples/invariant.py                    # on a GPU of sm_90a; the first run tunes a library, for minutes
-    python examples/invariant.py --library FOLDER   # keeps the library there, or takes the one that is there
+    python examples/invariant.py --library FOLDER   # the library's folder (./invariant), made if it is missing
 
 A serving system puts a request into whatever batch there is. If the kernel depends on the number of rows, so do the
 bits of its results, and a model samples another token. All linear layers here share one library whose product says

@@ -7,17 +7,17 @@
     python examples/transformer.py --model 8B --fuse --codes --batch 1 8     # weights of 4 bits
     python examples/transformer.py --model 8B --fuse --blocks --prompt 4096  # e4m3, with scales of blocks
 
-With --codes the weights of all layers but the head are rounded to codes of 4 bits, with a scale for each 128 along K:
-torch multiplies the bf16 weights that they come of, and its logits are those of the rounded weights, which shows the
-error that rounding makes. With --blocks weights and activations of these layers are rounded to e4m3, and torch's logits
-are those of the rounded numbers, multiplied in f32. --tune searches for the kernels of both. --fuse multiplies q, k and
-v at once, and gate and up, in both models.
+With --codes the weights of all layers but the head are quantised to 4 bits, with a scale for each 128 along K (all
+layers get those of the first one, so that few are quantised). torch multiplies the rounded weights in bf16, and both
+models are compared with the unrounded weights in f32: torch's error is that of rounding. With --blocks weights and
+activations of these layers are rounded to e4m3, and torch's logits are those of the rounded numbers, multiplied in f32.
+--tune searches for the kernels of both. --fuse multiplies q, k and v at once, and gate and up, in both models.
 
 Without --libraries layers of one shape share two kernels that nobody tuned: one for a single row, one for any number.
 With it they share a library, which chooses among its kernels by the number of rows. Libraries that are missing in that
 folder are made first (SPEC.toml needs Python 3.11), others are loaded.
 
-Logits are compared with those of the same weights in f32, ours beside torch's own. Prefill is the whole prompt at once,
+Logits are compared with those of the model's weights in f32, ours beside torch's. Prefill is the whole prompt at once,
 decode one token after the other with the cache of keys and values; a CUDA graph of it does not wait for Python. Times
 are medians over rounds in which torch and gemmgen take turns; the ratio is the median of the rounds' ratios.
 """
@@ -59,7 +59,7 @@ LLAMA_8B = {
 }
 TINY = {**LLAMA_1B, "vocab_size": 96, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2}
 TINY |= {"num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 24}  # layers of two shapes
-GROUP = 128  # elements along K that share a scale of codes
+GROUP = 128  # elements along K that share a scale of a quantised weight
 OF_BLOCKS = {"BM": 128, "BN": 128, "BK": 128, "CONSUMERS": 2, "STAGES": 4, "IN_FLIGHT": 1}
 OF_CODES = {"BM": 16, "BN": 64, "BK": 128, "CONSUMERS": 1, "STAGES": 8, "SWAP": 1}
 PREFILL = {"BM": 128, "BN": 256, "BK": 64, "CONSUMERS": 2, "STAGES": 4, "IN_FLIGHT": 0, "GROUP": 8, "PERSISTENT": 1}
@@ -166,7 +166,7 @@ def alike(model: Any) -> None:
 
 
 def round_weights(model: Any) -> dict[str, QuantisedWeight]:
-    """The weights of all layers as codes, by the names of their Linears, which get the rounded numbers."""
+    """The quantised weights of all layers, by the names of their Linears, which get the rounded numbers."""
     known: dict[str, tuple[QuantisedWeight, Any]] = {}
     weights = {}
     for name, linear in model.model.layers.named_modules(prefix="model.layers"):
@@ -181,7 +181,7 @@ def round_weights(model: Any) -> dict[str, QuantisedWeight]:
 
 
 class Rounded(torch.nn.Module):
-    """What a `gemmgen.torch.BlocksLinear` computes, by torch in f32."""
+    """What a `gemmgen.torch.BlockScaledLinear` computes, by torch in f32."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__()
@@ -196,10 +196,10 @@ class Rounded(torch.nn.Module):
 
 
 def rounded(ours: Any) -> Any:
-    """A copy of a model with BlocksLinears, computed by torch; both share all weights."""
+    """A copy of a model with BlockScaledLinears, computed by torch; both share all weights."""
     model = copy.deepcopy(ours, {id(one): one for one in (*ours.parameters(), *ours.buffers(), *KERNELS)})
     for name, layer in [*model.named_modules()]:
-        if isinstance(layer, gemmgen.torch.BlocksLinear):
+        if isinstance(layer, gemmgen.torch.BlockScaledLinear):
             parent, _, last = name.rpartition(".")
             setattr(model.get_submodule(parent), last, Rounded(layer))
     return model
@@ -229,7 +229,7 @@ def found(problem: gemmgen.Problem, arguments: argparse.Namespace, config: dict[
 
 
 def kernels_of_codes(arguments: argparse.Namespace) -> Callable[[QuantisedWeight], Sequence[Any]]:
-    """For a weight of codes: the product of a library, or a kernel for any number of rows."""
+    """For a quantised weight: the product of a library, or a kernel for any number of rows."""
     executor = "emulator" if arguments.device == "cpu" else "gpu"
 
     @cache
@@ -341,11 +341,9 @@ def compare(arguments: argparse.Namespace, config: dict[str, Any]) -> None:
     codes = round_weights(model) if arguments.codes else {}
     ours = copy.deepcopy(model, {id(weight): weight for weight in model.parameters()})  # which both share
     if codes:
-        names = gemmgen.torch.replace_codes(ours, codes, kernels_of_codes(arguments))
-    elif arguments.blocks:
-        names = gemmgen.torch.replace_blocks(ours, kernels_of_blocks(arguments))
+        names = gemmgen.torch.replace_linear(ours, kernels_of_codes(arguments), weights=codes)
     else:
-        names = gemmgen.torch.replace_linear(ours, kernels(arguments))
+        names = gemmgen.torch.replace_linear(ours, (kernels_of_blocks if arguments.blocks else kernels)(arguments))
     weights = sum(one.numel() for one in model.parameters())
     print(f"{weights / 1e9:.2f} billion parameters, {len(names)} linear layers replaced")
     print(f"{'':36}{'torch':>12}{'gemmgen':>12}")
@@ -367,7 +365,7 @@ def main() -> None:
     parser.add_argument("--fuse", action="store_true", help="multiply q, k and v at once, and gate and up")
     parser.add_argument("--tune", action="store_true", help="search for the kernels of --codes and --blocks")
     of_weights = parser.add_mutually_exclusive_group()
-    of_weights.add_argument("--codes", action="store_true", help="round weights to codes of 4 bits")
+    of_weights.add_argument("--codes", action="store_true", help="quantise weights to 4 bits")
     of_weights.add_argument("--blocks", action="store_true", help="round weights and activations to e4m3")
     arguments = parser.parse_args()
     small = arguments.device == "cpu"

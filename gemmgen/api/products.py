@@ -122,7 +122,7 @@ def library(
     examples  situations to verify each kernel in (None: as for `export`; in the emulator a sixth of that, with 3 runs
               of one launch)
     seed      seed of all draws
-    points    most sizes at which a product's kernels are timed (None: 112 measured, 256 predicted)
+    points    most sizes at which a product's kernels are timed (None: 224 measured, 256 predicted)
     fallback  "cublaslt" lets cuBLASLt serve sizes at which it was measured to be faster than all kernels, in products
               with the linear epilogue; the library then needs cuBLASLt. None: it needs only the CUDA runtime
     command   the command that record and certificates name
@@ -203,7 +203,9 @@ def load(kernel: Kernel, *, device: DeviceChoice = "auto") -> ArrayKernel:
 
 
 def load_library(folder: Folder, *, device: DeviceChoice = "auto") -> ArrayLibrary:
-    """Load the products of a folder that `library` wrote, by name, as functions of arrays of any size: see `load`.
+    """Load the products of a folder that `library` wrote, by name, as functions of arrays: see `load`.
+
+    Each takes arrays of any size; one whose B has 4 bits any number of rows of A.
 
     The rules in its record choose among its kernels, as its dispatcher in C does. Raises InvalidInput if the folder
     holds no library, or none for this device's architecture.

@@ -47,7 +47,7 @@ class Traced:
     """The plain values that torch.compile reads of a loaded kernel while it traces a call.
 
     identity  a key that is equal for kernels that compute the same in the same way, on the same kind of device
-    operands  names of the epilogue's operands, in order
+    operands  names of the operands beside A, B and C, in order
     reads     whether all operands are read: none is written
     scaled    whether the epilogue has alpha
     products  number of products of A with a matrix of B, for one C
@@ -62,7 +62,7 @@ class Traced:
     @classmethod
     def of(cls, source: KernelSource, identity: str) -> Traced:
         epilogue = source.problem.epilogue
-        names = tuple(operand.name for operand in epilogue.operands)
+        names = further_operands(source.problem)
         return cls(identity, names, not epilogue.outputs, "alpha" in epilogue.scalars, epilogue.products)
 
 
@@ -218,12 +218,14 @@ class ArrayKernel:
                   elements with another operand
         stream    stream in place of A's library's current one: a handle, or an object of torch, CuPy or cuda.core
         operands  operands of the epilogue, by name (bias_n=..., scale_a=...): those that it reads and those that it
-                  writes; scales_a and scales_b of blocks
+                  writes. Scales by block, of f32, dense and row-major: scales_a, ceil(K / 128) x M, and scales_b,
+                  ceil(N / 128) x ceil(K / 128), or with "blocks+lines" ceil(K / 128) x N
 
-        `a` and `b` may be results of `prepare_a` and `prepare_b`. With numpy or JAX the result is ready on return; else
-        it is ready in stream order. If C has no element nothing is launched. No gradient is recorded, as
-        gemmgen.torch.gemm does: a tensor that requires one is refused while torch's grad mode is on. Raises
-        InvalidInput if sizes, strides, types, addresses or devices do not fit, and CandidateFailed (compile or launch).
+        `a` and `b` may be results of `prepare_a` and `prepare_b`; for B of 4 bits `b` is the result of `pack_b`. With
+        numpy or JAX the result is ready on return; else it is ready in stream order. If C has no element nothing is
+        launched. No gradient is recorded, as gemmgen.torch.gemm does: a tensor that requires one is refused while
+        torch's grad mode is on. Raises InvalidInput if sizes, strides, types, addresses or devices do not fit, and
+        CandidateFailed (compile or launch).
         """
         c = self._shortcut.call(a, b, out, alpha, beta, stream, operands)
         if c is not NotImplemented:
@@ -280,11 +282,14 @@ class ArrayKernel:
         return self._prepare("B", b, stream)
 
     def pack_b(self, codes: Any, scales: Any, zeros: Any = None, *, stream: Any = None) -> Prepared:
-        """Pack B's codes of 4 bits with their scales and zero points, once; pass the result as `b`.
+        """Pack B of 4 bits with its scales and zero points, once; pass the result as `b`.
 
-        codes   bytes of two codes each, the first in the lower half: N x K/2 of a column-major B, else K x N/2
+        codes   uint8, two codes in a byte, the first in the lower half: N x K/2 of a column-major B, else K x N/2. u4
+                holds 0 to 15, s4 -8 to 7 in two's complement
         scales  ceil(K / group) x N numbers of A's type
-        zeros   codes that stand for 0: ceil(K / group) x N/2 bytes; None where the kernel takes none
+        zeros   zero points, uint8, two in a byte: ceil(K / group) x N/2; None where the kernel takes none
+
+        The arrays are contiguous, and on the kernel's device.
 
         Raises InvalidInput if shapes or types do not fit, and for a kernel that multiplies no codes.
         """

@@ -30,10 +30,15 @@ Floats32 = npt.NDArray[np.float32]
 
 
 def quantise_rows(x: Any, *, stream: Any = None) -> tuple[Any, Any]:
-    """Return (codes, scales) of x, M x K with contiguous rows: M x K of e4m3, and ceil(K / 128) x M of f32.
+    """Return (codes, scales) of x, M x K: M x K of e4m3, and ceil(K / 128) x M of f32.
 
-    They are A and scales_a of a kernel with `inputs="blocks"`: a scale for 128 elements along K of a row. On a GPU the
-    launch is on the library's current stream, or on `stream`. Raises InvalidInput for other arrays.
+    They are A and scales_a of a kernel with `inputs="blocks"`: a scale for 128 elements along K of a row.
+
+    x       M x K of f32, f16 or bf16, whose rows are contiguous: an array of any library. NaN counts as 0 where the
+            largest magnitude is looked for. Arrays of numpy, and tensors of torch on the CPU, are quantised on the host
+    stream  the stream of the launch, in place of the library's current one
+
+    Raises InvalidInput for other types, dimensions and strides.
     """
     return _quantised(x, stream, squares=False)
 
@@ -41,7 +46,7 @@ def quantise_rows(x: Any, *, stream: Any = None) -> tuple[Any, Any]:
 def quantise_squares(weight: Any, *, stream: Any = None) -> tuple[Any, Any]:
     """Return (codes, scales) of a weight, N x K: N x K of e4m3, and ceil(N / 128) x ceil(K / 128) of f32.
 
-    They are B, transposed, and scales_b: a scale for 128 x 128 elements. See `quantise_rows`.
+    The transpose of the codes is B, and the scales, one for each 128 x 128 elements, are scales_b: see `quantise_rows`.
     """
     return _quantised(weight, stream, squares=True)
 

@@ -30,7 +30,8 @@ READERS = {
 class Checkpoint(Mapping[str, QuantisedWeight]):
     """The quantised linear layers of a checkpoint: name -> QuantisedWeight, read at each look-up.
 
-    A look-up raises InvalidInput for a layer that is not read, with the layer's name and the reason.
+    A look-up raises KeyError for a name that is no quantised layer's, and InvalidInput, with the layer's name and the
+    reason, for a layer in a form that is not read.
 
     scheme  the format of all layers
     layers  the names of each layer's tensors, by the layer's name
@@ -67,7 +68,7 @@ def open_checkpoint(path: Path | str, config: Mapping[str, Any] | None = None) -
     """Open a safetensors file, or a folder with one or with several and their index.
 
     `config` is the model's quantization_config; by default that of the config.json in the folder. Raises InvalidInput
-    for files that cannot be read, and for formats that are not.
+    if a file cannot be read, and for other formats than GPTQ, AWQ, compressed-tensors and torchao.
     """
     path = Path(path)
     folder = path if path.is_dir() else path.parent

@@ -64,15 +64,19 @@ class QuantisedWeight:
     def nearest(
         cls, weight: npt.ArrayLike, group: int = 128, scale_type: DType = DType.BF16, *, symmetric: bool = False
     ) -> QuantisedWeight:
-        """Round W, N x K, to codes of 4 bits, each group by itself.
+        """Quantise W to 4 bits, each group by itself: round to nearest.
 
-        symmetric  whether the middle code stands for 0 and the largest magnitude for -8; else the least and the largest
-                   element, or 0, are the first and the last code
+        weight      N x K numbers of f32, or what numpy makes f32 of
+        group       elements along K that share a scale: 32, 64, 128 or K
+        scale_type  of the scales: F16, BF16 or F32
+        symmetric   whether zero is the middle code, 8, so that there are no zero points: the scale is the least with
+                    which all elements fit in -8 to 7. Else the least and the largest element, or 0, are codes 0 and 15
 
-        Raises InvalidInput for elements that are not finite.
+        Raises InvalidInput for other shapes, groups and scales, and for elements that are not finite.
         """
         values = np.asarray(weight, np.float32)
         require(values.ndim == 2, f"a weight of shape {shape_text(values.shape)}: N x K is needed")
+        require(group > 0, f"groups of {group}: a group has at least one element")
         require(bool(np.isfinite(values).all()), "a weight with elements that are not finite has no codes")
         (n, k), count = values.shape, -(-values.shape[1] // group)
         padded = np.pad(values, ((0, 0), (0, count * group - k))).reshape(n, count, group)

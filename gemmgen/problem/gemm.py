@@ -74,7 +74,9 @@ class Problem:
     inputs          how A and B are given: "scales=128+zeros" gives B's columns scales by groups of 128 along K,
                     "groups=8" gives each of 8 groups of rows a matrix B of its own, `stride_b` apart;
                     "groups=8+masked" and "groups=8+along_k" are batches of 8, which is what `batch` then says;
-                    "gathered" takes rows of A by a vector of their numbers, "im2col=56x56x64_3x3" of images
+                    "gathered" takes rows of A by a vector of their numbers, "im2col=56x56x64_3x3" of images.
+                    "blocks" gives A a scale of f32 for each 1 x 128 elements along K and B one for each 128 x 128;
+                    "blocks+lines" gives B one for each 128 along K of a column
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: (("M", 16),). The
                     kernel serves every other as well
     """

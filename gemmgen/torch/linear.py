@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,8 @@ import torch
 
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.view import element_types
-from gemmgen.families import summation_of
 from gemmgen.support.errors import require
 from gemmgen.torch.operator import OPERATOR, PRODUCTS, SUMS, Kernel, registered
-
-KernelsFor = Callable[[Any], Sequence[Kernel]]  # for a torch.nn.Linear
 
 
 @dataclass(frozen=True)
@@ -114,57 +111,31 @@ class Linear(torch.nn.Module):
         return held
 
 
-def replace_linear(model: Any, kernels_for: KernelsFor, *, invariant: bool = False) -> list[str]:
-    """Replace each torch.nn.Linear in `model`, except `model` itself, by a `Linear`; return the names of those
-    replaced.
+def adds_bias(kernel: Kernel, n: int, k: int, biased: bool) -> bool:
+    """Whether a kernel of a linear layer with a weight of n x k adds the bias itself.
 
-    kernels_for  returns the kernels for a torch.nn.Linear, which layers of one shape can share; without kernels it
-                 stays
-    invariant    whether a row of y may depend on nothing but its row of x: neither on the number of rows nor on the
-                 others. Raises InvalidInput where kernels do not promise that, as those of a library with
-                 `invariant = true` do
+    Raises InvalidInput for kernels of other sizes, layouts or epilogues, and for one that adds a bias where none is.
     """
-    found = [(name, module) for name, module in model.named_modules() if type(module) is torch.nn.Linear and name]
-    replaced = []
-    for name, linear in found:
-        kernels = kernels_for(linear)
-        if kernels:
-            if invariant:
-                _require_invariant(name, kernels)
-            parent, _, last = name.rpartition(".")
-            setattr(model.get_submodule(parent), last, Linear.of(linear, kernels))
-            replaced.append(name)
-    return replaced
-
-
-def _require_invariant(name: str, kernels: Sequence[Kernel]) -> None:
-    """Raise InvalidInput unless kernels, all of one class of summation, serve every number of rows."""
-    require(
-        any(kernel.source.problem.m is None for kernel in kernels),
-        f"{name} cannot be invariant: no kernel takes any number of rows, so that torch computes some calls",
-    )
-    classes = {summation_of(source): source.name for kernel in kernels for source in kernel.sources}
-    unknown = classes.get(None)
-    require(unknown is None, f"{name} cannot be invariant: the order in which {unknown} sums is not known")
-    told = "; ".join(f"{kernel}: {text}" for text, kernel in classes.items())
-    require(len(classes) == 1, f"{name} cannot be invariant: the bits of its kernels differ ({told})")
+    problem = kernel.source.problem
+    for name, size, fixed in (("N", n, problem.n), ("K", k, problem.k)):
+        require(fixed in (None, size), f"{kernel.name} is built for {name} = {fixed}, and the weight has {size}")
+    require(not problem.batched, f"{kernel.name} multiplies a batch, and a Linear is one product")
+    require(str(problem.layout) == "rc", f"{kernel.name} has layout {problem.layout}: a Linear needs rc")
+    adds = problem.epilogue in SUMS
+    known = adds or problem.epilogue in PRODUCTS
+    require(known, f"{kernel.name} has the epilogue {problem.epilogue}: a Linear has the product, or that and bias_n")
+    require(biased or not adds, f"{kernel.name} adds bias_n, and this Linear has no bias")
+    return adds
 
 
 def _route(kernel: Kernel, weight: Any, bias: Any) -> Route:
     problem, (n, k) = kernel.source.problem, weight.shape
-    for name, size, fixed in (("N", n, problem.n), ("K", k, problem.k)):
-        require(fixed in (None, size), f"{kernel.name} is built for {name} = {fixed}, and the weight has {size}")
     wanted = element_types().get(str(weight.dtype).removeprefix("torch."))
     same = problem.types.a is wanted and problem.types.b is wanted and problem.types.c is wanted
     require(same, f"{kernel.name} multiplies {problem.types}, and the weight is of {weight.dtype}")
-    require(not problem.batched, f"{kernel.name} multiplies a batch, and a Linear is one product")
-    require(str(problem.layout) == "rc", f"{kernel.name} has layout {problem.layout}: a Linear needs rc")
-    adds_bias = problem.epilogue in SUMS
-    known = adds_bias or problem.epilogue in PRODUCTS
-    require(known, f"{kernel.name} has the epilogue {problem.epilogue}: a Linear has the product, or that and bias_n")
-    require(not (adds_bias and bias is None), f"{kernel.name} adds bias_n, and this Linear has no bias")
+    adds = adds_bias(kernel, n, k, bias is not None)
     packs = isinstance(kernel, ArrayKernel) and kernel.prepares("B")  # a library's next call may take another kernel
-    return Route(problem.m, kernel, registered(kernel), adds_bias, packs)
+    return Route(problem.m, kernel, registered(kernel), adds, packs)
 
 
 def _writes(tensor: Any) -> int:

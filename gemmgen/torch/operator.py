@@ -9,7 +9,8 @@ import torch
 from gemmgen.arrays.binding import Prepared, require_known, require_names
 from gemmgen.arrays.kernel import LOADED, ArrayKernel
 from gemmgen.arrays.library import ArrayProduct
-from gemmgen.problem.epilogue import Epilogue, parse_epilogue
+from gemmgen.problem.epilogue import parse_epilogue
+from gemmgen.problem.gemm import Problem
 from gemmgen.support.errors import require
 
 SCHEMA = "(Tensor a, Tensor b, Tensor[] operands, str kernel, SymInt n, float alpha, bool packed) -> Tensor"
@@ -25,8 +26,8 @@ def gemm(kernel: Kernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any)
     """Compute C = alpha * A * B, or the kernel's epilogue of it, as a new dense tensor: M x N.
 
     It is like `ArrayKernel.__call__`, but traceable: torch.compile records it. Gradients of a, b and bias_n are
-    torch.matmul's if the epilogue is the product, with or without a bias. `operands` are those of the epilogue; none
-    may be written.
+    torch.matmul's if the epilogue is the product, with or without a bias. `operands` are those of the epilogue, none of
+    which may be written, and the scales of blocks.
     """
     traced = kernel.traced
     named = len(operands) == len(traced.operands) and all(name in operands for name in traced.operands)
@@ -66,7 +67,7 @@ def _refuse(kernel: Kernel, alpha: float, operands: dict[str, Any]) -> None:
 
 def _run(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float, packed: bool) -> Any:
     found = _kernel(kernel)
-    named = dict(zip((one.name for one in found.source.problem.epilogue.operands), operands, strict=True))
+    named = dict(zip(found.traced.operands, operands, strict=True))
     c = _empty(a, b, operands, kernel, n, alpha, packed)
     if packed:
         b = found.prepared_b(b, (*a.shape[:-2], a.shape[-1], found.source.problem.products * n))
@@ -87,8 +88,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     a, b = ctx.saved_tensors
-    epilogue = _kernel(ctx.kernel).source.problem.epilogue
-    _require_gradient(epilogue, ctx.packed)
+    _require_gradient(_kernel(ctx.kernel).source.problem, ctx.packed)
     need_a, need_b, need_operands, *_ = ctx.needs_input_grad
     scaled = grad if ctx.alpha == 1 else grad * ctx.alpha
     of_a = _summed(scaled @ b.mT, a).to(a.dtype) if need_a else None
@@ -98,8 +98,10 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     return of_a, of_b, of_bias if any(need_operands) else [None] * len(ctx.types), None, None, None, None
 
 
-def _require_gradient(epilogue: Epilogue, packed: bool) -> None:
+def _require_gradient(problem: Problem, packed: bool) -> None:
     require(not packed, "a prepared operand has no gradient: pass it as it was")
+    require(not problem.inputs.blocks, "operands with scales by block have no gradient")
+    epilogue = problem.epilogue
     known = epilogue in PRODUCTS or epilogue in SUMS
     require(
         known, f"the epilogue {epilogue} has no gradient here: those of a product, and of a product and bias_n, have"

@@ -13,6 +13,7 @@ import pytest
 import gemmgen
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import ArrayLibrary, load_source
+from gemmgen.arrays.quantising import quantise_squares
 from gemmgen.checkpoints.weight import QuantisedWeight
 from gemmgen.exports.library.spec import spec_from
 from gemmgen.families import NAIVE, SIMT, WGMMA
@@ -27,13 +28,11 @@ if importlib.util.find_spec("torch"):
     import torch
 
     from gemmgen.torch import (
-        BlocksLinear,
-        CodesLinear,
+        BlockScaledLinear,
         Linear,
+        QuantisedLinear,
         gemm,
         operator,
-        replace_blocks,
-        replace_codes,
         replace_linear,
     )
     from gemmgen.torch.operator import OPERATOR, registered
@@ -350,28 +349,37 @@ def test_layers_of_codes_compute_what_their_rounded_weights_do(of_codes) -> None
         rounded[name] = torch.from_numpy(weight.dequantised()).to(torch.bfloat16)
     y = model[0](x) + torch.nn.functional.linear(x, rounded["0"] - model[0].weight)
     wanted = torch.nn.functional.linear(torch.relu(y), rounded["2"])
-    assert replace_codes(model, weights, of_codes) == ["0", "2"]
-    assert isinstance(model[2], CodesLinear) and "codes of u4 with scales=128+zeros" in repr(model[2])
+    assert replace_linear(model, of_codes, weights=weights) == ["0", "2"]
+    assert isinstance(model[2], QuantisedLinear) and "codes of u4 with scales=128+zeros" in repr(model[2])
     assert {*model.state_dict()} == {"0.bias", "0.packed", "2.packed"}
     torch.testing.assert_close(model(x), wanted, rtol=0.02, atol=0.02)
     torch.testing.assert_close(torch.compile(model, backend="aot_eager", fullgraph=True)(x), model(x), rtol=0, atol=0)
-    with pytest.raises(InvalidInput, match="A requires a gradient"):
+    with pytest.raises(InvalidInput, match="x requires a gradient, and a QuantisedLinear has none"):
         model(x.clone().requires_grad_())
+
+
+def test_a_plain_layer_is_rounded_for_kernels_of_codes(of_codes) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(128, 64)).to(torch.bfloat16).requires_grad_(False)
+    x, weight = torch.randn(3, 128).to(torch.bfloat16), QuantisedWeight.nearest(model[0].weight.float().numpy(), 64)
+    replace_linear(layered := torch.nn.Sequential(model[0]), lambda _: of_codes(weight))
+    replace_linear(model, lambda _: of_codes(weight), weights={"0": weight})
+    torch.testing.assert_close(layered(x), model(x), rtol=0, atol=0)
 
 
 def test_layers_of_codes_refuse_what_does_not_fit(of_codes) -> None:
     model = torch.nn.Sequential(torch.nn.Linear(128, 64), torch.nn.ReLU())
     weight = QuantisedWeight.nearest(torch.randn(64, 128).numpy())
-    with pytest.raises(InvalidInput, match="1 is ReLU, and codes are of a Linear"):
-        replace_codes(model, {"1": weight}, of_codes)
-    with pytest.raises(InvalidInput, match="0 is 64 x 128: its codes are 32 x 128"):
-        replace_codes(model, {"0": QuantisedWeight.nearest(torch.randn(32, 128).numpy())}, of_codes)
+    with pytest.raises(InvalidInput, match="1 is ReLU, and a quantised weight is a Linear's"):
+        replace_linear(model, of_codes, weights={"1": weight})
+    with pytest.raises(InvalidInput, match="0 is 64 x 128: its quantised weight is 32 x 128"):
+        replace_linear(model, of_codes, weights={"0": QuantisedWeight.nearest(torch.randn(32, 128).numpy())})
     with pytest.raises(InvalidInput, match="a kernel for any number of rows is needed: there are none"):
-        CodesLinear(weight, None, [])
-    with pytest.raises(InvalidInput, match=r"takes scales=128\+zeros: these codes have scales=64\+zeros"):
-        CodesLinear(QuantisedWeight.nearest(torch.randn(64, 128).numpy(), 64), None, of_codes(weight))
-    with pytest.raises(InvalidInput, match="multiplies bf16 by u4: these codes are u4, with scales of f16"):
-        CodesLinear(QuantisedWeight.nearest(torch.randn(64, 128).numpy(), 128, DType.F16), None, of_codes(weight))
+        QuantisedLinear(weight, None, [])
+    with pytest.raises(InvalidInput, match=r"takes scales=128\+zeros: this weight has scales=64\+zeros"):
+        QuantisedLinear(QuantisedWeight.nearest(torch.randn(64, 128).numpy(), 64), None, of_codes(weight))
+    with pytest.raises(InvalidInput, match="multiplies bf16 by u4: this weight is u4, with scales of f16"):
+        QuantisedLinear(QuantisedWeight.nearest(torch.randn(64, 128).numpy(), 128, DType.F16), None, of_codes(weight))
 
 
 def test_layers_of_blocks_compute_what_their_rounded_numbers_do(shared_store: Store) -> None:
@@ -387,12 +395,21 @@ def test_layers_of_blocks_compute_what_their_rounded_numbers_do(shared_store: St
             source = render(problem, WGMMA, WGMMA.default(problem).with_values(BN=64), "sm_90")
             return [loaded.enter_context(load_source(source, "emulator", shared_store))]
 
-        assert replace_blocks(model, kernels_for) == ["0", "2"]
+        rounded = quantise_squares(model[2].weight)
+        assert replace_linear(model, kernels_for) == ["0", "2"]
         y = model(x)
+        compiled = torch.compile(model, backend="aot_eager", fullgraph=True)(x)
+        again = BlockScaledLinear(rounded[0], None, [model[2]._by_rows[None][0]], rounded[1])
+        torch.testing.assert_close(again(torch.relu(model[0](x))), y, rtol=0, atol=0)
+    torch.testing.assert_close(compiled, y, rtol=0, atol=0)
+    with pytest.raises(InvalidInput, match="x requires a gradient, and a BlockScaledLinear has none"):
+        model(x.clone().requires_grad_())
     assert {*model.state_dict()} == {"0.bias", "0.codes", "0.scales", "2.codes", "2.scales"}
     assert float((y - wanted).norm() / wanted.norm()) < 0.05
     nowhere: Any = SimpleNamespace(device="cpu")
     plain = Problem(None, 64, 128, types=types, layout="rc")
     kernel = ArrayKernel(render(plain, WGMMA, WGMMA.default(plain), "sm_90"), nowhere)
-    with pytest.raises(InvalidInput, match="takes inputs = plain: a BlocksLinear needs blocks"):
-        BlocksLinear(torch.zeros(64, 128, dtype=torch.bfloat16), None, [kernel])
+    with pytest.raises(InvalidInput, match="takes inputs = plain: a BlockScaledLinear needs blocks"):
+        BlockScaledLinear(torch.zeros(64, 128, dtype=torch.bfloat16), None, [kernel])
+    with pytest.raises(InvalidInput, match="scales go with e4m3, and only with it"):
+        BlockScaledLinear(torch.zeros(128, 256).to(torch.float8_e4m3fn), None, [model[0]._by_rows[None][0]])
