@@ -6,6 +6,7 @@ to nearest. A largest magnitude below LEAST counts as LEAST. That is DeepGEMM's 
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any
 
@@ -24,7 +25,7 @@ from gemmgen.support.files import Store
 
 LEAST = np.float32(1e-4)
 QUANTISED = (DType.F32, DType.F16, DType.BF16)
-THREADS, MOST_BLOCKS = 128, 1 << 20  # of a launch
+THREADS, TEAMS, MOST_BLOCKS = 128, 8, 1 << 20  # of a thread block; those with a block of a row each; of a launch
 
 Floats32 = npt.NDArray[np.float32]
 
@@ -67,10 +68,8 @@ def _quantised(x: Any, stream: Any, *, squares: bool) -> tuple[Any, Any]:
         if view.device == "cpu":
             _on_the_host(view, *made, squares=squares)
         else:
-            largest = library.empty((blocks, rows), DType.F32, x) if squares else None
-            address = 0 if largest is None else view_of("largest", largest).address
             handle = library.stream(view.ordinal or 0) if stream is None else handle_of(stream)
-            _on_the_gpu(view, address, *made, handle)
+            _on_the_gpu(view, *made, handle, squares=squares)
     return codes, scales
 
 
@@ -98,20 +97,18 @@ def _on_the_host(view: ArrayView, codes: ArrayView, scales: ArrayView, *, square
         lies.view(storage(to.address, lies).view(to.dtype.bits))[...] = np.ascontiguousarray(result).view(to.dtype.bits)
 
 
-def _on_the_gpu(view: ArrayView, largest: int, codes: ArrayView, scales: ArrayView, stream: int) -> None:
-    """Enqueue the launches; `largest` is the address of memory for the largest magnitudes of rows of squares, or 0."""
+def _on_the_gpu(view: ArrayView, codes: ArrayView, scales: ArrayView, stream: int, *, squares: bool) -> None:
+    """Enqueue the launch."""
     from gemmgen.arrays.form import current, failures  # the driver's bindings take a while
     from gemmgen.run.arguments import Argument
 
     rows, k = view.shape
-    blocks = min(MOST_BLOCKS, -(-rows * -(-k // BLOCK) // THREADS))
-    x = Argument.pointer(view.address)
+    tasks = math.prod(scales.shape) if squares else -(-math.prod(scales.shape) // TEAMS)
+    pointers = [Argument.pointer(one.address) for one in (view, codes, scales)]
     sizes = *(Argument.scalar("int", one) for one in (rows, k)), Argument.scalar("long long", view.strides[0])
-    pointers = [Argument.pointer(one) for one in (largest, codes.address, scales.address)]
     with failures(), current(view.ordinal or 0) as context:
-        if largest:
-            _function(context, f"find_largest_{view.dtype.label}").planned([x, pointers[0], *sizes], blocks)(stream)
-        _function(context, f"quantise_{view.dtype.label}").planned([x, *pointers, *sizes], blocks)(stream)
+        function = _function(context, f"quantise_{'squares' if squares else 'rows'}_{view.dtype.label}")
+        function.planned([*pointers, *sizes], min(MOST_BLOCKS, tasks))(stream)
 
 
 @cache
