@@ -1,8 +1,8 @@
 """B's codes of 4 bits as kernels of wgmma take them, on the host: what the launch of a `Pack` writes, and its inverse.
 
-A chunk has 64 columns of B by `depth` of K. Of its 16 columns of a chunk a warp has in lane 4 g + t columns g and
-g + 8, and of 16 of K four, from 2 t on and from 2 t + 8 on: eight codes, a word. A line of scales follows the codes of
-a chunk, and a line of zero points, if there are any, as numbers of A's type whose last bits are those of a code.
+A chunk has 64 columns of B by `depth` of K. Of 16 columns by 16 k, lane 4 g + t of a warp has columns g and g + 8 at
+k = 2 t, 2 t + 1, 2 t + 8 and 2 t + 9: eight codes, one word. A line of scales follows the codes of a chunk, and a line
+of zero points, if there are any, as numbers of A's type whose last bits are those of a code.
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ class Kernel:
             yield f"partials: {blocks} * {sums}, uninitialised"
             yield f"semaphores: {tiles} counters, zero before the first launch, which every launch leaves zero"
         for one in (*self.copies, *self.sums):
-            written = f"{one.part}: {one.extent} elements, which {one.entry} writes before"
+            written = f"{one.part}: {one.extent}, which {one.entry} writes before"
             yield f"{written}: any grid, blocks of {one.threads} threads"
         if self.launch.parts:
             yield "no other launch using the same workspace at the same time"

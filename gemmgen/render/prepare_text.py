@@ -12,7 +12,7 @@ from gemmgen.problem.gemm import Problem
 class _StepText:
     """A launch before the kernel `name`. Sizes are numbers, or names of parameters."""
 
-    extent: str  # the elements that it writes, as text for a person
+    extent: str  # what it writes, as text for a person
 
     def __init__(self, problem: Problem, prepare: Step, name: str) -> None:
         self._problem, self._operand = problem, prepare.of(problem)
@@ -49,7 +49,7 @@ class LineSumsText(_StepText):
         self.lines, self.length = self._size(prepare.lines), self._size("K")
         # A line may end within a chunk, with other bytes behind it. A copy has zeros there instead.
         self.may_end_early = not self.copied and (problem.k is None or problem.k % self.chunk != 0)
-        self.extent = f"{self.batch} * {self.lines}" if self.batched else self.lines
+        self.extent = f"{self.batch} * {self.lines} elements" if self.batched else f"{self.lines} elements"
 
 
 class PrepareText(_StepText):
@@ -78,7 +78,7 @@ class PrepareText(_StepText):
         self.pitch = "chunks" if self.unit == self.chunk else "pitch"
         self.ld = self._ld()
         matrices = (f"{self.batch} * " if self.batched else "") + (f"{self.pieces} * " if self.pieces > 1 else "")
-        self.extent = f"{matrices}{self.lines} * {self.ld}"
+        self.extent = f"{matrices}{self.lines} * {self.ld} elements"
 
     def _ld(self) -> str:
         """The copy's leading dimension, as text for a person."""
@@ -112,7 +112,7 @@ class PackText(_StepText):
         self.number = problem.types.a.ctype
         self.along_k = self._operand.order == "c"
         chunks = f"ceil({self.n} / {self.columns}) * ceil({self.k} / {self.depth})"
-        self.extent = f"{chunks} * {self.lines * self.words}"
+        self.extent = f"{chunks} * {self.lines * self.words} words of 32 bits, at an address divisible by 16"
 
 
 def copy_texts(contract: Contract, name: str) -> tuple[PrepareText | PackText, ...]:

@@ -120,8 +120,8 @@ ${ head(c) }
 //% set offset = "static_cast<long long>(%s) * %s + %s" | format(*(("column", c.lead, "at") if c.along_k else ("at", c.lead, "column")))
 //% set group = "first_k / %d" | format(c.group) if c.group else "0"
 // ${ c.part } = B's codes with ${ c.scaled_by }, in chunks of ${ c.columns } columns by ${ c.depth } of K: ${ c.lines } lines of 128 bytes each.
-// Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from 2 t on and
-// from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
+// Of 16 columns by 16 k, lane 4 g + t of a warp has columns g and g + 8 at k = 2 t, 2 t + 1, 2 t + 8 and 2 t + 9: eight codes, one word.
+// Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(${ c.threads })
 ${ c.entry }(
     ${ parameters(c.parameters)[2:] })
@@ -156,7 +156,7 @@ ${ overlap("") | trim("\n") }
             *own = inside ? scales_b[from].bits : 0;
 //% if c.zeros
             const int zero = inside ? (zeros_b[from / 2] >> (from % 2 ? 4 : 0) & 15)${ " ^ 8" if c.signed } : 0;
-            own[${ c.columns }] = static_cast<unsigned short>(${ magic } | zero);  // a number of A's type, from which codes are as far
+            own[${ c.columns }] = static_cast<unsigned short>(${ magic } | zero);  // ${ {"BF16": "128", "F16": "1024"}[c.number] } plus the zero point
 //% endif
         }
     }

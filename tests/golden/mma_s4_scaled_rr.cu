@@ -1,4 +1,4 @@
-// gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_9259c100
+// gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_71ab84ec
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B s4, C f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -6,7 +6,7 @@
 //     A  M x 1024, row-major, lda = 1024
 //     B  1024 x 200, row-major, ldb = 200
 //     C  M x 200, row-major, ldc = 200
-//     scales_b  32 x 200, row-major: a factor of each column of B in each group of K
+//     scales_b  32 x 200, row-major: a scale for each column of B and group along K
 //     bias_n  200 elements, one a column of C
 //
 // Block   32 x 64 of C by 128 threads, in k tiles of 64, 19216 bytes of shared memory
@@ -19,8 +19,8 @@
 //         partials: ceil(M / 32) * ceil(N / 64) * 2 * 2048 floats, uninitialised,
 //         semaphores: ceil(M / 32) * ceil(N / 64) counters, zero before the first launch, which every launch leaves
 //         zero,
-//         prepared_b: ceil(200 / 64) * ceil(1024 / 32) * 288 elements, which
-//         gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_9259c100_prepare_b_kernel writes before: any grid, blocks of 256
+//         prepared_b: ceil(200 / 64) * ceil(1024 / 32) * 288 words of 32 bits, at an address divisible by 16, which
+//         gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_71ab84ec_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16s4f16_rr_Mx200x1024_k32_bias_silu_mma_32x64x64_w16x32_s3_async1_g8_split2
@@ -317,8 +317,8 @@ __device__ __forceinline__ void copy_a(const F16* tile, Shape s, int rows, TileA
 // Chunks of 64 columns that lie side by side.
 __device__ __forceinline__ int chunks_across(Shape s) { return (s.N + 63) / 64; }
 
-// Start this thread's copies of a k tile of packed codes: the chunks of a tile's columns lie side by side. Zeros stand
-// for chunks that there are not.
+// Start this thread's copies of a k tile of packed codes: the chunks of a tile's columns lie side by side.
+// Chunks beyond N are filled with zeros.
 __device__ __forceinline__ void copy_b(const int* tile, Shape s, int columns, TileB& shared)
 {
     #pragma unroll
@@ -342,42 +342,43 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// Scales and zero points of two columns of B, 8 apart.
-// A zero point has 1024 added to it, as codes have, and fills its word twice, for instructions on pairs.
-// A scale fills its word twice, too.
+// Scales and zero points of two columns of B, 8 apart. A zero point has 1024 added to it, as codes have, and is
+// replicated in both halves of a word.
+// Scales are replicated, too.
 struct Scales {
     unsigned scale[2], zero[2];
 };
 
-__device__ __forceinline__ unsigned twice(unsigned number) { return number | number << 16; }
+__device__ __forceinline__ unsigned replicated(unsigned number) { return number | number << 16; }
 
-// Those of a chunk's `column` and of the one 8 further on, which lie behind the codes of 64 columns.
+// Load those of columns `column` and `column + 8` of a chunk; they follow its codes.
 __device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
 {
     const unsigned short* const scales = reinterpret_cast<const unsigned short*>(chunk + 8 * CHUNK_K) + column;
     Scales found;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        found.scale[i] = twice(scales[8 * i]);
-        found.zero[i] = twice(0x6400 + 8);
+        found.scale[i] = replicated(scales[8 * i]);
+        found.zero[i] = replicated(0x6400 + 8);
     }
     return found;
 }
 
-// The numbers of eight codes, two in each register: of column g at k + 2 t and the next, of column g + 8, and of both
-// at k + 8 + 2 t.
-// 1024 plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too.
-// The distance's product with the scale is rounded once.
-__device__ __forceinline__ void numbers_of(unsigned codes, const Scales& of, unsigned (&numbers)[4])
+// Dequantise eight codes. Register r of a fragment has column g + 8 * (r % 2) at k = 2 t + 8 * (r / 2) and the next
+// (lane 4 g + t).
+// 1024 plus a code is exact (the code becomes its last bits), and so is its difference from 1024 plus a zero point.
+// The difference's product with the scale is rounded once.
+__device__ __forceinline__ void dequantise(unsigned codes, const Scales& of, unsigned (&numbers)[4])
 {
-    unsigned last_bits;  // of both halves of a word: volatile, or ptxas would load this constant again for each use
+    // of both halves of a word, in a register: the one constant that lop3 holds is the number added to codes
+    unsigned last_bits;
     asm volatile("mov.b32 %0, 0x000f000f;" : "=r"(last_bits));
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        asm("{ .reg .b32 code, distance;\n"
+        asm("{ .reg .b32 code, difference;\n"
             "lop3.b32 code, %1, %2, 0x64006400, 0xea;\n"  // (%1 & %2) | 0x64006400
-            "sub.rn.f16x2 distance, code, %3;\n"
-            "mul.rn.f16x2 %0, distance, %4; }"
+            "sub.rn.f16x2 difference, code, %3;\n"
+            "mul.rn.f16x2 %0, difference, %4; }"
             : "=r"(numbers[r]) : "r"(codes >> 4 * r), "r"(last_bits), "r"(of.zero[r % 2]), "r"(of.scale[r % 2]));
     }
 }
@@ -387,28 +388,28 @@ struct alignas(8) Codes {
     unsigned at[2];
 };
 
-// What this thread has of the packed codes of 16 columns: two of them are its own.
+// This thread's codes and scales of 16 columns: of columns g and g + 8 (lane 4 g + t).
 struct Columns {
     Codes codes;
     Scales scales;
 };
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. Lane 4 g + t
-// has columns g and g + 8 of each 16. Its codes of several steps are loaded at once, and its scales once a chunk.
+// Make this warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. Codes of
+// several steps are loaded at once, and scales once per chunk.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2],
-                                                 Columns (&held)[MMAS_N / 2])
+                                                 Columns (&packed)[MMAS_N / 2])
 {
     const int k = k_step % CHUNK_K, lane = threadIdx.x % 32;
     #pragma unroll
     for (int j = 0; j < MMAS_N / 2; ++j) {
         const int column = (warp_n + 16 * j) % 64;  // the first of the 16 in its chunk
         const unsigned* const chunk = shared[k_step / CHUNK_K] + (warp_n + 16 * j) / 64 * CHUNK_WORDS;
-        if (k == 0) held[j].scales = load_scales(chunk, column + lane / 4);
-        if (k % 32 == 0) held[j].codes = reinterpret_cast<const Codes*>(chunk)[k / 32 * 128 + column * 2 + lane];
-        unsigned numbers[4];
-        numbers_of(held[j].codes.at[k / 16 % 2], held[j].scales, numbers);
+        if (k == 0) packed[j].scales = load_scales(chunk, column + lane / 4);
+        if (k % 32 == 0) packed[j].codes = reinterpret_cast<const Codes*>(chunk)[k / 32 * 128 + column * 2 + lane];
+        unsigned fragment[4];
+        dequantise(packed[j].codes.at[k / 16 % 2], packed[j].scales, fragment);
         #pragma unroll
-        for (int r = 0; r < 4; ++r) b[2 * j + r % 2][r / 2] = numbers[r];
+        for (int r = 0; r < 4; ++r) b[2 * j + r % 2][r / 2] = fragment[r];
     }
 }
 
@@ -503,10 +504,11 @@ __device__ __forceinline__ void store_row(F16* tile, Shape s, int rows, int colu
 }  // namespace
 
 // prepared_b = B's codes with their scales, in chunks of 64 columns by 32 of K: 9 lines of 128 bytes each.
-// Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from
-// 2 t on and from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
+// Of 16 columns by 16 k, lane 4 g + t of a warp has columns g and g + 8 at k = 2 t, 2 t + 1, 2 t + 8 and 2 t + 9: eight
+// codes, one word.
+// Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_9259c100_prepare_b_kernel(
+gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_71ab84ec_prepare_b_kernel(
     const unsigned char* __restrict__ B, const F16* __restrict__ scales_b, int* __restrict__ prepared_b)
 {
     const int across = (200 + 63) / 64;
@@ -539,7 +541,7 @@ gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_9259c100_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_9259c100(
+gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_71ab84ec(
     const F16* __restrict__ A, const int* __restrict__ prepared_b, F16* __restrict__ C,
     const float* __restrict__ bias_n, float* __restrict__ partials, unsigned* __restrict__ semaphores, int M,
     float alpha, float beta)

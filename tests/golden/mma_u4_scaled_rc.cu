@@ -1,4 +1,4 @@
-// gemm_bf16u4bf16_rc_Mx4096x4096_sm90_694ae76e
+// gemm_bf16u4bf16_rc_Mx4096x4096_sm90_bb4e7267
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C bf16; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -6,8 +6,8 @@
 //     A  M x 4096, row-major, lda = 4096
 //     B  4096 x 4096, column-major, ldb = 4096
 //     C  M x 4096, row-major, ldc = 4096
-//     scales_b  32 x 4096, row-major: a factor of each column of B in each group of K
-//     zeros_b  32 x 4096, row-major: the code that stands for 0 there
+//     scales_b  32 x 4096, row-major: a scale for each column of B and group along K
+//     zeros_b  32 x 4096, row-major: a zero point for each column of B and group along K
 //
 // Block   32 x 128 of C by 128 threads, in k tiles of 128, 50688 bytes of shared memory
 // Warp    16 x 64 of C: for each 16 k, 8 mmas of 16 x 8 x 16, whose fragments 17 loads bring
@@ -15,8 +15,8 @@
 //
 // Launch  ceil(M / 32) * ceil(N / 128) blocks of 128 threads, 50688 bytes of dynamic shared memory
 // Expects A, B, C, scales_b and zeros_b at addresses divisible by 16, C overlapping no other operand,
-//         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 elements, which
-//         gemm_bf16u4bf16_rc_Mx4096x4096_sm90_694ae76e_prepare_b_kernel writes before: any grid, blocks of 256 threads,
+//         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 words of 32 bits, at an address divisible by 16, which
+//         gemm_bf16u4bf16_rc_Mx4096x4096_sm90_bb4e7267_prepare_b_kernel writes before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16u4bf16_rc_Mx4096x4096_k128_zeros_mma_32x128x128_w16x64_s3_async1_g8_split1
 // Made by gemmgen generate '?x4096x4096' --types bf16,u4,bf16 --inputs scales=128+zeros --layout rc --arch sm_90 --family mma
@@ -239,8 +239,7 @@ __device__ __forceinline__ void copy_a(const BF16* tile, Shape s, int rows, Tile
 // Chunks of 64 columns that lie side by side.
 __device__ __forceinline__ int chunks_across(Shape s) { return (s.N + 63) / 64; }
 
-// Start this thread's copies of a k tile of packed codes: the chunks of a tile's columns lie side by side. Zeros stand
-// for chunks that there are not.
+// Start this thread's copies of a k tile of packed codes: the chunks of a tile's columns lie side by side.
 __device__ __forceinline__ void copy_b(const int* tile, Shape s, TileB& shared)
 {
     #pragma unroll
@@ -263,44 +262,45 @@ __device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m
     }
 }
 
-// Scales and zero points of two columns of B, 8 apart.
-// A zero point has 128 added to it, as codes have, and fills its word twice, for instructions on pairs.
-// A scale fills its word twice, too.
-// Its sign is changed, for fma to subtract it.
+// Scales and zero points of two columns of B, 8 apart. A zero point has 128 added to it, as codes have, and is
+// replicated in both halves of a word.
+// It is negated, for fma to subtract it.
+// Scales are replicated, too.
 struct Scales {
     unsigned scale[2], zero[2];
 };
 
-__device__ __forceinline__ unsigned twice(unsigned number) { return number | number << 16; }
+__device__ __forceinline__ unsigned replicated(unsigned number) { return number | number << 16; }
 
-// Those of a chunk's `column` and of the one 8 further on, which lie behind the codes of 64 columns.
+// Load those of columns `column` and `column + 8` of a chunk; they follow its codes.
 __device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
 {
     const unsigned short* const scales = reinterpret_cast<const unsigned short*>(chunk + 8 * CHUNK_K) + column;
     Scales found;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        found.scale[i] = twice(scales[8 * i]);
-        found.zero[i] = twice(scales[64 + 8 * i] ^ 0x8000);
+        found.scale[i] = replicated(scales[8 * i]);
+        found.zero[i] = replicated(scales[64 + 8 * i] ^ 0x8000);
     }
     return found;
 }
 
-// The numbers of eight codes, two in each register: of column g at k + 2 t and the next, of column g + 8, and of both
-// at k + 8 + 2 t.
-// 128 plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too.
-// The distance's product with the scale is rounded once.
+// Dequantise eight codes. Register r of a fragment has column g + 8 * (r % 2) at k = 2 t + 8 * (r / 2) and the next
+// (lane 4 g + t).
+// 128 plus a code is exact (the code becomes its last bits), and so is its difference from 128 plus a zero point.
+// The difference's product with the scale is rounded once.
 // fma adds -0 to that product, which changes nothing.
-__device__ __forceinline__ void numbers_of(unsigned codes, const Scales& of, unsigned (&numbers)[4])
+__device__ __forceinline__ void dequantise(unsigned codes, const Scales& of, unsigned (&numbers)[4])
 {
-    unsigned last_bits;  // of both halves of a word: volatile, or ptxas would load this constant again for each use
+    // of both halves of a word, in a register: the one constant that lop3 holds is the number added to codes
+    unsigned last_bits;
     asm volatile("mov.b32 %0, 0x000f000f;" : "=r"(last_bits));
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        asm("{ .reg .b32 code, distance;\n"
+        asm("{ .reg .b32 code, difference;\n"
             "lop3.b32 code, %1, %2, 0x43004300, 0xea;\n"  // (%1 & %2) | 0x43004300
-            "fma.rn.bf16x2 distance, code, %5, %3;\n"
-            "fma.rn.bf16x2 %0, distance, %4, %6; }"
+            "fma.rn.bf16x2 difference, code, %5, %3;\n"
+            "fma.rn.bf16x2 %0, difference, %4, %6; }"
             : "=r"(numbers[r])
             : "r"(codes >> 4 * r), "r"(last_bits), "r"(of.zero[r % 2]), "r"(of.scale[r % 2]), "r"(0x3f803f80),
             "r"(0x80008000));
@@ -312,28 +312,28 @@ struct alignas(16) Codes {
     unsigned at[4];
 };
 
-// What this thread has of the packed codes of 16 columns: two of them are its own.
+// This thread's codes and scales of 16 columns: of columns g and g + 8 (lane 4 g + t).
 struct Columns {
     Codes codes;
     Scales scales;
 };
 
-// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. Lane 4 g + t
-// has columns g and g + 8 of each 16. Its codes of several steps are loaded at once, and its scales once a chunk.
+// Make this warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. Codes of
+// several steps are loaded at once, and scales once per chunk.
 __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2],
-                                                 Columns (&held)[MMAS_N / 2])
+                                                 Columns (&packed)[MMAS_N / 2])
 {
     const int k = k_step % CHUNK_K, lane = threadIdx.x % 32;
     #pragma unroll
     for (int j = 0; j < MMAS_N / 2; ++j) {
         const int column = (warp_n + 16 * j) % 64;  // the first of the 16 in its chunk
         const unsigned* const chunk = shared[k_step / CHUNK_K] + (warp_n + 16 * j) / 64 * CHUNK_WORDS;
-        if (k == 0) held[j].scales = load_scales(chunk, column + lane / 4);
-        if (k % 64 == 0) held[j].codes = reinterpret_cast<const Codes*>(chunk)[k / 64 * 128 + column * 2 + lane];
-        unsigned numbers[4];
-        numbers_of(held[j].codes.at[k / 16 % 4], held[j].scales, numbers);
+        if (k == 0) packed[j].scales = load_scales(chunk, column + lane / 4);
+        if (k % 64 == 0) packed[j].codes = reinterpret_cast<const Codes*>(chunk)[k / 64 * 128 + column * 2 + lane];
+        unsigned fragment[4];
+        dequantise(packed[j].codes.at[k / 16 % 4], packed[j].scales, fragment);
         #pragma unroll
-        for (int r = 0; r < 4; ++r) b[2 * j + r % 2][r / 2] = numbers[r];
+        for (int r = 0; r < 4; ++r) b[2 * j + r % 2][r / 2] = fragment[r];
     }
 }
 
@@ -403,10 +403,11 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 
 // prepared_b = B's codes with their scales and zero points, in chunks of 64 columns by 128 of K: 34 lines of 128 bytes
 // each.
-// Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from
-// 2 t on and from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
+// Of 16 columns by 16 k, lane 4 g + t of a warp has columns g and g + 8 at k = 2 t, 2 t + 1, 2 t + 8 and 2 t + 9: eight
+// codes, one word.
+// Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16u4bf16_rc_Mx4096x4096_sm90_694ae76e_prepare_b_kernel(
+gemm_bf16u4bf16_rc_Mx4096x4096_sm90_bb4e7267_prepare_b_kernel(
     const unsigned char* __restrict__ B, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b,
     int* __restrict__ prepared_b)
 {
@@ -436,13 +437,13 @@ gemm_bf16u4bf16_rc_Mx4096x4096_sm90_694ae76e_prepare_b_kernel(
             unsigned short* const own = reinterpret_cast<unsigned short*>(chunk + 1024) + i;
             *own = inside ? scales_b[from].bits : 0;
             const int zero = inside ? (zeros_b[from / 2] >> (from % 2 ? 4 : 0) & 15) : 0;
-            own[64] = static_cast<unsigned short>(0x4300 | zero);  // a number of A's type, from which codes are as far
+            own[64] = static_cast<unsigned short>(0x4300 | zero);  // 128 plus the zero point
         }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16u4bf16_rc_Mx4096x4096_sm90_694ae76e(
+gemm_bf16u4bf16_rc_Mx4096x4096_sm90_bb4e7267(
     const BF16* __restrict__ A, const int* __restrict__ prepared_b, BF16* __restrict__ C, int M, float alpha,
     float beta)
 {

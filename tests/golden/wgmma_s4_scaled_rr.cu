@@ -1,4 +1,4 @@
-// gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_ba7050d4
+// gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_7af32b2a
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B s4, C f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -6,14 +6,14 @@
 //     A  M x 1040, row-major, lda = 1040
 //     B  1040 x 520, row-major, ldb = 520
 //     C  M x 520, row-major, ldc = 520
-//     scales_b  17 x 520, row-major: a factor of each column of B in each group of K
+//     scales_b  17 x 520, row-major: a scale for each column of B and group along K
 //     bias_n  520 elements, one a column of C
 //
 // Block   16 x 256 of C by 384 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 16 x 128 of C each by 16 wgmmas of 64 x 16 x 16 a k tile
-// Codes   of B are packed before, once for many launches, as threads take them: see prepared_b. Each makes
-//         numbers of its own, rounded once, in registers, from which wgmma takes them as its first operand
+// Codes   of B are packed in the order of fragments, once for many launches: see prepared_b. Consumers
+//         dequantise them in registers, from which wgmma takes its first operand
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
@@ -24,8 +24,8 @@
 //         map_b of prepared_b: boxes of 32 x 68 elements, no swizzle, L2 promotion of 128 bytes
 //         map_c of C: boxes of 64 x 16 elements, swizzle of 128 bytes
 // Expects A, B, C, scales_b and bias_n at addresses divisible by 16, C overlapping no other operand,
-//         prepared_b: ceil(520 / 64) * ceil(1040 / 64) * 544 elements, which
-//         gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_ba7050d4_prepare_b_kernel writes before: any grid, blocks of 256
+//         prepared_b: ceil(520 / 64) * ceil(1040 / 64) * 544 words of 32 bits, at an address divisible by 16, which
+//         gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_7af32b2a_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16s4f16_rr_Mx520x1040_k64_bias_silu_wgmma_16x256x128_c2_k1x0_s4_f1_g8_p1_x1
@@ -160,7 +160,7 @@ struct alignas(16) Codes {
 
 using ChunkOfThread = Codes[CHUNK_K / 64];  // of its two columns
 
-// Numbers of B that an instruction takes from this thread, for one step of k: a pair in each register.
+// Elements of B that an instruction takes from this thread, for one step of k: a pair in each register.
 using Fragment = unsigned[4];
 using Fragments = Fragment[MMAS_N];
 
@@ -312,29 +312,29 @@ __device__ __forceinline__ void wgmma_m64n16k16_f16_rs(float (&d)[8], const unsi
 }
 #undef SUMS
 
-// Scales and zero points of two columns of B, 8 apart.
-// A zero point has 1024 added to it, as codes have, and fills its word twice, for instructions on pairs.
-// A scale fills its word twice, too.
+// Scales and zero points of two columns of B, 8 apart. A zero point has 1024 added to it, as codes have, and is
+// replicated in both halves of a word.
+// Scales are replicated, too.
 struct Scales {
     unsigned scale[2], zero[2];
 };
 
-__device__ __forceinline__ unsigned twice(unsigned number) { return number | number << 16; }
+__device__ __forceinline__ unsigned replicated(unsigned number) { return number | number << 16; }
 
-// Those of a chunk's `column` and of the one 8 further on, which lie behind the codes of 64 columns.
+// Load those of columns `column` and `column + 8` of a chunk; they follow its codes.
 __device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
 {
     const unsigned short* const scales = reinterpret_cast<const unsigned short*>(chunk + 8 * CHUNK_K) + column;
     Scales found;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        found.scale[i] = twice(scales[8 * i]);
-        found.zero[i] = twice(0x6400 + 8);
+        found.scale[i] = replicated(scales[8 * i]);
+        found.zero[i] = replicated(0x6400 + 8);
     }
     return found;
 }
 
-// This thread's codes of a chunk: of all warps' lanes side by side.
+// Load this thread's codes of a chunk: those of a warpgroup's threads lie side by side.
 __device__ __forceinline__ void load_codes(const unsigned* chunk, ChunkOfThread& codes)
 {
     #pragma unroll
@@ -342,26 +342,27 @@ __device__ __forceinline__ void load_codes(const unsigned* chunk, ChunkOfThread&
         codes[i] = reinterpret_cast<const Codes*>(chunk)[i * 128 + threadIdx.x % 128];
 }
 
-// The numbers of eight codes, two in each register: of column g at k + 2 t and the next, of column g + 8, and of both
-// at k + 8 + 2 t.
-// 1024 plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too.
-// The distance's product with the scale is rounded once.
-__device__ __forceinline__ void numbers_of(unsigned codes, const Scales& of, unsigned (&numbers)[4])
+// Dequantise eight codes. Register r of a fragment has column g + 8 * (r % 2) at k = 2 t + 8 * (r / 2) and the next
+// (lane 4 g + t).
+// 1024 plus a code is exact (the code becomes its last bits), and so is its difference from 1024 plus a zero point.
+// The difference's product with the scale is rounded once.
+__device__ __forceinline__ void dequantise(unsigned codes, const Scales& of, unsigned (&numbers)[4])
 {
-    unsigned last_bits;  // of both halves of a word: volatile, or ptxas would load this constant again for each use
+    // of both halves of a word, in a register: the one constant that lop3 holds is the number added to codes
+    unsigned last_bits;
     asm volatile("mov.b32 %0, 0x000f000f;" : "=r"(last_bits));
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        asm("{ .reg .b32 code, distance;\n"
+        asm("{ .reg .b32 code, difference;\n"
             "lop3.b32 code, %1, %2, 0x64006400, 0xea;\n"  // (%1 & %2) | 0x64006400
-            "sub.rn.f16x2 distance, code, %3;\n"
-            "mul.rn.f16x2 %0, distance, %4; }"
+            "sub.rn.f16x2 difference, code, %3;\n"
+            "mul.rn.f16x2 %0, difference, %4; }"
             : "=r"(numbers[r]) : "r"(codes >> 4 * r), "r"(last_bits), "r"(of.zero[r % 2]), "r"(of.scale[r % 2]));
     }
 }
 
-// acc += A * B for one step of k in a stage: in flight until wgmma_wait, as is what the products read, `fragments`
-// among it.
+// acc += A * B for one step of k in a stage. Asynchronous: until wgmma_wait nothing may overwrite the stage, or
+// `fragments`.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int k, const Fragments& fragments,
                                               Accumulators& acc)
 {
@@ -476,10 +477,11 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, int rows, int column
 }  // namespace
 
 // prepared_b = B's codes with their scales, in chunks of 64 columns by 64 of K: 17 lines of 128 bytes each.
-// Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from
-// 2 t on and from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
+// Of 16 columns by 16 k, lane 4 g + t of a warp has columns g and g + 8 at k = 2 t, 2 t + 1, 2 t + 8 and 2 t + 9: eight
+// codes, one word.
+// Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_ba7050d4_prepare_b_kernel(
+gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_7af32b2a_prepare_b_kernel(
     const unsigned char* __restrict__ B, const F16* __restrict__ scales_b, int* __restrict__ prepared_b)
 {
     const int across = (520 + 63) / 64;
@@ -519,7 +521,7 @@ gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_ba7050d4_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_ba7050d4(
+gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_7af32b2a(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n,
     int M, float alpha, float beta)
@@ -577,11 +579,10 @@ gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_ba7050d4(
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
-        // of a step of k, and of the next one, which is made while the products of the first go on
-        Fragments fragments[2];
-        // of a chunk: this thread multiplies it and that 8 further on
+        Fragments fragments[2];  // double-buffered: a step is dequantised while wgmma reads the one before
+        // this thread's first column of a chunk; its second is 8 behind
         const int own_column = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
-        int previous = 0;  // the stage that products under way may still read
+        int previous = 0;  // the stage that products in flight may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             #pragma unroll
@@ -598,7 +599,7 @@ gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_ba7050d4(
                     Fragments& fragment = fragments[step / K_STEP % 2];
                     #pragma unroll
                     for (int i = 0; i < MMAS_N; ++i) {
-                        numbers_of(codes[i][step / 64].at[step / 16 % 4], scales[i], fragment[i]);
+                        dequantise(codes[i][step / 64].at[step / 16 % 4], scales[i], fragment[i]);
                         #pragma unroll
                         for (int r = 0; r < 4; ++r)  // beyond K: zeros of A times a scale of infinity would be NaN
                             if (k + at + step >= s.K) fragment[i][r] = 0;

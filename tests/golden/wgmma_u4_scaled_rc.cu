@@ -1,4 +1,4 @@
-// gemm_bf16u4bf16_rc_Mx4096x4096_sm90_d84c4a60
+// gemm_bf16u4bf16_rc_Mx4096x4096_sm90_9ce77787
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C bf16; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -6,14 +6,14 @@
 //     A  M x 4096, row-major, lda = 4096
 //     B  4096 x 4096, column-major, ldb = 4096
 //     C  M x 4096, row-major, ldc = 4096
-//     scales_b  32 x 4096, row-major: a factor of each column of B in each group of K
-//     zeros_b  32 x 4096, row-major: the code that stands for 0 there
+//     scales_b  32 x 4096, row-major: a scale for each column of B and group along K
+//     zeros_b  32 x 4096, row-major: a zero point for each column of B and group along K
 //
 // Block   16 x 128 of C by 384 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 16 x 64 of C each by 8 wgmmas of 64 x 16 x 16 a k tile
-// Codes   of B are packed before, once for many launches, as threads take them: see prepared_b. Each makes
-//         numbers of its own, rounded once, in registers, from which wgmma takes them as its first operand
+// Codes   of B are packed in the order of fragments, once for many launches: see prepared_b. Consumers
+//         dequantise them in registers, from which wgmma takes its first operand
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
@@ -24,8 +24,8 @@
 //         map_b of prepared_b: boxes of 32 x 68 elements, no swizzle, L2 promotion of 128 bytes
 //         map_c of C: boxes of 64 x 16 elements, swizzle of 128 bytes
 // Expects A, B, C, scales_b and zeros_b at addresses divisible by 16, C overlapping no other operand,
-//         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 elements, which
-//         gemm_bf16u4bf16_rc_Mx4096x4096_sm90_d84c4a60_prepare_b_kernel writes before: any grid, blocks of 256 threads,
+//         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 words of 32 bits, at an address divisible by 16, which
+//         gemm_bf16u4bf16_rc_Mx4096x4096_sm90_9ce77787_prepare_b_kernel writes before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16u4bf16_rc_Mx4096x4096_k128_zeros_wgmma_16x128x128_c2_k1x0_s4_f1_g8_p1_x1
 // Made by gemmgen generate '?x4096x4096' --types bf16,u4,bf16 --inputs scales=128+zeros --layout rc --arch sm_90 --family wgmma
@@ -125,7 +125,7 @@ struct alignas(16) Codes {
 
 using ChunkOfThread = Codes[CHUNK_K / 64];  // of its two columns
 
-// Numbers of B that an instruction takes from this thread, for one step of k: a pair in each register.
+// Elements of B that an instruction takes from this thread, for one step of k: a pair in each register.
 using Fragment = unsigned[4];
 using Fragments = Fragment;
 
@@ -266,29 +266,29 @@ __device__ __forceinline__ void wgmma_m64n16k16_bf16_rs(float (&d)[8], const uns
 }
 #undef SUMS
 
-// Scales and zero points of two columns of B, 8 apart.
-// A zero point has 128 added to it, as codes have, and fills its word twice, for instructions on pairs.
-// A scale fills its word twice, too.
+// Scales and zero points of two columns of B, 8 apart. A zero point has 128 added to it, as codes have, and is
+// replicated in both halves of a word.
+// Scales are replicated, too.
 struct Scales {
     unsigned scale[2], zero[2];
 };
 
-__device__ __forceinline__ unsigned twice(unsigned number) { return number | number << 16; }
+__device__ __forceinline__ unsigned replicated(unsigned number) { return number | number << 16; }
 
-// Those of a chunk's `column` and of the one 8 further on, which lie behind the codes of 64 columns.
+// Load those of columns `column` and `column + 8` of a chunk; they follow its codes.
 __device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
 {
     const unsigned short* const scales = reinterpret_cast<const unsigned short*>(chunk + 8 * CHUNK_K) + column;
     Scales found;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        found.scale[i] = twice(scales[8 * i]);
-        found.zero[i] = twice(scales[64 + 8 * i]);
+        found.scale[i] = replicated(scales[8 * i]);
+        found.zero[i] = replicated(scales[64 + 8 * i]);
     }
     return found;
 }
 
-// This thread's codes of a chunk: of all warps' lanes side by side.
+// Load this thread's codes of a chunk: those of a warpgroup's threads lie side by side.
 __device__ __forceinline__ void load_codes(const unsigned* chunk, ChunkOfThread& codes)
 {
     #pragma unroll
@@ -296,26 +296,27 @@ __device__ __forceinline__ void load_codes(const unsigned* chunk, ChunkOfThread&
         codes[i] = reinterpret_cast<const Codes*>(chunk)[i * 128 + threadIdx.x % 128];
 }
 
-// The numbers of eight codes, two in each register: of column g at k + 2 t and the next, of column g + 8, and of both
-// at k + 8 + 2 t.
-// 128 plus a code is exact, its last bits are the code's, and its distance from a zero point is exact, too.
-// The distance's product with the scale is rounded once.
-__device__ __forceinline__ void numbers_of(unsigned codes, const Scales& of, unsigned (&numbers)[4])
+// Dequantise eight codes. Register r of a fragment has column g + 8 * (r % 2) at k = 2 t + 8 * (r / 2) and the next
+// (lane 4 g + t).
+// 128 plus a code is exact (the code becomes its last bits), and so is its difference from 128 plus a zero point.
+// The difference's product with the scale is rounded once.
+__device__ __forceinline__ void dequantise(unsigned codes, const Scales& of, unsigned (&numbers)[4])
 {
-    unsigned last_bits;  // of both halves of a word: volatile, or ptxas would load this constant again for each use
+    // of both halves of a word, in a register: the one constant that lop3 holds is the number added to codes
+    unsigned last_bits;
     asm volatile("mov.b32 %0, 0x000f000f;" : "=r"(last_bits));
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        asm("{ .reg .b32 code, distance;\n"
+        asm("{ .reg .b32 code, difference;\n"
             "lop3.b32 code, %1, %2, 0x43004300, 0xea;\n"  // (%1 & %2) | 0x43004300
-            "sub.rn.bf16x2 distance, code, %3;\n"
-            "mul.rn.bf16x2 %0, distance, %4; }"
+            "sub.rn.bf16x2 difference, code, %3;\n"
+            "mul.rn.bf16x2 %0, difference, %4; }"
             : "=r"(numbers[r]) : "r"(codes >> 4 * r), "r"(last_bits), "r"(of.zero[r % 2]), "r"(of.scale[r % 2]));
     }
 }
 
-// acc += A * B for one step of k in a stage: in flight until wgmma_wait, as is what the products read, `fragments`
-// among it.
+// acc += A * B for one step of k in a stage. Asynchronous: until wgmma_wait nothing may overwrite the stage, or
+// `fragments`.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int k, const Fragments& fragments,
                                               Accumulators& acc)
 {
@@ -392,10 +393,11 @@ __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, c
 
 // prepared_b = B's codes with their scales and zero points, in chunks of 64 columns by 128 of K: 34 lines of 128 bytes
 // each.
-// Of its 16 columns of a chunk a warp of the kernel has in lane 4 g + t columns g and g + 8, and of 16 of K four, from
-// 2 t on and from 2 t + 8 on: eight codes, a word. Register r of wgmma's fragment takes codes r and r + 4 of it.
+// Of 16 columns by 16 k, lane 4 g + t of a warp has columns g and g + 8 at k = 2 t, 2 t + 1, 2 t + 8 and 2 t + 9: eight
+// codes, one word.
+// Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16u4bf16_rc_Mx4096x4096_sm90_d84c4a60_prepare_b_kernel(
+gemm_bf16u4bf16_rc_Mx4096x4096_sm90_9ce77787_prepare_b_kernel(
     const unsigned char* __restrict__ B, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b,
     int* __restrict__ prepared_b)
 {
@@ -427,7 +429,7 @@ gemm_bf16u4bf16_rc_Mx4096x4096_sm90_d84c4a60_prepare_b_kernel(
             unsigned short* const own = reinterpret_cast<unsigned short*>(chunk + 1024) + i;
             *own = inside ? scales_b[from].bits : 0;
             const int zero = inside ? (zeros_b[from / 2] >> (from % 2 ? 4 : 0) & 15) : 0;
-            own[64] = static_cast<unsigned short>(0x4300 | zero);  // a number of A's type, from which codes are as far
+            own[64] = static_cast<unsigned short>(0x4300 | zero);  // 128 plus the zero point
         }
     }
 }
@@ -438,7 +440,7 @@ gemm_bf16u4bf16_rc_Mx4096x4096_sm90_d84c4a60_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16u4bf16_rc_Mx4096x4096_sm90_d84c4a60(
+gemm_bf16u4bf16_rc_Mx4096x4096_sm90_9ce77787(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, int M, float alpha, float beta)
 {
@@ -495,11 +497,10 @@ gemm_bf16u4bf16_rc_Mx4096x4096_sm90_d84c4a60(
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
-        // of a step of k, and of the next one, which is made while the products of the first go on
-        Fragments fragments[2];
-        // of a chunk: this thread multiplies it and that 8 further on
+        Fragments fragments[2];  // double-buffered: a step is dequantised while wgmma reads the one before
+        // this thread's first column of a chunk; its second is 8 behind
         const int own_column = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
-        int previous = 0;  // the stage that products under way may still read
+        int previous = 0;  // the stage that products in flight may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             #pragma unroll
@@ -511,7 +512,7 @@ gemm_bf16u4bf16_rc_Mx4096x4096_sm90_d84c4a60(
                 #pragma unroll
                 for (int step = 0; step < CHUNK_K; step += K_STEP) {
                     Fragments& fragment = fragments[step / K_STEP % 2];
-                    numbers_of(codes[step / 64].at[step / 16 % 4], scales, fragment);
+                    dequantise(codes[step / 64].at[step / 16 % 4], scales, fragment);
                     multiply_step(shared, ring.stage, at + step, fragment, acc);
                     wgmma_wait<1>();  // for the step before, which reads the other fragments
                     if (at + step == 0 && k > 0) release_stage(shared, previous);

@@ -264,8 +264,8 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
     if problem.pointers:
         yield "Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix"
     if problem.inputs.group is not None:
-        yield "Codes   of B are packed before, once for many launches, as threads take them: see prepared_b. Each makes"
-        yield "        numbers of its own, rounded once, in registers, from which wgmma takes them as its first operand"
+        yield "Codes   of B are packed in the order of fragments, once for many launches: see prepared_b. Consumers"
+        yield "        dequantise them in registers, from which wgmma takes its first operand"
     if one.SWAP:
         yield "Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C"
     if one.FROM_REGISTERS:

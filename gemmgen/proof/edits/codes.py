@@ -14,13 +14,13 @@ CODES_EDITS = (
         ("return number | number << 16;", "return number * 0x10001u;"),
     )),
     Edit("the distance times the scale in one instruction, minus nothing", WGMMA_CODES_CUT, (
-        ('"mul.rn.f16x2 %0, distance, %4; }"', '"fma.rn.f16x2 %0, distance, %4, %5; }"'),
+        ('"mul.rn.f16x2 %0, difference, %4; }"', '"fma.rn.f16x2 %0, difference, %4, %5; }"'),
         ('"r"(of.scale[r % 2]));', '"r"(of.scale[r % 2]), "r"(0x80008000u));'),
     )),
     Edit("codes of a step at a time", MMA_CODES, ((
-        "if (k % 64 == 0) held[j].codes = "
+        "if (k % 64 == 0) packed[j].codes = "
         "reinterpret_cast<const Codes*>(chunk)[k / 64 * 128 + column * 2 + lane];",
-        "held[j].codes.at[k / 16 % 4] = chunk[(k / 64 * 128 + column * 2 + lane) * 4 + k / 16 % 4];",
+        "packed[j].codes.at[k / 16 % 4] = chunk[(k / 64 * 128 + column * 2 + lane) * 4 + k / 16 % 4];",
     ),)),
     Edit("numbers of both columns in turns", WGMMA_CODES, (("""\
     for (int r = 0; r < 4; ++r) {

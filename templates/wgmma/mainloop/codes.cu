@@ -1,4 +1,4 @@
-/*# B has codes of 4 bits: threads turn them into numbers in registers, the first operand of products of C's transpose. #*/
+/*# B of 4 bits: threads dequantise it into registers, wgmma's first operand, for C^T = B^T A^T. #*/
 //% import "wgmma/mainloop/awaited.cu" as awaited
 //% from "device/codes.cu" import numbers, scales, words
 //% from "wgmma/layout.cu" import by_k, descriptor
@@ -24,7 +24,7 @@ ${ caller() | trim("\n") }
 ${ words(view.codes) }
 using ChunkOfThread = Codes[CHUNK_K / ${ view.codes.span }];  // of its two columns
 
-// Numbers of B that an instruction takes from this thread, for one step of k: a pair in each register.
+// Elements of B that an instruction takes from this thread, for one step of k: a pair in each register.
 using Fragment = unsigned[4];
 using Fragments = Fragment${ "[%s]" | format(view.mmas) if view.mmas };
 
@@ -32,7 +32,7 @@ using Fragments = Fragment${ "[%s]" | format(view.mmas) if view.mmas };
 //% macro functions(view)
 //% import view.blocks as blocks
 ${ scales(view.codes) }
-// This thread's codes of a chunk: of all warps' lanes side by side.
+// Load this thread's codes of a chunk: those of a warpgroup's threads lie side by side.
 __device__ __forceinline__ void load_codes(const unsigned* chunk, ChunkOfThread& codes)
 {
     #pragma unroll
@@ -40,7 +40,7 @@ __device__ __forceinline__ void load_codes(const unsigned* chunk, ChunkOfThread&
 }
 
 ${ numbers(view.codes) }
-// acc += A * B for one step of k in a stage: in flight until wgmma_wait, as is what the products read, `fragments` among it.
+// acc += A * B for one step of k in a stage. Asynchronous: until wgmma_wait nothing may overwrite the stage, or `fragments`.
 __device__ __forceinline__ void multiply_step(const Shared& shared, int stage, int k, const Fragments& fragments, Accumulators& acc${ ", bool adds" if view.promoted })
 {
     const unsigned long long a = ${ descriptor(view.second) } + ${ by_k(view.second) };
@@ -76,14 +76,14 @@ for (int r = 0; r < ${ sums_of_mma(view) }; ++r) totals${ of(view) }[r] = fmaf(s
 //% set chunk = "shared.b[ring.stage][at / CHUNK_K][consumer%s]" | format(" * %s + i" | format(view.mmas) if view.mmas)
 //% set which = "[at / CHUNK_K % 2]" if view.promoted
 //% if view.promoted
-Accumulators acc[2] = {}, totals = {};  // chunks have accumulators by turns: the sums of one are added up while another is multiplied
+Accumulators acc[2] = {}, totals = {};  // double-buffered: the sums of a chunk are promoted while the next one is multiplied
 ChunkScales scales[2] = {};
 //% else
 Accumulators acc = {};
 //% endif
-Fragments fragments[2];  // of a step of k, and of the next one, which is made while the products of the first go on
-const int own_column = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;  // of a chunk: this thread multiplies it and that 8 further on
-int previous = 0;  // the stage that products under way may still read
+Fragments fragments[2];  // double-buffered: a step is dequantised while wgmma reads the one before
+const int own_column = threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;  // this thread's first column of a chunk; its second is 8 behind
+int previous = 0;  // the stage that products in flight may still read
 //% call to_the_end(view)
 //% call each_k_tile(view)
 #pragma unroll
@@ -103,7 +103,7 @@ load_codes(${ chunk }, codes${ of(view) });
         Fragments& fragment = fragments[step / K_STEP % 2];
 //% filter indent(8, true)
 //% call all(view)
-numbers_of(codes${ of(view) }[step / ${ view.codes.span }].at[step / 16 % ${ view.codes.words }], scales${ which }${ of(view) }, fragment${ of(view) });
+dequantise(codes${ of(view) }[step / ${ view.codes.span }].at[step / 16 % ${ view.codes.words }], scales${ which }${ of(view) }, fragment${ of(view) });
 //% if view.cut_k
 #pragma unroll
 for (int r = 0; r < 4; ++r)  // beyond K: zeros of A times a scale of infinity would be NaN
@@ -115,7 +115,7 @@ for (int r = 0; r < 4; ++r)  // beyond K: zeros of A times a scale of infinity w
         if (step == 0) wgmma_wait<0>();  // for the chunk before: ptxas serialises products whose sums are read behind wgmma_wait<1>
         multiply_step(shared, ${ "first_lane(ring.stage)" if view.uniform else "ring.stage" }, at + step, fragment, acc${ which }, step > 0);
         if (at + step == 0 && ${ later(view) }) release_stage(shared, previous);
-        if (step == 0) promote(acc[1 - at / CHUNK_K % 2], scales[1 - at / CHUNK_K % 2], totals);  // zeros, before the first chunk
+        if (step == 0) promote(acc[1 - at / CHUNK_K % 2], scales[1 - at / CHUNK_K % 2], totals);  // adds zeros at the first chunk
         else wgmma_wait<1>();  // for the step before, which reads the other fragments
 //% else
         multiply_step(shared, ${ "first_lane(ring.stage)" if view.uniform else "ring.stage" }, at + step, fragment, acc);
