@@ -212,9 +212,9 @@ class Inputs:
         if self.group is None:
             return
         rows = Extent("K", self.group) if self.group else Extent()
-        yield Companion("scales_b", types.a, rows, Extent("N"), "a scale for each column of B and group along K")
+        yield Companion("scales_b", types.a, rows, Extent("N"), "a scale for each column of B and group of K")
         if self.zeros:
-            yield Companion("zeros_b", types.b, rows, Extent("N"), "a zero point for each column of B and group along K")
+            yield Companion("zeros_b", types.b, rows, Extent("N"), "a zero point for each column of B and group of K")
 
     def require_types(self, types: Types) -> None:
         """Raise InvalidInput unless A and B may be of these types."""

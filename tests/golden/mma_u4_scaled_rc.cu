@@ -1,4 +1,4 @@
-// gemm_bf16u4bf16_rc_Mx4096x4096_sm90_bb4e7267
+// gemm_bf16u4bf16_rc_Mx4096x4096_sm90_95af6bf4
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C bf16; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -6,8 +6,8 @@
 //     A  M x 4096, row-major, lda = 4096
 //     B  4096 x 4096, column-major, ldb = 4096
 //     C  M x 4096, row-major, ldc = 4096
-//     scales_b  32 x 4096, row-major: a scale for each column of B and group along K
-//     zeros_b  32 x 4096, row-major: a zero point for each column of B and group along K
+//     scales_b  32 x 4096, row-major: a scale for each column of B and group of K
+//     zeros_b  32 x 4096, row-major: a zero point for each column of B and group of K
 //
 // Block   32 x 128 of C by 128 threads, in k tiles of 128, 50688 bytes of shared memory
 // Warp    16 x 64 of C: for each 16 k, 8 mmas of 16 x 8 x 16, whose fragments 17 loads bring
@@ -16,7 +16,7 @@
 // Launch  ceil(M / 32) * ceil(N / 128) blocks of 128 threads, 50688 bytes of dynamic shared memory
 // Expects A, B, C, scales_b and zeros_b at addresses divisible by 16, C overlapping no other operand,
 //         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 words of 32 bits, at an address divisible by 16, which
-//         gemm_bf16u4bf16_rc_Mx4096x4096_sm90_bb4e7267_prepare_b_kernel writes before: any grid, blocks of 256 threads,
+//         gemm_bf16u4bf16_rc_Mx4096x4096_sm90_95af6bf4_prepare_b_kernel writes before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16u4bf16_rc_Mx4096x4096_k128_zeros_mma_32x128x128_w16x64_s3_async1_g8_split1
 // Made by gemmgen generate '?x4096x4096' --types bf16,u4,bf16 --inputs scales=128+zeros --layout rc --arch sm_90 --family mma
@@ -407,7 +407,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16u4bf16_rc_Mx4096x4096_sm90_bb4e7267_prepare_b_kernel(
+gemm_bf16u4bf16_rc_Mx4096x4096_sm90_95af6bf4_prepare_b_kernel(
     const unsigned char* __restrict__ B, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b,
     int* __restrict__ prepared_b)
 {
@@ -443,7 +443,7 @@ gemm_bf16u4bf16_rc_Mx4096x4096_sm90_bb4e7267_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16u4bf16_rc_Mx4096x4096_sm90_bb4e7267(
+gemm_bf16u4bf16_rc_Mx4096x4096_sm90_95af6bf4(
     const BF16* __restrict__ A, const int* __restrict__ prepared_b, BF16* __restrict__ C, int M, float alpha,
     float beta)
 {

@@ -1,4 +1,4 @@
-// gemm_bf16u4f32_rc_Mx300xK_sm90_4faabea4
+// gemm_bf16u4f32_rc_Mx300xK_sm90_edef2c3c
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C f32; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
@@ -6,8 +6,8 @@
 //     A  M x K, row-major, lda at run time
 //     B  K x 300, column-major, ldb at run time
 //     C  M x 300, row-major, ldc = 300
-//     scales_b  ceil(K / 128) x 300, row-major: a scale for each column of B and group along K
-//     zeros_b  ceil(K / 128) x 300, row-major: a zero point for each column of B and group along K
+//     scales_b  ceil(K / 128) x 300, row-major: a scale for each column of B and group of K
+//     zeros_b  ceil(K / 128) x 300, row-major: a zero point for each column of B and group of K
 //
 // Block   16 x 16 of C by 256 threads
 // Bound   global memory: every FMA takes two reads of it, most of which caches serve
@@ -64,7 +64,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16u4f32_rc_Mx300xK_sm90_4faabea4(
+gemm_bf16u4f32_rc_Mx300xK_sm90_edef2c3c(
     const BF16* __restrict__ A, const unsigned char* __restrict__ B, float* __restrict__ C,
     const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b, int M, int K, int lda, int ldb,
     float alpha, float beta)
