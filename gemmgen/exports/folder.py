@@ -46,15 +46,15 @@ def files_of(source: KernelSource, written: Iterable[Path]) -> list[Path]:
 def require_together(sources: Iterable[KernelSource], *, torch: bool = False) -> None:
     """Raise InvalidInput if two kernels would write the same file, or if `export` has no launcher for one.
 
-    With `torch` it also refuses kernels that take arrays of pointers, or codes of 4 bits, which have no operators.
+    With `torch` it also refuses kernels that take arrays of pointers, or scales of A and B, which have no operators.
     """
     taken: set[str] = set()
     for source in sources:
         require_exportable(source)
         arrays = torch and source.problem.pointers
         require(not arrays, f"{source.name} takes arrays of pointers, and tensors are none: export it without --torch")
-        codes = torch and not source.problem.inputs.is_plain
-        require(not codes, f"{source.name} takes codes with scales, and operators take none: export it without --torch")
+        scaled = torch and not source.problem.inputs.is_plain
+        require(not scaled, f"{source.name} takes scales, and operators take none: export it without --torch")
         twice = sorted(taken.intersection(own_files(source.name)))
         require(not twice, f"two of the kernels write {', '.join(twice)}: export one by another name, with --as NAME")
         taken.update(own_files(source.name))
@@ -94,7 +94,8 @@ def _special(source: KernelSource) -> list[str]:
     special = [name for name in launch.attributes if name != DEPENDENT_LAUNCH]
     if launch.cluster > 1 and "__cluster_dims__" not in source.text:
         special.append(f"clusters of {launch.cluster} blocks")
-    if not (source.problem.inputs.is_plain or isinstance(launch.prepared("B"), Pack)):
+    inputs = source.problem.inputs
+    if not (inputs.is_plain or inputs.blocks or isinstance(launch.prepared("B"), Pack)):
         special.append(f"inputs = {source.problem.inputs}")
     return special
 

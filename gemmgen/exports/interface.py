@@ -207,8 +207,8 @@ class Interface(Signature):
 
     @property
     def packed_from(self) -> tuple[str, ...]:
-        """The tensors that `packed` replaces: B, and its companions."""
-        return ("B", *self.companions)
+        """The tensors that `packed` replaces: B, and what goes with its codes."""
+        return ("B", *self.companions) if self.coded else ("B",)
 
     @property
     def packed_words(self) -> str:
@@ -225,7 +225,7 @@ class Interface(Signature):
     def by_packed(self) -> tuple[Argument, ...]:
         """The launcher's arguments if `packed` replaces B, its layout and its companions."""
         packed = Argument("const void*", "packed", "packed")
-        left_out = ("ldb", "stride_b", *self.companions)
+        left_out = ("ldb", "stride_b", *self.packed_from[1:])
         return tuple(packed if one.text == "B" else one for one in self.arguments if one.text not in left_out)
 
     @property

@@ -23,7 +23,7 @@ BUDGET_BITS = 30  # multiply-adds of a check's reference, as a power of two: a s
 CONVERTED_BUDGET_BITS = 28  # likewise of 16-bit and 8-bit floats
 SPARSE_TERMS = 8
 SCALARS = ((1, 0), (3, -2))  # alpha, beta
-EXACT_SCALES = 3  # of codes in exact data: 1, 2 and 4
+EXACT_SCALES = 3  # in exact data: 1, 2 and 4
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class SelfTest:
     @property
     def codes(self) -> bool:
         """Whether B has codes, which stand for numbers of A's type."""
-        return bool(self.out.companions)
+        return self.out.coded
 
     @property
     def sums(self) -> DType:
@@ -177,7 +177,8 @@ class SelfTest:
         products = [2**self.exact_bits / (alpha * max(1, terms) + abs(beta)) for alpha, beta in SCALARS]
         if self.types.c.largest < 2**self.exact_bits:
             products += [self._largest / (2 * alpha * sqrt(terms + 1)) for alpha, _ in SCALARS]
-        reach = min(products) / self._largest_scaled if self.codes else sqrt(min(products))
+        scales = 4.0 ** (EXACT_SCALES - 1) if self.out.problem.inputs.blocks else 1.0  # of both operands
+        reach = min(products) / self._largest_scaled if self.codes else sqrt(min(products) / scales)
         return int(min(max(reach, 1), self.largest_integer))
 
     @property

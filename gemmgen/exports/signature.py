@@ -82,8 +82,13 @@ class Signature(Built):
 
     @property
     def companions(self) -> tuple[str, ...]:
-        """The tensors beside A and B: B's scales and zero points, where it has codes."""
+        """The tensors beside A and B: the scales and zero points of B's codes, or the scales of blocks of both."""
         return tuple(one.name for one in self.problem.companions)
+
+    @property
+    def coded(self) -> bool:
+        """Whether B has codes of 4 bits, which are packed with their companions."""
+        return self.problem.inputs.group is not None
 
     @cached_property
     def element(self) -> dict[str, str]:
@@ -163,7 +168,7 @@ class Signature(Built):
     @property
     def may_be_null(self) -> tuple[str, ...]:
         """The arguments that are not read if K = 0."""
-        return ("A", "B") if "K" in self.runtime_sizes and not self.problem.pointers else ()
+        return ("A", "B", *self.companions) if "K" in self.runtime_sizes and not self.problem.pointers else ()
 
     @property
     def may_be_empty(self) -> tuple[str, ...]:

@@ -205,10 +205,10 @@ class Inputs:
             yield Companion("index_a", DType.S32, Extent(), Extent("M"), "the row of A that a row of C comes of")
         if self.blocks:
             along_k, f32 = Extent("K", BLOCK), DType.F32
-            yield Companion("scales_a", f32, along_k, Extent("M"), f"a factor of {BLOCK} along K of A")
-            squares = Extent("N", BLOCK), along_k, f"a factor of {BLOCK} x {BLOCK} elements of B"
-            of_b = (along_k, Extent("N"), f"a factor of {BLOCK} along K of B") if self.lines else squares
-            yield Companion("scales_b", f32, *of_b)
+            yield Companion("scales_a", f32, along_k, Extent("M"), f"a scale for each {BLOCK} along K of a row of A")
+            squares = Extent("N", BLOCK), along_k, f"a scale for each {BLOCK} x {BLOCK} of B"
+            lines = along_k, Extent("N"), f"a scale for each {BLOCK} along K of a column of B"
+            yield Companion("scales_b", f32, *(lines if self.lines else squares))
         if self.group is None:
             return
         rows = Extent("K", self.group) if self.group else Extent()

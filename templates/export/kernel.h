@@ -6,7 +6,7 @@
  *     ${ "%-8s" | format(m.name) } ${ out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% if m.name in out.written
  *              is written: ${ out.written[m.name] }
-//% elif m.name == "B" and out.companions
+//% elif m.name == "B" and out.coded
  *              codes of 4 bits, ${ "-8 to 7 in two's complement" if out.types.b.is_signed else "0 to 15" }: a byte holds two, the first in its lower half
 //% endif
 //% endfor
@@ -17,10 +17,13 @@
  *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ "%s elements" | format(out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }${ ("; another for each product, behind the last's" if v.written else "; the same for all products") if out.problem.batched }
 //% endfor
  *
-//% if out.companions
+//% if out.coded
 //% set zeros, group = out.problem.inputs.zeros, out.problem.inputs.group
  * An element of B is ${ "(code - zero point) * scale" if zeros else "code * scale" }, ${ "which is not rounded: sums are multiplied by the scale" if out.problem.scaled_depth else "rounded once to %s" | format(out.types.a.label) }.
  * ${ "In a column of B each group of %d along K has" | format(group) if group else "A column of B has" } one scale${ " and one zero point" if zeros }.
+//% endif
+//% if out.problem.inputs.blocks
+ * What ${ out.problem.inputs.block } products along K add up to is multiplied by the product of both scales, rounded to f32.
 //% endif
 //% if out.epilogue.reads_c
  * beta = 0 never reads C.${ (" K = 0 gives beta * C and reads neither A nor B." if out.epilogue.is_linear else " K = 0 makes acc zero and reads neither A nor B.") if "K" in out.runtime_sizes and not out.problem.pointers }
@@ -67,7 +70,7 @@ extern "C" {
 //% if out.padded
  * It holds ${ "copies" if out.padded | length > 1 else "a copy" } of ${ out.padded | map(attribute="operand") | join(" and ") }, with lines as the kernel takes them.
 //% endif
-//% if out.companions
+//% if out.coded
  * It holds ${ out.packed_words }, packed as the kernel takes them.
 //% endif
 //% if out.summed
@@ -192,7 +195,7 @@ cudaError_t ${ out.name }_run_prepared(const ${ out.name }_plan* /* plan */, cud
 /*% if out.packed %*/
 
 /* Weights apart from a workspace, for several products at once: what prepare_b would make of B, in device memory of its own.
-//% if out.companions
+//% if out.coded
  * pack_b ${ out.made_of["B"] } to `packed`, which has packed_bytes at an address divisible by ${ out.workspace_align }.
  * make_packed_plan takes that in place of ${ out.packed_words }; any number of plans on any stream may share it while
  * nobody writes there. Their workspace has packed_bytes less, and may be null where nothing is left.

@@ -863,6 +863,38 @@ def test_selftest_finds_codes_that_are_packed_otherwise(
     assert any("expected" in line for line in lines), lines
 
 
+def of_blocks(types: str, layout: str, inputs: str, *sizes: int | None) -> KernelSource:
+    problem = Problem(*sizes, types=types, layout=layout, inputs=inputs)
+    return render(problem, FAMILIES["naive"], FAMILIES["naive"].default(problem), "sm_90").renamed("gemm")
+
+
+BLOCKS = of_blocks("e4m3,e4m3,bf16_promoted", "rc", "blocks", None, 200, 300)
+LINES = of_blocks("e4m3,e5m2,f32", "cr", "blocks+lines", None, None, None)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("source", [BLOCKS, LINES], ids=str)
+def test_selftest_passes_kernels_of_blocks(source: KernelSource, tmp_path: Path) -> None:
+    code, lines = outcome(exported_on_the_host(tmp_path, source))
+    assert (code, lines[-1]) == (0, "PASS  all"), lines
+
+
+@needs_nvcc
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("source", "right", "wrong"),
+    [
+        (BLOCKS, "Offset(block / 128) * s.M + m", "m"),
+        (BLOCKS, "Offset(n / 128) * ((s.K + 127) / 128) + block / 128", "block / 128"),
+        (LINES, "Offset(block / 128) * s.N + n", "Offset(block / 128) * s.N + n / 128 * 128"),
+    ],
+)
+def test_selftest_finds_scales_of_other_blocks(source: KernelSource, right: str, wrong: str, tmp_path: Path) -> None:
+    code, lines = outcome(exported_on_the_host(tmp_path, source, right, wrong))
+    assert (code, lines[-1]) == (1, "FAIL")
+    assert any("expected" in line for line in lines), lines
+
+
 @needs_nvcc
 def test_a_kernel_of_one_architecture_is_built_for_no_other(tmp_path: Path, kernel_of_maps: KernelSource) -> None:
     """And without a warning; its launcher links with CUDA's runtime alone and answers where there is no GPU."""

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_rc_Mx300xK_sm90_18cb2aec
+// gemm_e4m3e4m3bf16_rc_Mx300xK_sm90_4e5bd7f0
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
@@ -6,8 +6,8 @@
 //     A  M x K, row-major, lda at run time
 //     B  K x 300, column-major, ldb at run time
 //     C  M x 300, row-major, ldc = 300
-//     scales_a  ceil(K / 128) x M, row-major: a factor of 128 along K of A
-//     scales_b  3 x ceil(K / 128), row-major: a factor of 128 x 128 elements of B
+//     scales_a  ceil(K / 128) x M, row-major: a scale for each 128 along K of a row of A
+//     scales_b  3 x ceil(K / 128), row-major: a scale for each 128 x 128 of B
 //
 // Block   16 x 16 of C by 256 threads
 // Bound   global memory: every FMA takes two reads of it, most of which caches serve
@@ -73,7 +73,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_e4m3e4m3bf16_rc_Mx300xK_sm90_18cb2aec(
+gemm_e4m3e4m3bf16_rc_Mx300xK_sm90_4e5bd7f0(
     const E4M3* __restrict__ A, const E4M3* __restrict__ B, BF16* __restrict__ C, const float* __restrict__ scales_a,
     const float* __restrict__ scales_b, int M, int K, int lda, int ldb, float alpha, float beta)
 {

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_a5d0729e
+// gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_27edac03
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C f32;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -7,8 +7,8 @@
 //     A  4096 x K, column-major, lda = 4096
 //     B  K x 7168, row-major, ldb = 7168
 //     C  4096 x 7168, row-major, ldc = 7168
-//     scales_a  ceil(K / 128) x 4096, row-major: a factor of 128 along K of A
-//     scales_b  ceil(K / 128) x 7168, row-major: a factor of 128 along K of B
+//     scales_a  ceil(K / 128) x 4096, row-major: a scale for each 128 along K of a row of A
+//     scales_b  ceil(K / 128) x 7168, row-major: a scale for each 128 along K of a column of B
 //
 // Block   128 x 64 of C by 384 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
@@ -23,10 +23,10 @@
 //         map_c of C: boxes of 32 x 64 elements, swizzle of 128 bytes
 // Expects A, B, C, scales_a and scales_b at addresses divisible by 16, C overlapping no other operand,
 //         prepared_a: 4096 * ceil(K / 128) * 128 elements, which
-//         gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_a5d0729e_prepare_a_kernel writes before: any grid, blocks of
+//         gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_27edac03_prepare_a_kernel writes before: any grid, blocks of
 //         256 threads,
 //         prepared_b: 7168 * ceil(K / 128) * 128 elements, which
-//         gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_a5d0729e_prepare_b_kernel writes before: any grid, blocks of
+//         gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_27edac03_prepare_b_kernel writes before: any grid, blocks of
 //         256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_blocks_lines_wgmma_128x64x128_c2_k1x0_s4_f1_g8_p1_copy128
@@ -349,7 +349,7 @@ struct alignas(16) Chunk {
 // prepared_a = A, row-major, with lines ceil(K / 128) * 128 elements apart: whole chunks of 16 bytes, with zeros behind
 // a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_a5d0729e_prepare_a_kernel(
+gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_27edac03_prepare_a_kernel(
     const E4M3* __restrict__ A, E4M3* __restrict__ prepared_a, int K)
 {
     const int lines = 4096, length = K;  // of the copy
@@ -385,7 +385,7 @@ gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_a5d0729e_prepare_a_kernel(
 // prepared_b = B, column-major, with lines ceil(K / 128) * 128 elements apart: whole chunks of 16 bytes, with zeros
 // behind a line's end.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_a5d0729e_prepare_b_kernel(
+gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_27edac03_prepare_b_kernel(
     const E4M3* __restrict__ B, E4M3* __restrict__ prepared_b, int K)
 {
     const int lines = 7168, length = K;  // of the copy
@@ -424,7 +424,7 @@ gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_a5d0729e_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_a5d0729e(
+gemm_e4m3e4m3f32_promoted_cr_4096x7168xK_sm90_27edac03(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ scales_a, const float* __restrict__ scales_b,
     int K, float alpha, float beta)

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx2112x7168_sm90_adef3bf5
+// gemm_e4m3e4m3bf16_promoted_rc_Mx2112x7168_sm90_eec56542
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -7,8 +7,8 @@
 //     A  M x 7168, row-major, lda = 7168
 //     B  7168 x 2112, column-major, ldb = 7168
 //     C  M x 2112, row-major, ldc = 2112
-//     scales_a  56 x M, row-major: a factor of 128 along K of A
-//     scales_b  17 x 56, row-major: a factor of 128 x 128 elements of B
+//     scales_a  56 x M, row-major: a scale for each 128 along K of a row of A
+//     scales_b  17 x 56, row-major: a scale for each 128 x 128 of B
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
@@ -422,7 +422,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int colum
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx2112x7168_sm90_adef3bf5(
+gemm_e4m3e4m3bf16_promoted_rc_Mx2112x7168_sm90_eec56542(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
     const float* __restrict__ scales_a, const float* __restrict__ scales_b, int M, float alpha, float beta)

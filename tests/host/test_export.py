@@ -227,7 +227,7 @@ def test_codes_have_a_launcher_where_a_launch_before_packs_them(tmp_path: Path) 
         with pytest.raises(InvalidInput, match="no launcher for kernels whose launch takes inputs = "):
             require_exportable(naive(types=types, inputs=inputs))
     require_together([SAMPLES["codes"]])
-    with pytest.raises(InvalidInput, match="gemm takes codes with scales, and operators take none"):
+    with pytest.raises(InvalidInput, match="gemm takes scales, and operators take none"):
         require_together([SAMPLES["codes"]], torch=True)
 
 

@@ -68,7 +68,7 @@ class ProductInterface(Interface):
 
     @property
     def takes_packed(self) -> bool:
-        return bool(self.companions)
+        return self.coded
 
     @property
     def pointer_align(self) -> int:

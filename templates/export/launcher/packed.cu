@@ -24,7 +24,7 @@ ${ out.declared(out.packing, behind="void* packed, cudaStream_t stream") })
 //% endif
 //% endfor
     cudaError_t status = ${ "B == nullptr && K == 0 ? cudaSuccess : " if "B" in out.may_be_null }check("B", B, ${ out.aligns["B"] });
-//% for name in out.companions
+//% for name in out.packed_from[1:]
     if (status == cudaSuccess) status = check("${ name }", ${ name }, ${ out.aligns[name] });
 //% endfor
     if (status == cudaSuccess) status = check("packed", packed, ${ out.workspace_align });

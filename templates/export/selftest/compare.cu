@@ -1,5 +1,5 @@
 /*# A launch, and its results beside the reference: all rows, or some of them and weighted sums of the others. #*/
-//% from "export/selftest/factor.cu" import factor_of_b with context
+//% from "export/selftest/factor.cu" import factor_of_a, factor_of_b with context
 //% set columns, column_sum = "column_amax" in test.outputs, "column_sum" in test.epilogue.sums
 //% set integer, several = test.scalar.is_integer, test.outputs | length > 1
 //% set int_p, p = ("int p, ", "p, ") if out.problem.batched else ("", "")
@@ -31,7 +31,7 @@ int first_row_off(const Check& s, const Operands& x, const Storage<${ out.elemen
     ${ tab }    for (int n = 0; n < s.N; ++n) b_weights[k] += whole(${ factor_of_b("k", "n") }) * weights[n];
     ${ tab }for (int m = 0; m < s.M; ++m) {
     ${ tab }    ${ bits } difference = 0;
-    ${ tab }    for (int k = 0; k < s.K; ++k) difference += whole(s.alpha) * whole(decode(x.A(${ p }m, k))) * b_weights[k];
+    ${ tab }    for (int k = 0; k < s.K; ++k) difference += whole(s.alpha) * whole(${ factor_of_a("m", "k") }) * b_weights[k];
     ${ tab }    for (int n = 0; n < s.N; ++n) {
     ${ tab }        const ${ test.wide } got = decode(c(${ p }m, n)), old = s.beta == 0 ? 0 : decode(x.C(${ p }m, n));
 //% if not integer

@@ -1,4 +1,8 @@
-/*# The number that is multiplied for an element of B. #*/
+/*# The numbers that are multiplied for an element of A and of B: where blocks have scales, with these. #*/
+//% set blocks, lines, block = out.problem.inputs.blocks, out.problem.inputs.lines, out.problem.inputs.block
+//% macro factor_of_a(m, k)
+decode(x.A(${ "p, " if out.problem.batched }${ m }, ${ k }))${ " * decode(x.scales_a(%s / %d, %s))" | format(k, block, m) if blocks }
+//%- endmacro
 //% macro factor_of_b(k, n)
-${ "" if test.codes and out.problem.scaled_depth else "decode" }(${ "x.weights[size_t(%s) * s.N + %s]" | format(k, n) if test.codes else "x.B(%s%s, %s)" | format("p, " if out.problem.batched else "", k, n) })
+${ "" if test.codes and out.problem.scaled_depth else "decode" }(${ "x.weights[size_t(%s) * s.N + %s]" | format(k, n) if test.codes else "x.B(%s%s, %s)" | format("p, " if out.problem.batched else "", k, n) })${ (" * decode(x.scales_b(%s / %d, %s))" | format(k, block, n) if lines else " * decode(x.scales_b(%s / %d, %s / %d))" | format(n, block, k, block)) if blocks }
 //%- endmacro

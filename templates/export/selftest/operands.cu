@@ -34,8 +34,10 @@ Operands make_operands(const Check& s)
 //% endif
 //% for dtype in [out.types.b] if test.codes
     const auto value_${ dtype.label } = [&] { return random.below(16)${ " - 8" if dtype.is_signed }; };
-    const auto scale = [&] { return ${ "exact ? 1 << random.below(%d) : " | format(test.exact_scales) }random.uniform(); };
 //% endfor
+//% if "scale" in test.drawn
+    const auto scale = [&] { return ${ "exact ? 1 << random.below(%d) : " | format(test.exact_scales) }random.uniform(); };
+//% endif
 //% if "value_s32" in test.drawn
     const auto value_s32 = [&] { return std::int32_t(std::uint32_t(random.bits())); };
 //% endif
@@ -66,14 +68,16 @@ Operands make_operands(const Check& s)
 //% macro matrix(stride, row, column)
 {${ "(s.batch - 1) * %s, -%s, " | format(stride, stride) if out.problem.pointers else stride ~ ", " if out.problem.batched }${ row }, ${ column }}
 //%- endmacro
+//% macro count(extent)
+${ ("s.%s" | format(extent.size) if extent.step == 1 else "(s.%s + %d) / %d" | format(extent.size, extent.step - 1, extent.step)) if extent.size else extent.number }
+//%- endmacro
 //% set batch = "s.batch, " if out.problem.batched
     ${ "Operands x =" if test.codes else "return" } {{${ batch }s.M, s.K, ${ matrix("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else matrix("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
             {${ batch }s.K, ${ columns }, ${ matrix("s.stride_b", "s.ldb", 1) if out.problem.layout.b == "r" else matrix("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
             {${ batch }s.M, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
-//%- set group = out.problem.inputs.group
-//%- for name in out.companions
+//%- for x in out.problem.companions
 ,
-            {${ "(s.K + %d) / %d" | format(group - 1, group) if group else 1 }, s.N, {s.N, 1}, ${ test.draws[name] }}
+            {${ count(x.rows) }, ${ count(x.cols) }, {${ count(x.cols) }, 1}, ${ test.draws[x.name] }}
 //%- endfor
 //%- for x in out.epilogue.operands
 ,
@@ -83,6 +87,7 @@ Operands make_operands(const Check& s)
 //%- endfor
 ${ ", {}" if test.codes }};
 //% if test.codes
+//% set group = out.problem.inputs.group
     x.weights.reserve(size_t(s.K) * s.N);
     for (int k = 0; k < s.K; ++k)
         for (int n = 0; n < s.N; ++n) {

@@ -1,5 +1,5 @@
 /*# The right answer for a row of C, and what a kernel may be off by. #*/
-//% from "export/selftest/factor.cu" import factor_of_b with context
+//% from "export/selftest/factor.cu" import factor_of_a, factor_of_b with context
 //% set integers, sums, t = test.sums.is_integer, test.epilogue.sums, test.tensor
 //% set spread = t and (t.of_spread or t.rounding)
 //% set int_p, p, batched = ("int p, ", "p, ", true) if out.problem.batched else ("", "", false)
@@ -43,7 +43,7 @@ ColumnSums column_sums(const Operands& x, const Check& s${ ", int p" if batched 
 ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& columns, " if "column_sum" in sums }${ int_p }int m)
 {
     vector<${ test.wide }> row_of_a(s.K), sum(${ columns })${ ", magnitude(%s)" | format(columns) if not integers }${ ", largest(%s)" | format(columns) if spread };
-    for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A(${ p }m, k));
+    for (int k = 0; k < s.K; ++k) row_of_a[k] = ${ factor_of_a("m", "k") };
 //% if test.sparse
     vector<int> depths;  // at which A is not 0
     for (int k = 0; k < s.K; ++k)
