@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import gemmgen
 from gemmgen.arrays.emulated import EmulatedBackend
 from gemmgen.arrays.kernel import ArrayKernel
-from gemmgen.families import WGMMA
+from gemmgen.arrays.quantising import quantise_rows, quantise_squares
+from gemmgen.exports.library.spec import spec_from
+from gemmgen.families import NAIVE, WGMMA
 from gemmgen.families.base import first_rejection
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.dtype import DType
@@ -78,6 +81,49 @@ def test_tiles_that_scales_do_not_fit_are_refused(axes, because) -> None:
     config = WGMMA.default(problem).with_values(**axes)
     rejection = first_rejection(WGMMA, problem, config, parse_arch("sm_90").limits)
     assert rejection is not None and because in rejection.constraint.because
+
+
+def test_a_product_of_a_library_takes_scales_of_blocks(shared_store, tmp_path) -> None:
+    """Its rules send calls to several kernels; what is not aligned goes to the one that serves all."""
+    fields = {"name": "linear", "types": "e4m3,e4m3,bf16", "compute": "promoted", "layout": "rc", "inputs": "blocks"}
+    fields |= {"M": "1..4096", "N": 256, "K": 512}
+    product = spec_from({"name": "fp8", "product": [fields]}, "sm_90", tmp_path).products[0]
+    sources = [render(product.general, NAIVE, NAIVE.default(product.general), "sm_90")]
+    problem = product.fixed(64, 256, 512)
+    for rows in (64, 128):
+        config = WGMMA.default(problem).with_values(BM=rows, CONSUMERS=rows // 64)
+        sources.append(render(problem, WGMMA, config, "sm_90"))
+    for source in sources:
+        (tmp_path / f"{source.name}.cu").write_text(source.text)
+    document = {"name": "fp8", "architectures": ["sm_90a"]}
+    document |= {"product": [{**fields, "kernels": [f"{source.name}.cu" for source in sources]}]}
+    gemmgen.library(
+        spec_from(document, "sm_90", tmp_path), to=tmp_path / "fp8", device="emulator", examples=0, points=8
+    )
+    rng = np.random.default_rng(0)
+    weight, values = rng.standard_normal((256, 512)), rng.standard_normal((70, 513))
+    codes_b, scales_b = quantise_squares(weight.astype(np.float32))
+    wide_b = DType.E4M3.decode(codes_b) * scales_b.repeat(128, 0).repeat(128, 1)
+    with gemmgen.load_library(tmp_path / "fp8", device="emulator") as products:
+        linear = products["linear"]
+        for rows, skip in ((3, 0), (70, 0), (5, 1)):
+            codes, scales = quantise_rows(values[:rows, :512].astype(np.float32))
+            a = np.zeros((rows, 512 + skip), codes.dtype)[:, skip:]
+            a[...] = codes
+            c = linear(a, codes_b.T, scales_a=scales, scales_b=scales_b)
+            wanted = DType.E4M3.decode(codes) * scales.repeat(128, 0).T @ wide_b.T
+            np.testing.assert_allclose(c.astype(float), wanted, rtol=0.01, atol=0.2)
+        given = {"scales_b": scales_b}
+        chosen = {
+            linear.kernel_for(a, codes_b.T, scales_a=np.empty((4, len(a)), np.float32), **given).name
+            for a in (
+                codes_b[:1],
+                codes_b,
+                np.empty((4096, 512), codes_b.dtype),
+                np.empty((5, 513), codes_b.dtype)[:, 1:],
+            )
+        }
+    assert len(chosen) >= 2 and sources[0].name in chosen
 
 
 def test_arrays_are_multiplied_with_scales_of_blocks(shared_store) -> None:

@@ -78,7 +78,8 @@ class Product:
     tune     sizes (M, N, K) to tune kernels for; if there are none, some of m, n and k
     invariant  whether the bits of a row of C are the same whatever M is, and wherever the row stands: all kernels are
                of one class of summation
-    inputs   how B is given: as a plain matrix, or as codes of 4 bits with scales along K
+    inputs   how A and B are given: as plain matrices, B as codes of 4 bits with scales along K, or both with scales by
+             block
     """
 
     name: str
@@ -105,7 +106,8 @@ class Product:
             one = len(self.n.listed) == len(self.k.listed) == 1
             require(one, f"{sizes}: codes of {self.types.b.label} are packed for one N and one K: write numbers")
         else:
-            require(self.inputs.is_plain, f"inputs = {self.inputs}: a library has kernels for codes of 4 bits alone")
+            known = self.inputs.is_plain or self.inputs.blocks
+            require(known, f"inputs = {self.inputs}: a library has kernels for codes of 4 bits, and for blocks")
         assert self.general is not None  # Problem checks the rest
 
     @property

@@ -20,6 +20,7 @@ from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.gemm import Case
+from gemmgen.problem.inputs import Companion
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
 
@@ -94,6 +95,11 @@ class ProductInterface(Interface):
         """The alignment in bytes of these, and of the tensors that are packed."""
         packed = {"packed": self.workspace_align, **{name: self.problem.align_of(name) for name in self.packed_from}}
         return {**super().aligns, **(packed if self.takes_packed else {})}
+
+    @property
+    def scales(self) -> tuple[Companion, ...]:
+        """The scales that its function takes: those of blocks. Codes are packed with theirs."""
+        return () if self.takes_packed else tuple(self.problem.companions)
 
     @property
     def fixed_sizes(self) -> dict[str, str]:
@@ -469,9 +475,10 @@ class LibraryText:
 
     @property
     def extra(self) -> dict[str, bool]:
-        """Tensors of the epilogues by name, and whether they are written."""
+        """Tensors beside A, B and C by name, and whether they are written."""
+        scales = {scale.name: False for one in self.products for scale in one.out.scales}
         operands = [operand for one in self.products for operand in one.out.epilogue.operands]
-        return {operand.name: operand.written for operand in operands}
+        return {**scales, **{operand.name: operand.written for operand in operands}}
 
     @property
     def scalars(self) -> tuple[str, ...]:

@@ -18,6 +18,9 @@ ${ line([argument], "device memory%s with a pointer for each product, to device 
 ${ line([argument], "device memory%s: %s%s; %s" | format(at, what, ", for each product" if out.problem.batched, access)) }
 //% endif
 //% endfor
+//% for x in out.scales
+${ line([x.name], "device memory at an address divisible by %d: %s of %s, without padding, %s; read" | format(out.aligns[x.name], x.lies(out.problem.sizes), out.element[x.name], x.meaning)) }
+//% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
 ${ line([v.name], "device memory at an address divisible by %d: %s of %s, %s; %s" | format(out.aligns[v.name], "%s elements" | format(out.sizes[v.size]) if v.size else "one element", out.element[v.name], v.note if v.is_amax else v.meaning, "written" if v.written else "read")) }
 //% endfor

@@ -12,6 +12,9 @@
  *              Calls take what ${ p.out.name }_pack_b made of it
 //% endif
 //% endfor
+//% for x in p.out.scales
+ *     ${ "%-8s" | format(x.name) } ${ p.out.element[x.name] }, ${ x.lies(p.out.problem.sizes) }, without padding: ${ x.meaning }
+//% endfor
 //% for v in p.out.epilogue.operands if not v.is_matrix
  *     ${ "%-8s" | format(v.name) } ${ p.out.element[v.name] }, ${ "%s elements" | format(p.out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }
 //% endfor
