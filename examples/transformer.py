@@ -69,6 +69,7 @@ SPEC = """name = "linear"
 [[product]]
 name = "rows"
 types = "{types}"
+compute = "{compute}"
 inputs = "{inputs}"
 layout = "rc"
 M = "1..{rows}"
@@ -106,7 +107,9 @@ def known(problem: gemmgen.Problem, device: str) -> Any:
     return gemmgen.generate(problem, family="wgmma", arch="sm_90a", **{**PREFILL, **narrow})
 
 
-def library(n: int, k: int, folder: Path, executor: Any, types: str = "bf16", inputs: str = "plain") -> Any:
+def library(
+    n: int, k: int, folder: Path, executor: Any, types: str = "bf16", inputs: str = "plain", compute: str = "fma"
+) -> Any:
     """Any number of rows times a weight of n x k, by the library in `folder`, which is made if it is missing."""
     name = f"linear_{n}x{k}" + (f"_{types}_{inputs}".replace(",", "_") if inputs != "plain" else "")
     to, spec = folder / name, folder / f"{name}.toml"
@@ -114,7 +117,7 @@ def library(n: int, k: int, folder: Path, executor: Any, types: str = "bf16", in
         start = time.perf_counter()
         folder.mkdir(parents=True, exist_ok=True)
         rows = MOST_LOGITS if n == LLAMA_1B["vocab_size"] else ROWS[executor]
-        spec.write_text(SPEC.format(rows=rows, n=n, k=k, types=types, inputs=inputs))
+        spec.write_text(SPEC.format(rows=rows, n=n, k=k, types=types, inputs=inputs, compute=compute))
         given = {"examples": 1} if executor == "emulator" else {}  # where verifying kernels takes long
         made = gemmgen.library(spec, to=to, device=executor, **given)
         count = len(made.choices[0].kernels)
@@ -209,13 +212,17 @@ KERNELS: list[Any] = []  # of blocks, which copies of a model share
 
 
 def kernels_of_blocks(arguments: argparse.Namespace) -> Callable[[Any], Sequence[Any]]:
-    """For a torch.nn.Linear, except a head: a kernel for any number of rows."""
+    """For a torch.nn.Linear, except a head: the product of a library, or a kernel for any number of rows."""
     executor = "emulator" if arguments.device == "cpu" else "gpu"
 
     @cache
     def of_shape(n: int, k: int) -> Sequence[Any]:
+        types = "e4m3,e4m3,bf16"
+        if arguments.libraries:
+            KERNELS.append(library(n, k, arguments.libraries, executor, types, "blocks", "promoted"))
+            return KERNELS[-1:]
         given = {"compute": "promoted", "layout": "rc", "inputs": "blocks", "typical": {"M": max(arguments.prompt)}}
-        problem = gemmgen.Problem(None, n, k, types="e4m3,e4m3,bf16", **given)
+        problem = gemmgen.Problem(None, n, k, types=types, **given)
         KERNELS.append(gemmgen.load(found(problem, arguments, OF_BLOCKS), device=executor))
         return KERNELS[-1:]
 

@@ -108,6 +108,8 @@ def on_the_host(folder: Path, library: LibraryText, right: str = "", wrong: str 
         host = called.replace(kernel, INLINE_PTX.sub("", kernel).replace(right, wrong))
         texts[name] = f'#include "{own}.h"\n#include "kernel.hpp"\n#define __CUDACC__\n{host}'
     assert any(right in member.source.text for member in library.members)
+    if library.quantised:
+        texts["mylib.cu"] = quantising_on_the_host(texts["mylib.cu"])
     for name, text in texts.items():
         (folder / name.replace(".cu", ".cpp")).write_text(text)
     (folder / "device.cpp").write_text(DEVICE)
@@ -118,6 +120,37 @@ def on_the_host(folder: Path, library: LibraryText, right: str = "", wrong: str 
     )
     assert built.returncode == 0, built.stdout + built.stderr
     return folder / "selftest"
+
+
+# What a kernel that quantises takes of CUDA where a block has one thread.
+ONE_THREAD = """#include <cmath>
+#include "kernel.hpp"
+#define __shared__ static
+static struct { unsigned x; } blockDim{1};
+static void __syncthreads() {}
+static float __shfl_xor_sync(unsigned, float x, int) { return x; }
+static float __fdiv_rn(float x, float y) { return x / y; }
+"""
+
+
+def quantising_on_the_host(dispatcher: str) -> str:
+    """A dispatcher whose kernels that quantise run on the host, by one thread a block."""
+    replaced = {
+        "LANES = 16": "LANES = 1",
+        "THREADS = 128": "THREADS = 1",
+        'asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x.bits));': "value = __half(__half_raw{x.bits});",
+        'asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(second), "f"(first));': (
+            "codes = (unsigned short)(__nv_fp8_e4m3(first).__x | __nv_fp8_e4m3(second).__x << 8);"
+        ),
+    }
+    for device, host in replaced.items():
+        assert device in dispatcher
+        dispatcher = dispatcher.replace(device, host)
+    launch = r"return cudaLaunchKernelEx\(&config, kernel, ([^;]*)\);"
+    here = r"run_threads(config.gridDim.x, 1, [&] { kernel(\1); }); return cudaSuccess;"
+    dispatcher, count = re.subn(launch, here, dispatcher)
+    assert count == 1
+    return "#include <cuda_fp16.h>\n#include <cuda_fp8.h>\n" + ONE_THREAD + dispatcher
 
 
 DEVICE = """#include <cuda_runtime_api.h>
@@ -160,6 +193,7 @@ def test_the_selftest_reaches_every_rule_and_holds_every_product_against_a_refer
     lines = ran.stdout.splitlines()
     assert (ran.returncode, lines[-1]) == (0, "PASS  all"), ran.stdout
     assert sum("goes to" in line for line in lines) == reached
+    assert sum(line.startswith("PASS  mylib_quantise_") for line in lines) == 18
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gemmgen.exports.arguments import Argument, Element
+from gemmgen.exports.arguments import ELEMENTS, Argument, Element
 from gemmgen.exports.built import Architectures
 from gemmgen.exports.interface import Interface
 from gemmgen.exports.library.choice import Choice, Rule
@@ -19,6 +19,7 @@ from gemmgen.exports.selftest import SelfTest
 from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.inputs import Companion
 from gemmgen.problem.sizes import SIZE_LIMIT
@@ -488,6 +489,18 @@ class LibraryText:
     def takes_packed(self) -> bool:
         """Whether some product takes B packed."""
         return any(one.out.takes_packed for one in self.products)
+
+    @property
+    def quantised(self) -> dict[str, str]:
+        """The C++ types in templates/device/plain/quantise.cu that it quantises, by label, if a product has scales of
+        blocks."""
+        scaled = any(one.out.problem.inputs.blocks for one in self.products)
+        return {"f32": "float", "f16": "F16", "bf16": "BF16"} if scaled else {}
+
+    @property
+    def quantised_on_host(self) -> dict[str, str]:
+        """The same types in CUDA's headers."""
+        return {dtype.label: ELEMENTS[dtype].name for dtype in (DType.F32, DType.F16, DType.BF16)}
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -457,3 +457,6 @@ extern "C" size_t ${ p.out.name }_packed_bytes(void)
 
 //% endif
 //% endfor
+//% if lib.quantised
+//% include "export/library/quantise.cu"
+//% endif

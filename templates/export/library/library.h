@@ -138,6 +138,10 @@ const char* ${ lib.name }_status_text(cudaError_t /* status */);
 /* Why the last call on this thread was refused: "lda = 100 is less than 128". Empty where it was not. */
 const char* ${ lib.name }_refusal(void);
 
+//% if lib.quantised
+//% include "export/library/quantise.h"
+/*% endif %*/
+
 //% from "export/names.h" import unnamed
 //% for p in lib.products
 /*% include "export/library/function.h" %*/

@@ -6,6 +6,12 @@
 
 #include "${ lib.name }.h"
 
+//% if lib.quantised
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+//% endif
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -86,6 +92,9 @@ bool passes_all()
 }  // namespace test_${ p.name }
 
 //% endfor
+//% if lib.quantised
+//% include "export/library/selftest_quantise.cu"
+//% endif
 }  // namespace
 
 int main()
@@ -102,6 +111,9 @@ int main()
 //% for p in lib.products
     passed &= test_${ p.name }::passes_all();
 //% endfor
+//% if lib.quantised
+    passed &= test_quantise::passes_all();
+//% endif
     std::puts(passed ? "PASS  all" : "FAIL");
     return passed ? 0 : 1;
 }

@@ -6,8 +6,8 @@
  *     B        uint8_t, 256 x 136, column-major, 256 elements from one column to the next
  *              codes of 4 bits, 0 to 15: a byte holds two, the first in its lower half
  *     C        __nv_bfloat16, M x 136, row-major, 136 elements from one row to the next
- *     scales_b __nv_bfloat16, 2 x 136, row-major, without padding: a factor of each column of B in each group of K
- *     zeros_b  uint8_t, 2 x 136, row-major, without padding: the code that stands for 0 there; two to a byte, as in B
+ *     scales_b __nv_bfloat16, 2 x 136, row-major, without padding: a scale for each column of B and group of K
+ *     zeros_b  uint8_t, 2 x 136, row-major, without padding: a zero point for each column of B and group of K; two to a byte, as in B
  *
  * An element of B is (code - zero point) * scale, rounded once to bf16.
  * In a column of B each group of 128 along K has one scale and one zero point.
