@@ -190,6 +190,11 @@ class Inputs:
         return self.groups > 0 and not self.along_k
 
     @property
+    def squares(self) -> bool:
+        """Whether B has a scale for each BLOCK x BLOCK elements."""
+        return self.blocks and not self.lines
+
+    @property
     def depends_on_rows(self) -> bool:
         """Whether a row of C depends on its number, so that the last rows of a launch cannot be run as the first."""
         return bool(self.groups) or self.gathered or self.blocks or self.conv is not None

@@ -66,5 +66,4 @@ class BlockScaledLinear(InferenceLinear):
 def _require_kernel(kernel: Kernel) -> None:
     types, inputs = kernel.source.problem.types, kernel.source.problem.inputs
     require(types.a is types.b is DType.E4M3, f"{kernel.name} multiplies {types}: x and the weight become e4m3")
-    taken = inputs.blocks and not inputs.lines
-    require(taken, f"{kernel.name} takes inputs = {inputs}: a BlockScaledLinear needs blocks")
+    require(inputs.squares, f"{kernel.name} takes inputs = {inputs}: a BlockScaledLinear needs blocks")

@@ -163,12 +163,17 @@ class _Compared:
         for name, tensor in case.tensors.items():
             flat = usual[name].copy()
             source = self._source[name]
-            down, across = _along(name)
-            if down:
-                source = source[..., rows, :]
-            if across:
-                matrices = tensor.cols // case.n
-                source = source[..., np.concatenate([one * case.n + columns for one in range(matrices)])]
+            if name == "scales_a":  # of blocks: a column for each row of A
+                source = source[..., rows]
+            elif name == "scales_b" and case.problem.inputs.squares:  # the columns that repeat lie in the first block
+                source = source[:1]
+            else:
+                down, across = _along(name)
+                if down:
+                    source = source[..., rows, :]
+                if across:
+                    matrices = tensor.cols // case.n
+                    source = source[..., np.concatenate([one * case.n + columns for one in range(matrices)])]
             tensor.view(flat)[...] = source
             made[name] = flat
         return Operands(made.pop("A"), made.pop("B"), made.pop("C"), made)
@@ -220,8 +225,8 @@ class _Compared:
 def _cancelling(case: Case, operands: Operands) -> Operands:
     """`operands` with an A and a B whose products cancel in half of the rows: what is left is the rounding of sums.
 
-    Elsewhere rounding to a narrow type would hide the order of summation. Integers are not rounded. Of codes, scales
-    and zero points are mirrored as well.
+    Elsewhere rounding to a narrow type would hide the order of summation. Integers are not rounded. Scales and zero
+    points are mirrored as well.
     """
     if case.problem.types.accumulator.is_integer:
         return operands
@@ -229,9 +234,11 @@ def _cancelling(case: Case, operands: Operands) -> Operands:
     rows = case.a.view(made["A"])[..., : ROWS // 2, :]
     half = case.k // 2
     rows[..., case.k - half :] = -rows[..., :half][..., ::-1]
-    for name in ("B", *OF_CODES):
+    for name in ("B", "scales_a", *OF_CODES):
         if name in made:
             lines = case.tensors[name].view(made[name])
+            if name == "scales_b" and case.problem.inputs.squares:
+                lines = lines.T
             half = lines.shape[-2] // 2
             lines[..., lines.shape[-2] - half :, :] = lines[..., :half, :][..., ::-1, :]
     return Operands(made.pop("A"), made.pop("B"), made.pop("C"), made)

@@ -84,6 +84,15 @@ def test_classes_of_other_types_hold(
     assert len(found.kernels) == len(kinds) and len(found.classes) == 1 and found.replayed != 0
 
 
+@pytest.mark.parametrize("inputs", ["blocks", "blocks+lines"])
+def test_scales_of_blocks_go_with_their_rows_and_columns(emulator: EmulatorExecutor, inputs: str) -> None:
+    problem = replace(open_m("e4m3,e4m3,bf16", compute="promoted", inputs=inputs), ld_align=16)
+    kernels = {64: kernel(WGMMA, problem, BM=64, BN=64, CONSUMERS=1), 4096: kernel(WGMMA, problem, BN=32, IN_FLIGHT=0)}
+    found = check_invariance(emulator, calls(problem, kernels))
+    assert found.passed and found.replayed, found.failure
+    assert len(found.kernels) == 2 and len(found.classes) == 1
+
+
 def test_the_rounding_to_tf32_is_part_of_the_class(emulator: EmulatorExecutor) -> None:
     problem = open_m("f32", compute="tf32")
     found = check_invariance(emulator, calls(problem, {64: kernel(MMA, problem), 4096: kernel(WGMMA, problem)}))

@@ -67,6 +67,7 @@ PROBLEMS = {
     "pieces": Problem(None, 520, None, layout="rr", types=Types.parse("f32", Compute.BF16X6), batch=3),
     "fixed": Problem(4095, 4097, 1023, layout="rr", types="bf16"),
     "codes": Problem(None, 136, 208, layout="rc", types="bf16,u4,bf16", inputs="scales=128+zeros", epilogue="bias"),
+    "blocks": Problem(None, None, 208, layout="rc", types="e4m3,e4m3,bf16_promoted", inputs="blocks"),
     "signed codes": Problem(None, 4096, 4096, layout="rr", types="f16,s4,f32", inputs="scales=32", ldb=None),
 }
 

@@ -94,7 +94,10 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
         ),
         ({"kernels": 0}, "product linear: kernels = 0: write the most kernels per set, as 8"),
         ({"kernels": True}, "product linear: kernels = True: write the most"),
-        ({"inputs": "groups=4"}, "product linear: inputs = groups=4: a library has kernels for codes of 4 bits, and for blocks"),
+        (
+            {"inputs": "groups=4"},
+            "product linear: inputs = groups=4: a library has kernels for codes of 4 bits, and for blocks",
+        ),
         (
             {"types": "bf16,u4,bf16"},
             "product linear: N = 1..8192 and K = 1..8192: codes of u4 are packed for one N and one K",
