@@ -34,6 +34,12 @@ ${ mmas.multiply(view, adds) | indent(4, true) | trim("\n") }
 struct BlockScales {
     float rows${ mmas.of | replace("i", view.mmas) }[2], columns[BN / 4];
 };
+//% elif view.straddles
+// warp's 16; of B's ${ view.block } x ${ view.block }, for the tile's first `columns` and for those behind, which lie in the next block.
+struct BlockScales {
+    float rows${ mmas.of | replace("i", view.mmas) }[2], of_b, of_b_behind;
+    int columns;
+};
 //% else
 // warp's 16; of B's ${ view.block } x ${ view.block }.
 struct BlockScales {
@@ -50,6 +56,11 @@ __device__ __forceinline__ void load_scales(const float* scales_a, const float* 
         const int n = tile.n + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2;
         scales.columns[j] = ${ "n < s.N ? " if view.cut_n }scales_b[static_cast<long long>(block) * s.N + n]${ " : 0.0f" if view.cut_n };
     }
+//% elif view.straddles
+    const int blocks = (s.K + ${ view.block - 1 }) / ${ view.block }, first_of_b = tile.n / ${ view.block }, last_of_b = (s.N - 1) / ${ view.block };
+    scales.of_b = scales_b[static_cast<long long>(${ "min(first_of_b, last_of_b)" if view.along == "n" else "first_of_b" }) * blocks + block];
+    scales.of_b_behind = scales_b[static_cast<long long>(min(first_of_b + 1, last_of_b)) * blocks + block];
+    scales.columns = ${ view.block } - tile.n % ${ view.block };
 //% else
     scales.of_b = scales_b[static_cast<long long>(${ "min(tile.n, s.N - 1)" if view.along == "n" else "tile.n" } / ${ view.block }) * ((s.K + ${ view.block - 1 }) / ${ view.block }) + block];
 //% endif
@@ -70,7 +81,7 @@ __device__ __forceinline__ void promote(const Accumulators& acc, const BlockScal
 //% filter indent(4, true)
 //% call mmas.each_mma(view)
 #pragma unroll
-for (int r = 0; r < ${ sums_of_mma(view) }; ++r) totals${ mmas.of }[r] = fmaf(scales.rows${ mmas.of }[r / 2 % 2] * scales.${ "columns[r / 4 * 2 + r % 2]" if view.lines_scaled else "of_b" }, acc${ mmas.of }[r], totals${ mmas.of }[r]);
+for (int r = 0; r < ${ sums_of_mma(view) }; ++r) totals${ mmas.of }[r] = fmaf(scales.rows${ mmas.of }[r / 2 % 2] * ${ "scales.columns[r / 4 * 2 + r % 2]" if view.lines_scaled else "(r / 4 * 8 < scales.columns ? scales.of_b : scales.of_b_behind)" if view.straddles else "scales.of_b" }, acc${ mmas.of }[r], totals${ mmas.of }[r]);
 //% endcall
 //% endfilter
 }

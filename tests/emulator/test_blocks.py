@@ -31,6 +31,9 @@ KERNELS = (
     ("e4m3,e4m3,bf16", "rc", (None, 320, 256), {"CLUSTER": 2, "ACROSS": 1}),
     ("e4m3,e4m3,bf16", "rc", (None, 128, 640), {"PINGPONG": 1, "BM": 128, "BN": 64}),
     ("e4m3,e4m3,f32", "rc", (None, 136, 256), {"CLUSTER": 2, "BN": 32}),
+    ("e4m3,e4m3,bf16", "rc", (None, 520, 384), {"BN": 96}),
+    ("e4m3,e4m3,f32", "rc", (None, 600, 256), {"BN": 160, "IN_FLIGHT": 0}),
+    ("e4m3,e4m3,bf16", "rc", (None, None, 300), {"BN": 144, "IN_FLIGHT": 0, "CLUSTER": 2, "ACROSS": 1}),
 )
 OF_LINES = (
     ("e4m3,e4m3,f32", "rc", (None, 256, 512), {}),
@@ -72,7 +75,7 @@ def test_sums_of_blocks_are_scaled_and_added(types, layout, sizes, axes, inputs,
     ("axes", "because"),
     [
         ({"BK": 64}, "a k tile is a block of K"),
-        ({"BN": 256, "CONSUMERS": 1, "BM": 64}, "a tile's columns have one scale of B"),
+        ({"BN": 224, "CONSUMERS": 1, "BM": 64}, "a tile's columns lie in at most two blocks of B"),
         ({"BM": 96, "BN": 64, "SWAP": 1, "CONSUMERS": 1}, "a thread has sums of two rows of an instruction"),
     ],
 )

@@ -159,7 +159,9 @@ CHECKED = {
     "CODES == 0 or CLUSTER == 1 or ACROSS == 1": "the blocks of a cluster share no packed codes",
     # Scales of blocks
     f"BLOCKS == 0 or BK == {PROMOTION}": "a k tile is a block of K, whose sums have one scale",
-    f"BLOCKS == 0 or SCALED_LINES == 1 or {PROMOTION} % BN == 0": "a tile's columns have one scale of B",
+    "BLOCKS == 0 or SCALED_LINES == 1 or BN <= 128 or BN % 64 == 0 or BN <= 160 and BN % 32 == 0 or BN == 144": (
+        "a tile's columns lie in at most two blocks of B, wherever it begins"
+    ),
     "BLOCKS == 0 or SWAP + FROM_REGISTERS == 0": "a thread has sums of two rows of an instruction, and so two scales",
     "BLOCKS == 0 or BATCH == 1": "scales are those of one product",
     # Tiles: of a block, a warpgroup, an instruction

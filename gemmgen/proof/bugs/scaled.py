@@ -150,6 +150,13 @@ BLOCKS_BUGS: tuple[Bug, ...] = (
         OFF),
     Bug("an odd k tile without its scale", "scale", on.WGMMA_BLOCKS,
         "load_scales(scales_a, scales_b, s, tile, consumer * MMAS_M * 64, k, scales[0]);", "", OFF),
+    # Tiles whose columns lie in two blocks of B
+    Bug("all columns by the first block's scale", "scale", on.WGMMA_STRADDLES,
+        "(r / 4 * 8 < scales.columns ? scales.of_b : scales.of_b_behind)", "scales.of_b", OFF),
+    Bug("eight columns more by the first block's scale", "scale", on.WGMMA_STRADDLES, "r / 4 * 8 < scales.columns",
+        "r / 4 * 8 <= scales.columns", OFF),
+    Bug("the scale of a block behind the last", "guard", on.WGMMA_STRADDLES, "min(first_of_b + 1, last_of_b)",
+        "(first_of_b + 1)", (READS, BESIDE_SCALES)),
     # Lines of B
     Bug("scales of B's columns in order, not as sums lie", "scale", on.WGMMA_LINES,
         "tile.n + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2", "tile.n + threadIdx.x % 4 * 16 + j", (*OFF, READS)),

@@ -251,6 +251,11 @@ WGMMA_BLOCKS = Subject(
     Problem(None, 264, 640, types=Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), layout="rc", inputs="blocks"),
     (("BM", 128), ("BN", 128), ("BK", 128), ("CONSUMERS", 2), ("STAGES", 3), ("IN_FLIGHT", 1)), WGMMA,
 )  # fmt: skip
+WGMMA_STRADDLES = Subject(
+    "wgmma e4m3 rc, tiles across blocks",
+    Problem(None, 200, 384, types=Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), layout="rc", inputs="blocks"),
+    (("BM", 64), ("BN", 96), ("BK", 128), ("CONSUMERS", 1), ("STAGES", 3), ("IN_FLIGHT", 0)), WGMMA,
+)  # fmt: skip
 WGMMA_LINES = Subject(
     "wgmma e4m3 rc, blocks and lines",
     Problem(72, None, 640, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED), layout="rc", inputs="blocks+lines"),
