@@ -167,8 +167,9 @@ class Signature(Built):
 
     @property
     def may_be_null(self) -> tuple[str, ...]:
-        """The arguments that are not read if K = 0."""
-        return ("A", "B", *self.companions) if "K" in self.runtime_sizes and not self.problem.pointers else ()
+        """The arguments that are not read if K = 0: what is packed with codes has to be there."""
+        scales = () if self.coded else self.companions
+        return ("A", "B", *scales) if "K" in self.runtime_sizes and not self.problem.pointers else ()
 
     @property
     def may_be_empty(self) -> tuple[str, ...]:
