@@ -18,13 +18,12 @@ from gemmgen.arrays.libraries import handle_of, library_of
 from gemmgen.arrays.view import ArrayView, view_of
 from gemmgen.kernel.launch import Launch
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.inputs import BLOCK
+from gemmgen.problem.inputs import BLOCK, QUANTISED
 from gemmgen.problem.matrix import Matrix
 from gemmgen.support.errors import require
 from gemmgen.support.files import Store
 
 LEAST = np.float32(1e-4)
-QUANTISED = (DType.F32, DType.F16, DType.BF16)
 THREADS, TEAMS, MOST_BLOCKS = 128, 8, 1 << 20  # of a thread block; those with a block of a row each; of a launch
 
 Floats32 = npt.NDArray[np.float32]
@@ -73,8 +72,8 @@ def _quantised(x: Any, stream: Any, *, squares: bool) -> tuple[Any, Any]:
     return codes, scales
 
 
-def quantised(values: Floats32, *, squares: bool) -> tuple[Floats32, Floats32]:
-    """(numbers that are rounded to e4m3, scales) of values, rows x K."""
+def _scaled(values: Floats32, *, squares: bool) -> tuple[Floats32, Floats32]:
+    """Return (values over their scales, which are not rounded yet; scales) of values, rows x K."""
     (rows, k), height = values.shape, BLOCK if squares else 1
     down, across = -(-rows // height), -(-k // BLOCK)
     padded = np.zeros((down * height, across * BLOCK), np.float32)
@@ -91,7 +90,7 @@ def _on_the_host(view: ArrayView, codes: ArrayView, scales: ArrayView, *, square
     lead = view.strides[0] if rows > 1 else k
     matrix = Matrix(rows, k, max(lead, k), "r", dtype=view.dtype)
     values = view.dtype.decode(matrix.view(storage(view.address, matrix))).astype(np.float32)
-    numbers, found = quantised(values, squares=squares)
+    numbers, found = _scaled(values, squares=squares)
     for to, result in ((codes, DType.E4M3.encode(numbers.astype(np.float64))), (scales, found)):
         lies = Matrix(to.shape[0], to.shape[1], max(1, to.shape[1]), "r", dtype=to.dtype)
         lies.view(storage(to.address, lies).view(to.dtype.bits))[...] = np.ascontiguousarray(result).view(to.dtype.bits)

@@ -90,6 +90,14 @@ class Signature(Built):
         """Whether B has codes of 4 bits, which are packed with their companions."""
         return self.problem.inputs.group is not None
 
+    @property
+    def decoded(self) -> str:
+        """What an element of B is, where it has codes."""
+        value = "(code - zero point) * scale" if self.problem.inputs.zeros else "code * scale"
+        if self.problem.scaled_depth:
+            return f"{value}, which is not rounded: sums are multiplied by the scale"
+        return f"{value}, rounded once to {self.types.a.label}"
+
     @cached_property
     def element(self) -> dict[str, str]:
         """The C++ element type of each tensor, of the sums and of the scalars."""

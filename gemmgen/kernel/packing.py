@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.kernel.prepare import PACKED_COLUMNS, PACKED_LINE, Pack
+from gemmgen.kernel.prepare import MAGIC, PACKED_COLUMNS, PACKED_LINE, Pack
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 
@@ -25,7 +25,6 @@ Halves = npt.NDArray[np.uint16]
 WARPS, STEP = 4, 16  # of a warpgroup; k of an instruction
 MOST_WORDS = 4  # that a thread loads at once
 NIBBLES = np.array([[[0, 4], [2, 6]], [[1, 5], [3, 7]]])  # of a word: by column g or g + 8, by half of k, by pair
-MAGIC = {DType.BF16: 0x4300, DType.F16: 0x6400}  # 128 and 1024: codes are their last bits
 SIGN = 8  # of a code: a negative one plus 16, and the other way
 
 

@@ -34,6 +34,8 @@ COPY_LINES, COPY_CHUNKS = 8, 32  # of a block's tile: a line a warp, a chunk of 
 COPY_ALIGNS = UNIT, L2_LINE  # bytes of which a copy's lines may begin at multiples
 PACKED_COLUMNS, PACKED_DEPTH = 64, 128  # of B in a chunk of what is packed; k of it, at most
 PACKED_LINE = 128  # bytes
+ADDED = {DType.BF16: 128, DType.F16: 1024}  # to codes, which become the last bits of the sum,
+MAGIC = {DType.BF16: 0x4300, DType.F16: 0x6400}  # and the bits of these numbers
 CODES_STEP = 16  # k of a word of eight codes: it holds those of two columns
 TRANSPOSE_TILE = 64  # lines, and elements of each, of a block's tile that is transposed through shared memory
 
@@ -285,13 +287,28 @@ class Codes:
 
     @classmethod
     def of(cls, problem: Problem, *, fused: bool = False) -> Codes | None:
-        """Those of `problem`; None if its B has none."""
+        """Return the packed codes of `problem`, or None if its B has none."""
         types, inputs = problem.types, problem.inputs
         if inputs.group is None:
             return None
         middle = 8 if types.b.is_signed else 0
         fused = fused and types.a is DType.BF16
         return cls(types.a, inputs.zeros, middle, Pack("B").depth(problem), fused, problem.scaled_depth > 0)
+
+    @property
+    def magic(self) -> str:
+        """The bits of the number whose last bits a code becomes, in hexadecimal digits."""
+        return f"{MAGIC[self.number]:04x}"
+
+    @property
+    def added(self) -> int:
+        """That number."""
+        return ADDED[self.number]
+
+    @property
+    def zero(self) -> str:
+        """The same digits of the zero point where no group has one; negated if `fused`."""
+        return f"{(MAGIC[self.number] | (self.fused << 15)) + self.middle:04x}"
 
     @property
     def words(self) -> int:

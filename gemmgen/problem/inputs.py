@@ -24,6 +24,7 @@ COMPANIONS = ("scales_a", "scales_b", "zeros_b", "offs", "group_rows", "index_a"
 MOST_GROUPS = 2**16
 BLOCK = 128  # elements along K of A and B, and columns of B, that share a scale
 IN_BLOCKS = (DType.E4M3, DType.E5M2)  # types of A and B that may have scales by blocks
+QUANTISED = (DType.F32, DType.F16, DType.BF16)  # types of what becomes e4m3 with such scales
 SWITCHES = ("masked", "along_k", "gathered", "blocks", "lines")
 _PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|masked|alongk|gathered|blocks|lines)"
 TOKEN = f"(?:i{convolution.TEXT}|{_PART}(?:_{_PART})*)"  # of inputs, in full names

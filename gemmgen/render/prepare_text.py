@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from gemmgen.kernel.contract import Contract, prepare_parameters
 from gemmgen.kernel.notes import ORDER_WORDS
-from gemmgen.kernel.prepare import PACKED_COLUMNS, PACKED_LINE, SUM_LANES, SUM_LINES, LineSums, Pack, Prepare, Step
+from gemmgen.kernel.prepare import (
+    PACKED_COLUMNS,
+    PACKED_LINE,
+    SUM_LANES,
+    SUM_LINES,
+    Codes,
+    LineSums,
+    Pack,
+    Prepare,
+    Step,
+)
 from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 
@@ -109,7 +119,9 @@ class PackText(_StepText):
         self.group = problem.inputs.group  # k that share a scale; 0: all
         self.zeros, self.signed = problem.inputs.zeros, problem.types.b.is_signed
         self.scaled_by = "their scales and zero points" if self.zeros else "their scales"
-        self.number = problem.types.a.ctype
+        codes = Codes.of(problem)
+        assert codes is not None, "what is packed has codes"
+        self.magic, self.added = codes.magic, codes.added  # a zero point becomes the last bits of such a number
         self.along_k = self._operand.order == "c"
         chunks = f"ceil({self.n} / {self.columns}) * ceil({self.k} / {self.depth})"
         self.extent = f"{chunks} * {self.lines * self.words} words of 32 bits, at an address divisible by 16"

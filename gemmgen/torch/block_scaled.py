@@ -21,6 +21,7 @@ QUANTISE = torch.library.custom_op(
 
 
 def _of_shapes(x: Any) -> Any:
+    """Return codes and scales of the shapes that `quantise_rows` returns."""
     rows, k = x.shape
     codes = x.new_empty((rows, k), dtype=torch.float8_e4m3fn)
     return codes, x.new_empty((-(-k // BLOCK), rows), dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""What linear layers without gradients share: a weight that is prepared once, and a kernel for each number of rows."""
+"""The base of linear layers for inference: the weight is prepared once, and the number of rows chooses the kernel."""
 
 from __future__ import annotations
 

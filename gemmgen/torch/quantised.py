@@ -10,7 +10,6 @@ import torch
 
 from gemmgen.arrays.binding import Prepared
 from gemmgen.checkpoints.weight import QuantisedWeight
-from gemmgen.problem.dtype import DType
 from gemmgen.support.errors import require
 from gemmgen.torch.inference import InferenceLinear
 from gemmgen.torch.operator import OPERATOR, Kernel
@@ -61,8 +60,7 @@ def _packed(kernel: Kernel, weight: QuantisedWeight) -> tuple[str, Any]:
     def tensor(array: Any) -> Any:
         return torch.from_numpy(np.ascontiguousarray(array)).to(device)
 
-    kind = {DType.BF16: torch.bfloat16, DType.F16: torch.float16}[weight.scale_type]
-    scales = tensor(weight.scales.view(np.int16)).view(kind)
+    scales = tensor(weight.scales.view(np.int16)).view(getattr(torch, str(weight.scale_type.numpy)))
     zeros, codes = weight.packed_zeros(), weight.packed(weight.element).reshape(weight.n, -1)
     made = kernel.pack_b(tensor(codes), scales, None if zeros is None else tensor(zeros))
     return made.layout, made.array

@@ -63,16 +63,17 @@ def replace_linear(
 
 
 def _layer(linear: Any, weight: QuantisedWeight | None, kernels: Sequence[Kernel]) -> torch.nn.Module:
-    """What takes the place of `linear`, for these kernels and, if it is given, this quantised weight."""
+    """Make the layer that takes the place of `linear`, with these kernels, and with this quantised weight if there is
+    one."""
     problem, inputs = kernels[0].source.problem, kernels[0].source.problem.inputs
-    if inputs.blocks and weight is None:
-        return BlockScaledLinear(linear.weight, linear.bias, kernels)
-    if inputs.group is None and weight is None:
-        return Linear.of(linear, kernels)
-    if weight is None:
+    if weight is None and inputs.group is not None:
         values, group = linear.weight.detach().float().cpu().numpy(), inputs.group or linear.in_features
         weight = QuantisedWeight.nearest(values, group, problem.types.a, symmetric=not inputs.zeros)
-    return QuantisedLinear(weight, linear.bias, kernels)
+    if weight is not None:
+        return QuantisedLinear(weight, linear.bias, kernels)
+    if inputs.blocks:
+        return BlockScaledLinear(linear.weight, linear.bias, kernels)
+    return Linear.of(linear, kernels)
 
 
 def _require_invariant(name: str, kernels: Sequence[Kernel]) -> None:

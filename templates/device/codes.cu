@@ -1,7 +1,7 @@
 /*# 4-bit codes, dequantised in registers. Of a warp's 16 columns of B by 16 k a lane has a word of eight codes, two for each of four registers.
     `of` is a kernel.prepare.Codes. #*/
-/*# By type: the number whose last bits a code replaces, as bits and as a word, and the instructions' suffix for pairs. #*/
-//% set magics, names, pairs = {"BF16": "0x4300", "F16": "0x6400"}, {"BF16": "128", "F16": "1024"}, {"BF16": "bf16x2", "F16": "f16x2"}
+/*# The instructions' suffix for pairs, by type. #*/
+//% set pairs = {"BF16": "bf16x2", "F16": "f16x2"}
 //% macro words(of)
 // Codes that a thread loads at once, words of eight.
 struct alignas(${ 4 * of.words }) Codes {
@@ -9,8 +9,7 @@ struct alignas(${ 4 * of.words }) Codes {
 };
 //% endmacro
 //% macro scales(of)
-//% set magic = magics[of.number.ctype]
-// Scales and zero points of two columns of B, 8 apart. A zero point has ${ names[of.number.ctype] } added to it, as codes have, and is replicated in both
+// Scales and zero points of two columns of B, 8 apart. A zero point has ${ of.added } added to it, as codes have, and is replicated in both
 // halves of a word.
 //% if of.fused
 // It is negated, for fma to subtract it.
@@ -45,20 +44,26 @@ __device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
     Scales found;
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        found.scale[i] = ${ ("__uint_as_float(scales[8 * i] << 16)" if of.number.ctype == "BF16" else "float_of(scales[8 * i])") if of.sums else "replicated(scales[8 * i])" };
+//% if not of.sums
+        found.scale[i] = replicated(scales[8 * i]);
+//% elif of.number.ctype == "BF16"
+        found.scale[i] = __uint_as_float(scales[8 * i] << 16);
+//% else
+        found.scale[i] = float_of(scales[8 * i]);
+//% endif
 //% if of.zeros
         found.zero[i] = replicated(scales[64 + 8 * i]${ " ^ 0x8000" if of.fused });
 //% else
-        found.zero[i] = replicated(${ magic | replace("0x4", "0xc") if of.fused else magic }${ " + %d" | format(of.middle) if of.middle });
+        found.zero[i] = replicated(0x${ of.zero });
 //% endif
     }
     return found;
 }
 //% endmacro
 //% macro numbers(of)
-//% set magic, pair = magics[of.number.ctype], pairs[of.number.ctype]
+//% set magic, pair = "0x" ~ of.magic * 2, pairs[of.number.ctype]
 // Dequantise eight codes. Register r of a fragment has column g + 8 * (r % 2) at k = 2 t + 8 * (r / 2) and the next (lane 4 g + t).
-// ${ names[of.number.ctype] } plus a code is exact (the code becomes its last bits), and so is its difference from ${ names[of.number.ctype] } plus a zero point.
+// ${ of.added } plus a code is exact (the code becomes its last bits), and so is its difference from ${ of.added } plus a zero point.
 //% if not of.sums
 // The difference's product with the scale is rounded once.
 //% endif
@@ -73,19 +78,19 @@ __device__ __forceinline__ void dequantise(unsigned codes, const Scales& of, uns
     for (int r = 0; r < 4; ++r) {
 //% if of.fused
         asm("{ .reg .b32 code, difference;\n"
-            "lop3.b32 code, %1, %2, ${ magic }${ magic[2:] }, 0xea;\n"  // (%1 & %2) | ${ magic }${ magic[2:] }
+            "lop3.b32 code, %1, %2, ${ magic }, 0xea;\n"  // (%1 & %2) | ${ magic }
             "fma.rn.${ pair } difference, code, %5, %3;\n"
             "fma.rn.${ pair } %0, difference, %4, %6; }"
             : "=r"(numbers[r])
             : "r"(codes >> 4 * r), "r"(last_bits), "r"(of.zero[r % 2]), "r"(of.scale[r % 2]), "r"(0x3f803f80), "r"(0x80008000));
 //% elif of.sums
         asm("{ .reg .b32 code;\n"
-            "lop3.b32 code, %1, %2, ${ magic }${ magic[2:] }, 0xea;\n"  // (%1 & %2) | ${ magic }${ magic[2:] }
+            "lop3.b32 code, %1, %2, ${ magic }, 0xea;\n"  // (%1 & %2) | ${ magic }
             "sub.rn.${ pair } %0, code, %3; }"
             : "=r"(numbers[r]) : "r"(codes >> 4 * r), "r"(last_bits), "r"(of.zero[r % 2]));
 //% else
         asm("{ .reg .b32 code, difference;\n"
-            "lop3.b32 code, %1, %2, ${ magic }${ magic[2:] }, 0xea;\n"  // (%1 & %2) | ${ magic }${ magic[2:] }
+            "lop3.b32 code, %1, %2, ${ magic }, 0xea;\n"  // (%1 & %2) | ${ magic }
             "sub.rn.${ pair } difference, code, %3;\n"
             "mul.rn.${ pair } %0, difference, %4; }"
             : "=r"(numbers[r]) : "r"(codes >> 4 * r), "r"(last_bits), "r"(of.zero[r % 2]), "r"(of.scale[r % 2]));

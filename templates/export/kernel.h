@@ -19,7 +19,7 @@
  *
 //% if out.coded
 //% set zeros, group = out.problem.inputs.zeros, out.problem.inputs.group
- * An element of B is ${ "(code - zero point) * scale" if zeros else "code * scale" }, ${ "which is not rounded: sums are multiplied by the scale" if out.problem.scaled_depth else "rounded once to %s" | format(out.types.a.label) }.
+ * An element of B is ${ out.decoded }.
  * ${ "In a column of B each group of %d along K has" | format(group) if group else "A column of B has" } one scale${ " and one zero point" if zeros }.
 //% endif
 //% if out.problem.inputs.blocks

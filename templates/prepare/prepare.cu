@@ -116,7 +116,6 @@ ${ head(c) }
 
 /*# A block packs chunks of B: the kernel's threads take words of eight codes, each its own. #*/
 //% macro pack(c)
-//% set magic = {"BF16": "0x4300", "F16": "0x6400"}[c.number]
 //% set offset = "static_cast<long long>(%s) * %s + %s" | format(*(("column", c.lead, "at") if c.along_k else ("at", c.lead, "column")))
 //% set group = "first_k / %d" | format(c.group) if c.group else "0"
 // ${ c.part } = B's codes with ${ c.scaled_by }, in chunks of ${ c.columns } columns by ${ c.depth } of K: ${ c.lines } lines of 128 bytes each.
@@ -156,7 +155,7 @@ ${ overlap("") | trim("\n") }
             *own = inside ? scales_b[from].bits : 0;
 //% if c.zeros
             const int zero = inside ? (zeros_b[from / 2] >> (from % 2 ? 4 : 0) & 15)${ " ^ 8" if c.signed } : 0;
-            own[${ c.columns }] = static_cast<unsigned short>(${ magic } | zero);  // ${ {"BF16": "128", "F16": "1024"}[c.number] } plus the zero point
+            own[${ c.columns }] = static_cast<unsigned short>(0x${ c.magic } | zero);  // ${ c.added } plus the zero point
 //% endif
         }
     }

@@ -28,6 +28,12 @@ ${ mmas.multiply(view, adds) | indent(4, true) | trim("\n") }
 //% macro promote(view)
 //% import view.each as mmas
 //% if view.blocks_scaled
+//% set of_b = "scales.of_b"
+//% if view.lines_scaled
+//% set of_b = "scales.columns[r / 4 * 2 + r % 2]"
+//% elif view.straddles
+//% set of_b = "(r / 4 * 8 < scales.columns ? scales.of_b : scales.of_b_behind)"
+//% endif
 // Scales of a k tile for the sums of this thread (lane 4 g + t): of A's 1 x ${ view.block }, for two rows of each instruction, g and g + 8 of a
 //% if view.lines_scaled
 // warp's 16; of B's 1 x ${ view.block }, for columns 2 t and 2 t + 1 of each eight.
@@ -81,7 +87,7 @@ __device__ __forceinline__ void promote(const Accumulators& acc, const BlockScal
 //% filter indent(4, true)
 //% call mmas.each_mma(view)
 #pragma unroll
-for (int r = 0; r < ${ sums_of_mma(view) }; ++r) totals${ mmas.of }[r] = fmaf(scales.rows${ mmas.of }[r / 2 % 2] * ${ "scales.columns[r / 4 * 2 + r % 2]" if view.lines_scaled else "(r / 4 * 8 < scales.columns ? scales.of_b : scales.of_b_behind)" if view.straddles else "scales.of_b" }, acc${ mmas.of }[r], totals${ mmas.of }[r]);
+for (int r = 0; r < ${ sums_of_mma(view) }; ++r) totals${ mmas.of }[r] = fmaf(scales.rows${ mmas.of }[r / 2 % 2] * ${ of_b }, acc${ mmas.of }[r], totals${ mmas.of }[r]);
 //% endcall
 //% endfilter
 }

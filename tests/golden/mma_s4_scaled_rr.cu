@@ -1,4 +1,4 @@
-// gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_5f577ab5
+// gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_7336f0d7
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B s4, C f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -20,7 +20,7 @@
 //         semaphores: ceil(M / 32) * ceil(N / 64) counters, zero before the first launch, which every launch leaves
 //         zero,
 //         prepared_b: ceil(200 / 64) * ceil(1024 / 32) * 288 words of 32 bits, at an address divisible by 16, which
-//         gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_5f577ab5_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_7336f0d7_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16s4f16_rr_Mx200x1024_k32_bias_silu_mma_32x64x64_w16x32_s3_async1_g8_split2
@@ -359,7 +359,7 @@ __device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         found.scale[i] = replicated(scales[8 * i]);
-        found.zero[i] = replicated(0x6400 + 8);
+        found.zero[i] = replicated(0x6408);
     }
     return found;
 }
@@ -508,7 +508,7 @@ __device__ __forceinline__ void store_row(F16* tile, Shape s, int rows, int colu
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_5f577ab5_prepare_b_kernel(
+gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_7336f0d7_prepare_b_kernel(
     const unsigned char* __restrict__ B, const F16* __restrict__ scales_b, int* __restrict__ prepared_b)
 {
     const int across = (200 + 63) / 64;
@@ -541,7 +541,7 @@ gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_5f577ab5_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_5f577ab5(
+gemm_f16s4f16_rr_Mx200x1024_bias_silu_sm90_7336f0d7(
     const F16* __restrict__ A, const int* __restrict__ prepared_b, F16* __restrict__ C,
     const float* __restrict__ bias_n, float* __restrict__ partials, unsigned* __restrict__ semaphores, int M,
     float alpha, float beta)

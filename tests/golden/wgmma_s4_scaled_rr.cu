@@ -1,4 +1,4 @@
-// gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_3257bccd
+// gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_c88bf5e6
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B s4, C f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -25,7 +25,7 @@
 //         map_c of C: boxes of 64 x 16 elements, swizzle of 128 bytes
 // Expects A, B, C, scales_b and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         prepared_b: ceil(520 / 64) * ceil(1040 / 64) * 544 words of 32 bits, at an address divisible by 16, which
-//         gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_3257bccd_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_c88bf5e6_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16s4f16_rr_Mx520x1040_k64_bias_silu_wgmma_16x256x128_c2_k1x0_s4_f1_g8_p1_x1
@@ -329,7 +329,7 @@ __device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         found.scale[i] = replicated(scales[8 * i]);
-        found.zero[i] = replicated(0x6400 + 8);
+        found.zero[i] = replicated(0x6408);
     }
     return found;
 }
@@ -481,7 +481,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, int rows, int column
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_3257bccd_prepare_b_kernel(
+gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_c88bf5e6_prepare_b_kernel(
     const unsigned char* __restrict__ B, const F16* __restrict__ scales_b, int* __restrict__ prepared_b)
 {
     const int across = (520 + 63) / 64;
@@ -521,7 +521,7 @@ gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_3257bccd_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_3257bccd(
+gemm_f16s4f16_rr_Mx520x1040_bias_silu_sm90_c88bf5e6(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n,
     int M, float alpha, float beta)

@@ -50,6 +50,7 @@ from gemmgen.support.jsontext import json_text
 needs_toml = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python reads TOML from 3.11 on")
 
 LINEAR: dict[str, Any] = {"name": "linear", "types": "bf16", "layout": "rc", "M": "1..8192", "N": "?", "K": "?"}
+BLOCKS = {**LINEAR, "types": "e4m3,e4m3,bf16", "compute": "promoted", "layout": "rc", "inputs": "blocks"}
 
 
 def spec_of(*products: dict[str, Any], **library: Any) -> Spec:
@@ -126,6 +127,10 @@ def test_a_product_that_means_nothing_is_refused(fields: dict[str, Any], words: 
             "no product can be called gemm: the header has mylib_gemm of its own",
         ),
         ({"product": [{**LINEAR, "name": "h"}]}, "no product can be called h"),
+        (
+            {"product": [{**BLOCKS, "name": "quantise_rows_f16"}]},
+            "no product can be called quantise_rows_f16: the header has mylib_quantise_rows_f16 of its own",
+        ),
         (
             {"product": [LINEAR, {**LINEAR, "name": "linear_workspace_bytes"}]},
             "no product can be called linear_workspace_bytes: the header has mylib_linear_workspace_bytes of its own",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
 
 import numpy as np
 import pytest
 
-from gemmgen.arrays.quantising import LEAST, quantise_rows, quantise_squares
+from gemmgen.arrays.quantising import LEAST, TEAMS, THREADS, quantise_rows, quantise_squares
 from gemmgen.problem.dtype import DType
+from gemmgen.problem.inputs import BLOCK
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.gpu.plain import plain_path
 from gemmgen.support.errors import InvalidInput
@@ -81,6 +83,11 @@ def test_the_kernel_makes_what_the_host_makes(compiled, rows, k, lead, dtype: DT
     getattr(compiled, f"quantise_{'squares' if squares else 'rows'}_{dtype.label}")(*at, *sizes)
     np.testing.assert_array_equal(of_mine.view(np.uint32), scales.view(np.uint32))
     np.testing.assert_array_equal(mine, codes.view(np.uint8))
+
+
+def test_launches_have_the_threads_that_the_kernel_names() -> None:
+    named = {name: int(number) for name, number in re.findall(r"(\w+) = (\d+)[,;]", plain_path("quantise").read_text())}
+    assert (named["BLOCK"], named["THREADS"], named["THREADS"] // named["LANES"]) == (BLOCK, THREADS, TEAMS)
 
 
 def test_codes_times_scales_are_near_and_the_largest_is_448() -> None:

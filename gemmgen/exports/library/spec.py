@@ -36,7 +36,7 @@ from gemmgen.kernel.headers import in_headers, used_by
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.inputs import PLAIN, Inputs
+from gemmgen.problem.inputs import PLAIN, QUANTISED, Inputs
 from gemmgen.problem.matrix import ROW_MAJOR, Layout
 from gemmgen.problem.sizes import RUNTIME, parse_shape
 from gemmgen.problem.types import F32_TYPES, Compute, Types
@@ -232,7 +232,8 @@ class Spec:
         twice = sorted({name for name in names if names.count(name) > 1})
         require(not twice, f"two products are called {', '.join(twice)}: give each a name of its own")
         packed = (f"{one.name}_{what}" for one in self.products if one.packed for what in ("pack_b", "packed_bytes"))
-        taken = {*OWN_NAMES, *(f"{name}_workspace_bytes" for name in names), *packed}
+        quantises = quantise_names() if any(one.inputs.blocks for one in self.products) else ()
+        taken = {*OWN_NAMES, *(f"{name}_workspace_bytes" for name in names), *packed, *quantises}
         clashing = [name for name in names if name in taken]
         own = ", ".join(f"{self.name}_{name}" for name in clashing)
         require(not clashing, f"no product can be called {', '.join(clashing)}: the header has {own} of its own")
@@ -245,6 +246,11 @@ class Spec:
         require(bool(bare), f'{self.name} has no architecture: write architectures = ["sm_90"]')
         again = sorted({one for one in bare if bare.count(one) > 1})
         require(not again, f"architectures = {', '.join(self.architectures)}: {', '.join(again)} is named twice")
+
+
+def quantise_names() -> tuple[str, ...]:
+    """The functions of a library that quantise, after its name."""
+    return tuple(f"quantise_{what}_{dtype.label}" for what in ("rows", "squares") for dtype in QUANTISED)
 
 
 def own_name(library: str, kernel: str) -> str:

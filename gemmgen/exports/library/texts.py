@@ -12,16 +12,15 @@ from gemmgen.exports.interface import Interface
 from gemmgen.exports.library.choice import Choice, Rule
 from gemmgen.exports.library.estimates import Estimates, EstimatesText, EstimateText
 from gemmgen.exports.library.members import Contestant, CublasLt, Member, case_of
-from gemmgen.exports.library.spec import CHUNK, OWN_NAMES, Product, Spec, own_name
+from gemmgen.exports.library.spec import CHUNK, OWN_NAMES, Product, Spec, own_name, quantise_names
 from gemmgen.exports.library.steps import Steps
 from gemmgen.exports.library.table import AXES, FEATURES, Box
 from gemmgen.exports.selftest import SelfTest
 from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
-from gemmgen.problem.inputs import Companion
+from gemmgen.problem.inputs import QUANTISED, Companion
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
 
@@ -319,6 +318,11 @@ class ProductText:
         return self.out.called
 
     @property
+    def fields(self) -> tuple[tuple[str, Argument], ...]:
+        """These arguments, each behind the field of a call that holds it."""
+        return tuple((field_of(one), one) for one in self.arguments)
+
+    @property
     def function_of(self) -> str:
         """A sentence about what the function computes."""
         return f"C = {self.out.formula}{', for each product of the batch' if self.out.problem.batched else ''}."
@@ -401,6 +405,7 @@ class LibraryText:
         products = [product.name for product in self.spec.products]
         functions = ("workspace_bytes", "pack_b", "packed_bytes")
         taken = {*OWN_NAMES, *products, *(f"{name}_{what}" for name in products for what in functions), "selftest"}
+        taken |= {*quantise_names()}
         for kernel in self.members:
             name = kernel.name
             own = next((one for one in (name, *(f"{name}_{what}" for what in FUNCTIONS)) if one in taken), None)
@@ -495,12 +500,12 @@ class LibraryText:
         """The C++ types in templates/device/plain/quantise.cu that it quantises, by label, if a product has scales of
         blocks."""
         scaled = any(one.out.problem.inputs.blocks for one in self.products)
-        return {"f32": "float", "f16": "F16", "bf16": "BF16"} if scaled else {}
+        return {dtype.label: dtype.ctype for dtype in QUANTISED} if scaled else {}
 
     @property
     def quantised_on_host(self) -> dict[str, str]:
         """The same types in CUDA's headers."""
-        return {dtype.label: ELEMENTS[dtype].name for dtype in (DType.F32, DType.F16, DType.BF16)}
+        return {dtype.label: ELEMENTS[dtype].name for dtype in QUANTISED}
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ cudaError_t ${ out.name }(
 size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
 /*% if out.takes_packed %*/
 
-/* Pack B, once for any number of calls. An element of B is ${ "(code - zero point) * scale" if out.problem.inputs.zeros else "code * scale" }, ${ "not rounded" if out.problem.scaled_depth else "rounded once to %s" | format(out.types.a.label) }.
+/* Pack B, once for any number of calls. An element of B is ${ out.decoded }.
  *
 ${ line(["B"], "its codes, in device memory at an address divisible by %d" | format(out.aligns.B)) }
 //% for x in out.problem.companions

@@ -413,8 +413,8 @@ extern "C" cudaError_t ${ p.out.name }(
 {
     Args a = {};
     a.product = ${ lib.name | upper }_${ p.name | upper };
-//% for argument in p.arguments
-    a.${ "B" if argument.text == "packed" else argument.text | replace("_array", "") } = ${ "const_cast<void*>(static_cast<const void*>(C_array))" if argument.text == "C_array" else argument.text };
+//% for field, argument in p.fields
+    a.${ field } = ${ "const_cast<void*>(static_cast<const void*>(C_array))" if argument.text == "C_array" else argument.text };
 //% endfor
     return ${ lib.name }_gemm(&a, workspace, workspace_bytes, stream);
 }
