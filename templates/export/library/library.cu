@@ -188,7 +188,11 @@ constexpr Table ${ p.name }_tables[] = {
 //% endfor
 };
 
-// ${ "Puts numbers to sizes that are the same in every call, and refuses" if p.out.fixed_sizes else "Refuses" } sizes that no kernel computes.
+//% if p.out.fixed_sizes
+// Puts numbers to sizes that are the same in every call, and refuses sizes that no kernel computes.
+//% else
+// Refuses sizes that no kernel computes.
+//% endif
 cudaError_t check_sizes_${ p.name }(${ "Args" if lib.takes_packed else "const Args" }& a)
 {
 //% for name, size in p.out.fixed_sizes.items()
