@@ -1,4 +1,4 @@
-// gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_3d7c6a96
+// gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_c8996657
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C bf16; sums in f32 on tensor cores, as --compute promoted says;
 //                                       C is read unless beta = 0, A and B always
@@ -25,7 +25,7 @@
 //         map_c of C: boxes of 64 x 16 elements, swizzle of 128 bytes
 // Expects A, B, C, scales_b and zeros_b at addresses divisible by 16, C overlapping no other operand,
 //         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 words of 32 bits, at an address divisible by 16, which
-//         gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_3d7c6a96_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_c8996657_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16u4bf16_promoted_rc_Mx4096x4096_k128_zeros_wgmma_16x128x256_c2_k1x0_s4_f1_g8_p1_x1
@@ -335,6 +335,14 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 
 using ChunkScales = Scales;
 
+// What reads sums after a wait must stay behind it. For the compiler they are final when a product is issued: it may
+// copy them, for use in the next turn of a loop, while the product is in flight.
+__device__ __forceinline__ void settle(Accumulators& acc)
+{
+    #pragma unroll
+    for (int r = 0; r < BM / 2; ++r) asm volatile("" : "+f"(acc[r]) :: "memory");
+}
+
 // Add the sums of a chunk's k, times the scale of their column of B, to totals: of rows g and g + 8 of a warp's 16
 // (lane 4 g + t).
 __device__ __forceinline__ void promote(const Accumulators& acc, const ChunkScales& scales, Accumulators& totals)
@@ -407,7 +415,7 @@ __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, c
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_3d7c6a96_prepare_b_kernel(
+gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_c8996657_prepare_b_kernel(
     const unsigned char* __restrict__ B, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b,
     int* __restrict__ prepared_b)
 {
@@ -450,7 +458,7 @@ gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_3d7c6a96_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_3d7c6a96(
+gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_c8996657(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, int M, float alpha, float beta)
 {
@@ -526,19 +534,27 @@ gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_3d7c6a96(
                 for (int step = 0; step < CHUNK_K; step += K_STEP) {
                     Fragments& fragment = fragments[step / K_STEP % 2];
                     dequantise(codes[step / 64].at[step / 16 % 4], scales[at / CHUNK_K % 2], fragment);
-                    // for the chunk before: ptxas serialises products whose sums are read behind wgmma_wait<1>
-                    if (step == 0) wgmma_wait<0>();
+                    if (step == 0) {
+                        // for the chunk before: ptxas serialises products whose sums are read behind wgmma_wait<1>
+                        wgmma_wait<0>();
+                        settle(acc[1 - at / CHUNK_K % 2]);
+                    }
                     multiply_step(shared, ring.stage, at + step, fragment, acc[at / CHUNK_K % 2], step > 0);
                     if (at + step == 0 && k > 0) release_stage(shared, previous);
-                    // adds zeros at the first chunk
-                    if (step == 0) promote(acc[1 - at / CHUNK_K % 2], scales[1 - at / CHUNK_K % 2], totals);
-                    else wgmma_wait<1>();  // for the step before, which reads the other fragments
+                    if (step == 0) {
+                        // adds zeros at the first chunk
+                        promote(acc[1 - at / CHUNK_K % 2], scales[1 - at / CHUNK_K % 2], totals);
+                        settle(totals);  // here, not once those registers hold sums in flight again
+                    } else {
+                        wgmma_wait<1>();  // for the step before, which reads the other fragments
+                    }
                 }
             }
             previous = ring.stage;
         }
         wgmma_wait<0>();
         release_stage(shared, previous);
+        settle(acc[1]);
         promote(acc[1], scales[1], totals);
         #pragma unroll
         for (int piece = 0; piece < BM / CM; ++piece) {

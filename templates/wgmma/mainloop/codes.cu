@@ -57,6 +57,18 @@ ${ blocks.release_stage() }
 //% if view.promoted
 using ChunkScales = Scales${ "[%s]" | format(view.mmas) if view.mmas };
 
+// What reads sums after a wait must stay behind it. For the compiler they are final when a product is issued: it may copy them, for
+// use in the next turn of a loop, while the product is in flight.
+__device__ __forceinline__ void settle(Accumulators& acc)
+{
+//% filter indent(4, true)
+//% call all(view)
+#pragma unroll
+for (int r = 0; r < ${ sums_of_mma(view) }; ++r) asm volatile("" : "+f"(acc${ of(view) }[r]) :: "memory");
+//% endcall
+//% endfilter
+}
+
 // Add the sums of a chunk's k, times the scale of their column of B, to totals: of rows g and g + 8 of a warp's 16 (lane 4 g + t).
 __device__ __forceinline__ void promote(const Accumulators& acc, const ChunkScales& scales, Accumulators& totals)
 {
@@ -112,11 +124,18 @@ for (int r = 0; r < 4; ++r)  // beyond K: zeros of A times a scale of infinity w
 //% endcall
 //% endfilter
 //% if view.promoted
-        if (step == 0) wgmma_wait<0>();  // for the chunk before: ptxas serialises products whose sums are read behind wgmma_wait<1>
+        if (step == 0) {
+            wgmma_wait<0>();  // for the chunk before: ptxas serialises products whose sums are read behind wgmma_wait<1>
+            settle(acc[1 - at / CHUNK_K % 2]);
+        }
         multiply_step(shared, ${ "first_lane(ring.stage)" if view.uniform else "ring.stage" }, at + step, fragment, acc${ which }, step > 0);
         if (at + step == 0 && ${ later(view) }) release_stage(shared, previous);
-        if (step == 0) promote(acc[1 - at / CHUNK_K % 2], scales[1 - at / CHUNK_K % 2], totals);  // adds zeros at the first chunk
-        else wgmma_wait<1>();  // for the step before, which reads the other fragments
+        if (step == 0) {
+            promote(acc[1 - at / CHUNK_K % 2], scales[1 - at / CHUNK_K % 2], totals);  // adds zeros at the first chunk
+            settle(totals);  // here, not once those registers hold sums in flight again
+        } else {
+            wgmma_wait<1>();  // for the step before, which reads the other fragments
+        }
 //% else
         multiply_step(shared, ${ "first_lane(ring.stage)" if view.uniform else "ring.stage" }, at + step, fragment, acc);
         wgmma_wait<1>();  // for the step before, which reads the other fragments
@@ -128,6 +147,7 @@ previous = ring.stage;
 //% endcall
 //% endcall
 //% if view.promoted
+settle(acc[1]);
 promote(acc[1], scales[1], totals);
 //% endif
 //% endmacro
