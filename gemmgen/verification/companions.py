@@ -198,19 +198,19 @@ def _draw_scaled(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[s
     dtype, scales = case.b.dtype, case.extra["scales_b"]
     shape, groups = (case.k, case.n), (scales.rows, scales.cols)
     least, largest = int(dtype.least), int(dtype.largest)
-    zeros: npt.NDArray[np.int64] = np.zeros(groups, np.int64)
+    zeros = np.zeros(groups, np.int16)
     if case.problem.inputs.zeros:
-        zeros = rng.integers(least, largest, groups)  # below the largest code: the one above is a code, too
+        zeros = rng.integers(least, largest, groups, np.int16)  # below the largest code: the one above is a code, too
     of_group = group_of(case)
     if wanted.selects:
         made = zeros[of_group] + (selection("B", shape, rng) if wanted.data == "onehot" and case.k else 0)
         if wanted.data == "sparse" and case.k:
             places = rng.integers(0, case.k, (min(wanted.chosen, case.k), case.n))
-            np.put_along_axis(made, places, rng.integers(least, largest + 1, places.shape), 0)
+            np.put_along_axis(made, places, rng.integers(least, largest + 1, places.shape, np.int16), 0)
     elif wanted.data == "onehot":
-        made = codes(shape, dtype, 0).astype(np.int64)
+        made = codes(shape, dtype, 0).astype(np.int16)
     else:
-        made = rng.integers(least, largest + 1, shape)
+        made = rng.integers(least, largest + 1, shape, np.int16)
     if wanted.data == "exact":
         from_zero = zeros[of_group]
         made = np.clip(made, from_zero - wanted.exact, from_zero + wanted.exact)
@@ -276,17 +276,19 @@ def _scaled(case: Case, operands: Operands, codes_of_b: Doubles, index: Index) -
     along_k, columns = index
     groups = group_of(case)[along_k]
 
-    def of_group(name: str) -> Doubles:
+    def of_group(name: str) -> npt.NDArray[np.float32]:
         matrix: Any = case.extra[name]
         stored: Floats = matrix.view(operands.extra[name])
-        values: Doubles = matrix.dtype.decode(stored[:, columns])[groups]
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            values: npt.NDArray[np.float32] = stored[:, columns].astype(np.float32)[groups]
         return values
 
     zeros = of_group("zeros_b") if case.problem.inputs.zeros else 0.0
     if case.problem.scaled_depth:
         return codes_of_b - zeros
-    with np.errstate(invalid="ignore"):  # 0 times infinity
-        return case.problem.types.a.nearest((codes_of_b - zeros) * of_group("scales_b"))
+    with np.errstate(invalid="ignore", over="ignore"):  # 0 times infinity
+        exact = (codes_of_b - zeros).astype(np.float32) * of_group("scales_b")  # 9 bits by 11 at most
+        return case.problem.types.a.decode(exact.astype(case.problem.types.a.numpy))
 
 
 # One-hot data: one operand selects, and the other has a different number for each element.

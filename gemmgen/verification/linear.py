@@ -12,7 +12,7 @@ from gemmgen.problem.gemm import Case
 from gemmgen.run.acceptance import Rule
 from gemmgen.run.executor import Floats
 from gemmgen.verification.data import SPARSE_PRODUCTS
-from gemmgen.verification.products import SLICE_RESIDUE
+from gemmgen.verification.products import SLICE_RESIDUE, doubtful_sums
 from gemmgen.verification.situation import EXACT_KINDS, Situation
 from gemmgen.verification.tensor_bound import LAMBDA, beyond, needs_largest, tensor_bound
 
@@ -52,7 +52,8 @@ def linear(
         bound = (
             of_terms * terms + of_largest * largest + least + abs(alpha) * off_beyond(situation, product, size, largest)
         )
-    return values, np.where(np.isfinite(values), bound, 0.0)
+    beyond = np.where(doubtful_sums(case.problem, product, size), np.inf, 0.0)
+    return values, np.where(np.isfinite(values), bound, beyond)
 
 
 def rule_of(situation: Situation) -> Rule | None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.gemm import Case
+from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Operands
 from gemmgen.support.blas import multiply
@@ -26,6 +26,8 @@ SLICED_BITS = 56  # of the elements of A and B, below the largest of a row of A 
 SLICE_RESIDUE = 2.0 ** (2 - SLICED_BITS)  # what slices leave out of a sum, over K times its largest product
 SLAB_ELEMENTS = 2**22  # of B, in float64: a few of them are in memory at once
 THIN_ROWS = 64
+SCALED_ELEMENTS = 2**16  # of C, whose sums of a part of K are scaled and added while a core's cache holds them
+VANISHING = 2.0**-7  # of a sum's size: above the bound of the error of PROMOTION products' sum on tensor cores
 SPECIALS_AT_ONCE = 2**10  # whose products with a row or column each are in memory
 
 
@@ -68,9 +70,12 @@ def products(case: Case, data: DataKind, seed: int, window: Window) -> Products:
 def _slabs(case: Case, window: Window) -> list[Window]:
     """The parts of `window`, by columns, that threads compute in parallel if B is large and A is not.
 
-    BLAS uses few threads for such a product, and converting B takes longer than the product.
+    BLAS uses few threads for such a product, and converting B takes longer than the product. So do the passes over C
+    for each scaled sum.
     """
     width = max(1, SLAB_ELEMENTS // max(1, case.k))
+    if case.problem.scaled_depth:
+        width = max(1, min(width, SCALED_ELEMENTS // max(1, window.bottom - window.top)))
     thin = window.bottom - window.top <= THIN_ROWS and case.problem.types.accumulator != DType.F64
     if not thin or window.right - window.left <= width:
         return [window]
@@ -110,14 +115,33 @@ def _along_k(case: Case, operands: Operands, window: Window, data: DataKind) -> 
 
 
 def _of_scaled_sums(case: Case, operands: Operands, window: Window, a: Doubles, data: DataKind) -> Products:
-    """The sum of sums of parts of K, each times its scale: where that is infinite the sign of its sum counts."""
+    """The sum of sums of parts of K, each times its scale.
+
+    Where a scale is infinite the sign of its sum counts. If a kernel's sum may be 0, or of the other sign, the sum of
+    all is in doubt: `doubtful_sums` finds it by its NaN of infinite size.
+    """
     b, types = factor(case, operands, "B", window.b_index), case.problem.types
     found = [np.zeros((len(a), b.shape[-1])) for _ in range(3)]
+    in_doubt = np.zeros(found[0].shape, bool)
     for scale, part in scales_of_sums(case, operands, window):
+        of_part = of_factors(a[:, part], b[part], types, data)
         with np.errstate(invalid="ignore"):
-            product, size, largest = (of * scale for of in of_factors(a[:, part], b[part], types, data))
+            product, size, largest = (of * scale for of in of_part)
             found = [found[0] + product, found[1] + np.abs(size), np.maximum(found[2], np.abs(largest))]
-    return found[0], found[1], found[2] if needs_largest(types) else np.zeros((1, 1))
+            if data == "special":
+                in_doubt |= np.isinf(scale) & (np.abs(of_part[0]) <= VANISHING * of_part[1])
+    total, size, largest = found
+    if data == "special":
+        total[in_doubt], size[np.isnan(total)], size[in_doubt] = np.nan, np.nan, np.inf
+    return total, size, largest if needs_largest(types) else np.zeros((1, 1))
+
+
+def doubtful_sums(problem: Problem, product: Doubles, size: Doubles) -> npt.NDArray[np.bool_]:
+    """A mask of the sums that a kernel may have as NaN, infinite or finite; product and size are as `products` gives
+    them."""
+    if not problem.scaled_depth:
+        return np.zeros((1, 1), bool)
+    return np.asarray(np.isnan(product) & np.isinf(size))
 
 
 def of_factors(a: Doubles, b: Doubles, types: Types, data: DataKind) -> Products:

@@ -91,7 +91,7 @@ from gemmgen.verification.linear import (
     off_beyond,
     root_of,
 )
-from gemmgen.verification.products import SLICE_RESIDUE, Products, all_products, of_each_matrix
+from gemmgen.verification.products import SLICE_RESIDUE, Products, all_products, doubtful_sums, of_each_matrix
 from gemmgen.verification.roundings import Bounded, doubtful, results_of
 from gemmgen.verification.situation import EXACT_KINDS, Situation
 from gemmgen.verification.window import Window
@@ -373,7 +373,8 @@ def _bounded_sum(
     bound = root_of(terms, rooted) * dtype.unit_roundoff * size + k * dtype.smallest
     if dtype == DType.F64:  # the reference's own
         bound = bound + REFERENCE_ROUNDINGS * dtype.unit_roundoff * size + k * SLICE_RESIDUE * largest
-    return Bounded(total, np.where(np.isfinite(total), bound, 0.0))
+    beyond = np.where(doubtful_sums(situation.case.problem, total, size), np.inf, 0.0)
+    return Bounded(total, np.where(np.isfinite(total), bound, beyond))
 
 
 def _sum(situation: Situation, window: Window, name: str) -> Bounded:

@@ -390,3 +390,17 @@ def test_a_line_whose_sum_may_overflow_leaves_what_its_zero_point_makes_of_it_op
     _, bound = expected(what, Window.whole(case))
     assert overflows.any() and not overflows.all()
     assert np.isinf(bound[overflows]).all() and np.isfinite(bound[~overflows]).any()
+
+
+@pytest.mark.parametrize(("types", "inputs"), [("e4m3,e4m3,bf16", "blocks"), ("bf16,u4,bf16_promoted", "scales=32")])
+def test_a_sum_that_may_vanish_under_an_infinite_scale_leaves_c_open(types: str, inputs: str) -> None:
+    situation = Situation(Problem(64, 512, 384, types=types, layout="rc", inputs=inputs).case(), "special", 1)
+    values, bound = expected(situation, Window.whole(situation.case))
+    in_doubt = np.isnan(values) & np.isinf(bound)
+    assert 0 < in_doubt.sum() < np.isinf(values).sum(), "some sums, and not most, are as small beside their products"
+    assert (np.isnan(values) & (bound == 0)).any(), "NaN by NaN, and by infinities of both signs, is certain"
+    result = situation.case.c.dtype.encode(np.where(in_doubt, -np.inf, values)).ravel()
+    assert compare(situation, result).mismatch is None
+    at = np.argwhere(np.isinf(values))[0]
+    situation.case.c.view(result)[tuple(at)] = np.nan
+    assert compare(situation, result).mismatch is not None
