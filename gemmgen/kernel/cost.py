@@ -24,6 +24,7 @@ SHARPNESS = 8  # of a maximum: 9% more where two take as long
 STEP_INSTRUCTIONS = 20  # of a warp for each step, besides its barrier: loop and address arithmetic
 BARRIER_CYCLES = 250  # of a step's barrier that no other block fills; with another one half as many
 STREAM_INSTRUCTIONS = 60  # of a warp for each step, more with stream-K
+CODES_INSTRUCTIONS = 18  # of a thread for the numbers of a word of codes, and the loads of what they are made of
 COPY_INSTRUCTIONS = 3  # of a warp for each access that copies: the access, its address, its predicate, and their waits
 STALLS = 0.2  # of issue time, for one warp a scheduler: waits that no other warp fills
 SASS_BYTES = 16  # an instruction

@@ -8,7 +8,8 @@ struct alignas(${ 4 * of.words }) Codes {
     unsigned at[${ of.words }];
 };
 //% endmacro
-//% macro scales(of)
+/*# `raw`: for code that loads them long before their use. #*/
+//% macro scales(of, raw=false)
 // Scales and zero points of two columns of B, 8 apart. A zero point has ${ of.added } added to it, as codes have, and is replicated in both
 // halves of a word.
 //% if of.fused
@@ -37,6 +38,34 @@ __device__ __forceinline__ float float_of(unsigned short f16)
 //% endif
 __device__ __forceinline__ unsigned replicated(unsigned number) { return number | number << 16; }
 
+//% if raw
+// What Scales are made of: to make them is to wait for the loads.
+struct RawScales {
+    unsigned short scale[2]${ ", zero[2]" if of.zeros };
+};
+
+// Load those of columns `column` and `column + 8` of a chunk; they follow its codes.
+__device__ __forceinline__ RawScales load_scales(const unsigned* chunk, int column)
+{
+    const unsigned short* const scales = reinterpret_cast<const unsigned short*>(chunk + 8 * CHUNK_K) + column;
+    return {{scales[0], scales[8]}${ ", {scales[64], scales[72]}" if of.zeros }};
+}
+
+__device__ __forceinline__ Scales scales_of(const RawScales& raw)
+{
+    Scales found;
+    #pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        found.scale[i] = replicated(raw.scale[i]);
+//% if of.zeros
+        found.zero[i] = replicated(raw.zero[i]${ " ^ 0x8000" if of.fused });
+//% else
+        found.zero[i] = replicated(0x${ of.zero });
+//% endif
+    }
+    return found;
+}
+//% else
 // Load those of columns `column` and `column + 8` of a chunk; they follow its codes.
 __device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
 {
@@ -59,6 +88,7 @@ __device__ __forceinline__ Scales load_scales(const unsigned* chunk, int column)
     }
     return found;
 }
+//% endif
 //% endmacro
 //% macro numbers(of)
 //% set magic, pair = "0x" ~ of.magic * 2, pairs[of.number.ctype]

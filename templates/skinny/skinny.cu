@@ -12,6 +12,7 @@
 //% from "device/split.cu" import split_k
 //% from "device/dependent_launch.cu" import dependent_launch, overlap
 //% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "prepare/prepare.cu" import prepare
 //% from view.stream import products, stream
 //% from view.mainloop import sum_products
 //% import view.small as small
@@ -59,6 +60,9 @@ ${ split_k(kernel, "STEP", ragged=true, whole=view.ring) }
 ${ store.functions(kernel) }
 }  // namespace
 
+//% if kernel.copies
+${ prepare(kernel.copies) }
+//% endif
 ${ signature(kernel) }{
 //% if kernel.dependent
 ${ overlap() | trim("\n") }

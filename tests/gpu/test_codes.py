@@ -9,7 +9,7 @@ import pytest
 
 from gemmgen.arrays.card import CardBackend
 from gemmgen.arrays.kernel import ArrayKernel
-from gemmgen.families import MMA, WGMMA
+from gemmgen.families import MMA, SKINNY, WGMMA
 from gemmgen.families.base import Family
 from gemmgen.kernel.packing import Scaled, packed
 from gemmgen.problem.gemm import Problem
@@ -23,7 +23,7 @@ FAMILIES = (
     *((WGMMA, *case) for case in CASES),
     (WGMMA, "bf16,u4,bf16_promoted", "scales=128+zeros"),
     (WGMMA, "f16,s4,f32_promoted", "scales=64"),
-    *((MMA, *case) for case in CASES),
+    *((family, *case) for family in (MMA, SKINNY) for case in CASES),
 )
 
 
@@ -38,7 +38,7 @@ def test_kernels_of_codes_are_right(family: Family, types: str, inputs: str, gpu
     problem = Problem(None, 200, 384, types=types, layout="rc", inputs=inputs)
     verdict = verify(gpu, render(problem, family, family.default(problem), "sm_90"), examples=60)
     assert verdict.failure is None, verdict.failure
-    assert verdict.replayed
+    assert verdict.replayed or family is SKINNY  # its sums have no planned order
 
 
 @pytest.mark.parametrize(("types", "inputs"), CASES)

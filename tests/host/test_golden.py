@@ -248,6 +248,16 @@ SAMPLES = {
         inputs="scales=32",
         epilogue="bias+silu",
     ),
+    "skinny_u4_scaled_rc": Sample(SKINNY, {}, (8, 4096, 4096), "rc", types="bf16,u4,bf16", inputs="scales=128+zeros"),
+    "skinny_s4_scaled_rr": Sample(
+        SKINNY,
+        {"S": 16, "T": 32, "WARPS": 4, "UNROLL": 2, "SPLIT": 2},
+        (None, 200, 320),
+        "rr",
+        types="f16,s4,f16",
+        inputs="scales=32",
+        epilogue="bias+silu",
+    ),
     "wgmma_blocks_rc": Sample(
         WGMMA, {}, (None, 2112, 7168), "rc", types="e4m3,e4m3,bf16", compute=Compute.PROMOTED, inputs="blocks"
     ),

@@ -33,6 +33,7 @@ from gemmgen.families.mma.operands import (
 )
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.cost import (
+    CODES_INSTRUCTIONS,
     GLOBAL_LATENCY,
     SCHEDULERS,
     STALLS,
@@ -59,7 +60,6 @@ SWIZZLES = ("PHASE", "SWIZZLED")  # constants, of A and of B, that say which chu
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
 FEW_REGISTERS = 16  # likewise, without a loop
 EPILOGUE_INSTRUCTIONS = 4  # of a thread for each of its sums: scaled, converted, exchanged and stored
-CODES_INSTRUCTIONS = 18  # of a thread for the numbers of a word of codes, and the loads of what they are made of
 SECTOR = 32  # bytes that global memory moves at once
 
 

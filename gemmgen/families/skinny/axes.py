@@ -21,7 +21,7 @@ class SkinnyConfig(Config):
     )
 
     S: int = axis(8, (1, 2, 4, 8, 16, 32), "lines (rows or columns) of the small operand in a block: uses of a weight")
-    T: int = axis(4, (1, 2, 4, 8, 16, 32), "elements along C's long side that a thread sums")
+    T: int = axis(4, (1, 2, 4, 8, 16, 32, 64), "elements along C's long side that a thread sums")
     LANES: int = axis(32, (32, 16, 8, 4, 2), "lanes of a warp along C's long side; its other lanes take other k")
     WARPS: int = axis(4, (2, 4, 8, 16), "warps of a block")
     BK: int = axis(256, (0, 128, 256, 512, 1024, 2048), "k of the small operand that shared memory holds at once")
@@ -52,13 +52,22 @@ CHECKED = {
     "MMA == 0 or BK == 0": "fragments of the small operand come straight to registers",
     "MMA == 0 or X_ALONG_K == 1": "a register of a fragment holds two neighbouring k",
     "DEPTH == 1 or UNIFORM == 0": "operands that nothing converts are taken a k at a time",
+    # Codes of 4 bits
+    "CODES == 0 or MMA == 1": "numbers that codes stand for are made as fragments for tensor cores",
+    "CODES == 0 or ASYNC == 0": "packed codes go to registers",
+    "CODES == 0 or VEC == 4": "a thread's codes of a chunk lie side by side",
+    "CODES * PROMOTED == 0": "only naive and wgmma multiply sums of codes by scales",
+    "CODES == 0 or K > 0 and K % CODES_K == 0": "numbers of codes are made for all k of an access",
+    "CODES == 0 or 64 % T == 0": "a chunk of packed codes has 64 columns",
+    "BLOCKS == 0": "only naive and wgmma multiply blocks that have scales",
 }
 
 ASSERTED = {
     "THREADS <= MAX_THREADS": "the architecture bounds the threads of a block",
-    "S * T <= 256": "larger tiles of sums exceed the registers",
+    "CODES == 1 or S * T <= 256": "larger tiles of sums exceed the registers",
+    "CODES == 0 or S * T <= 1024": "larger tiles of sums exceed the registers",
     "BK % (UNROLL * STEP) == 0": "a chunk is a whole number of the steps that registers hold",
-    f"2 * UNROLL * STEP <= {TILE_REACH}": "loads that run ahead stay near the edge of K",
+    f"CODES == 1 or 2 * UNROLL * STEP <= {TILE_REACH}": "loads that run ahead stay near the edge of K",
     "PARTIALS > 1 or 32 % (S * T) == 0 or S * T % 32 == 0": "lanes halve the sums until each has its own",
     "32 % LANES == 0": "a warp is a whole number of groups of lanes",
     "ASYNC <= HAS_CP_ASYNC": "cp.async needs sm_80 or newer",
@@ -94,7 +103,7 @@ SLOW = {
     "BK > 0 or UNIFORM == 1 or ALONG_K == 1 or DEPTH >= 4": "the small operand would be loaded element by element",
     "BK == 0 or DEPTH == 1": "UNROLL keeps steps in flight as well",
     "UNIFORM == 1 or BK == 0 or BK >= 512": "barriers between short chunks stall the loads",
-    "UNIFORM == 1 or LOADS * UNROLL * VW * W_BYTES >= 128": (
+    "UNIFORM + CODES >= 1 or LOADS * UNROLL * VW * W_BYTES >= 128": (
         "fewer than 128 bytes in flight per lane do not hide the latency"
     ),
     "UNIFORM == 1 or LOADS * UNROLL * VW * W_BYTES <= 256 + 256 * ASYNC": (

@@ -9,7 +9,9 @@ from gemmgen.families.base import elements_of, shared_by
 from gemmgen.families.skinny.axes import SkinnyConfig
 from gemmgen.families.skinny.operands import dots, roles, small_width, weight_width
 from gemmgen.kernel.config import Derived
+from gemmgen.kernel.prepare import PACKED_LINE, Codes, Pack
 from gemmgen.problem.device import WARP
+from gemmgen.problem.dtype import WORD
 from gemmgen.problem.gemm import Problem
 
 WEIGHTS, SHARED = "Weights", "Shared memory"  # the groups in which a kernel lists them
@@ -51,7 +53,8 @@ def _weights(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
     lane_k = "VW" if w.along_k else "1" if uniform else "DEPTH"
     widths = weight_width(problem, config), small_width(problem, config)
     yield Derived("VW", str(widths[0]), f"{elements} of an access to the weights", group=WEIGHTS)
-    along = "T / 8" if config.MMA else "T"
+    codes = Codes.of(problem)
+    along = "T / 16" if codes else "T / 8" if config.MMA else "T"
     yield Derived("LOADS", along if w.along_k else f"{depth}T / VW", "accesses of a thread a step", group=WEIGHTS)
     yield Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each at a k of its own", group=WEIGHTS)
     step = "4 * VW * WARPS" if w.along_k and config.MMA else "32 * VW" if w.along_k else f"{depth}WARPS * GROUPS"
@@ -59,6 +62,10 @@ def _weights(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
     yield Derived("LANE_K", lane_k, "k that a lane takes in a step", group=WEIGHTS)
     yield Derived("XW", str(widths[1]), f"{elements} of an access to the small operand", group=WEIGHTS)
     yield Derived("LANE_LINES", "S / 8" if config.MMA else "S", "lines of the small operand of a lane", group=WEIGHTS)
+    if codes is not None:
+        words = Pack("B").chunk_lines(problem) * PACKED_LINE // WORD
+        yield Derived("CHUNK_K", str(codes.depth), "k of a chunk of packed codes", group=WEIGHTS)
+        yield Derived("PACKED_WORDS", str(words), "words of a chunk: codes, scales and zero points", group=WEIGHTS)
     yield Derived("SUMS", _lane_sums(problem, config), "sums of a lane", group=WEIGHTS)
     yield Derived("HELD", _held(problem, config), "steps whose weights registers hold at once", group=WEIGHTS)
 

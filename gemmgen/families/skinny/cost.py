@@ -8,8 +8,9 @@ from math import ceil
 from typing import cast
 
 from gemmgen.families.skinny.axes import SkinnyConfig
-from gemmgen.families.skinny.operands import dots, roles, unpacking
+from gemmgen.families.skinny.operands import LANES_OF_K, dots, roles, unpacking
 from gemmgen.kernel.cost import (
+    CODES_INSTRUCTIONS,
     GLOBAL_LATENCY,
     arriving_cycles,
     barrier_cycles,
@@ -21,14 +22,16 @@ from gemmgen.kernel.cost import (
     unit_cycles,
 )
 from gemmgen.kernel.plan import Cost, Plan, Share, Work
+from gemmgen.kernel.prepare import PACKED_COLUMNS
 from gemmgen.problem.device import BANK_BYTES, WARP
-from gemmgen.problem.dtype import WORD
+from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
 
 STAGE_UNROLL = 8  # loads of a thread under way at once while it stages a chunk
 OTHER_REGISTERS = 20  # addresses and counters
 L1_HITS = 7 / 8  # share of the bytes that the SM's blocks repeat which L1 serves
+LINES_AT_ONCE = 8  # of the small operand that an instruction multiplies
 STREAM_REDUCTION_LATENCIES = 3  # of blocks that stream and end at once: no other one fills the wait
 # What streams lose of the bandwidth, as the H200's times fit best: the fewer bytes of an SM are under way, and the
 # fewer of a line a block reads in a row (32 bytes take 19% longer, 256 take 2%). The fastest take 1% to 5% longer than
@@ -40,7 +43,7 @@ def work_of(problem: Problem, config: SkinnyConfig, value: Mapping[str, int], mm
     """The work of `config`, whose constants are `value`, by FMAs or `mma`."""
     (_, w), direct, dot = roles(problem), config.BK == 0, dots(problem, config)
     unrolled = config.UNROLL * value["STEP"]  # k of an iteration
-    weights = value["W_BYTES"] * value[f"B{w.MN}"] * unrolled  # bytes
+    weights = _weight_bytes(problem, value) * value[f"B{w.MN}"] * unrolled
     small = value["X_BYTES"] * config.S * unrolled  # bytes
     reads, staging = _reads(problem, config, value), _staging(problem, config, value, unrolled)
     read = 0 if direct else WORD * reads.each_k * reads.words
@@ -101,16 +104,27 @@ def _conversions(problem: Problem, config: SkinnyConfig, value: Mapping[str, int
     """Instructions of a thread for each k that convert elements."""
     x, w = roles(problem)
     taken = 0.0
-    if config.MMA:
+    if problem.inputs.group is not None:
+        taken = CODES_INSTRUCTIONS * value["LOADS"] / LANES_OF_K
+    elif config.MMA:
         taken = 0.0 if w.along_k else config.T / 2  # two neighbouring k of a weight meet in a register
     elif not dots(problem, config):
         taken = config.T * unpacking(problem, w) + config.S * unpacking(problem, x) * (config.BK == 0)
     return taken * value["LANE_K"] / value["STEP"]
 
 
+def _weight_bytes(problem: Problem, value: Mapping[str, int]) -> float:
+    """Bytes of a weight; of packed codes, with their scales and zero points."""
+    if problem.inputs.group is None:
+        return value["W_BYTES"]
+    return WORD * value["PACKED_WORDS"] / (PACKED_COLUMNS * value["CHUNK_K"])
+
+
 def _line_bytes(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]) -> int:
     """Contiguous bytes that a block reads of one line of the weights: along k those of a warp, or of all warps."""
     _, w = roles(problem)
+    if problem.inputs.group is not None:
+        return WARP * WIDEST_ACCESS
     along_k = value["STEP"] if config.MMA else WARP * value["VW"]
     return value["W_BYTES"] * (along_k if w.along_k else value[f"B{w.MN}"])
 
@@ -141,6 +155,8 @@ def _reads(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]) -> 
     apart = direct and w.along_k and not x.along_k
     lines = config.MMA == 1 or w.along_k  # each lane reads its own
     cycles = WARP if apart else words if lines else max(1, words * value["GROUPS"] / WARP)
+    if problem.inputs.group is not None:  # pairs of k, of as many lines as the fragment has
+        cycles = min(config.S, LINES_AT_ONCE, problem.sizes[x.MN] or LINES_AT_ONCE)
     return _Reads(accesses, accesses / value["STEP"], words, cycles)
 
 

@@ -33,10 +33,12 @@ from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.notes import block, memory_bound, shared_tiles
 from gemmgen.kernel.plan import Cost, Plan, Share, Tile
+from gemmgen.kernel.prepare import Codes, Pack
 from gemmgen.problem.device import WARP
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.mma import Mma
 from gemmgen.problem.sizes import Size
+from gemmgen.problem.types import Compute
 from gemmgen.support.words import plural
 
 SUBWORDS = ((2, "unsigned short"), (1, "unsigned char"))  # vectors that fill no register: bytes, and what holds them
@@ -50,6 +52,9 @@ class SkinnyView:
         self.x, self.w = x, w = roles(problem)  # the small operand, and the weights
         self.along_k = w.along_k  # lines of the weights run along k
         self.mma = plan.mma if isinstance(plan.mma, Mma) else None  # the tensor-core instruction; None: FMAs
+        self.codes = Codes.of(problem, fused=True)  # of packed weights
+        # All warps have the same number of rounds of UNROLL steps.
+        self.whole_rounds = problem.k is not None and problem.k % (skinny.SPLIT * skinny.UNROLL * value["STEP"]) == 0
         self.direct = skinny.BK == 0  # the small operand goes straight to registers
         self.ring = skinny.ASYNC == 1  # weights pass through shared memory
         self.dots = dots(problem, skinny)  # four products of bytes are summed at once
@@ -77,15 +82,16 @@ class SkinnyView:
         self.subwords = tuple((size, ctype) for size, ctype in SUBWORDS if size in widths)
         # Templates: how threads share the weights, and store the sums of weights whose lines run across C;
         uniform, way = problem.types.uniform, "direct" if self.direct else "staged"
-        stream = f"{'along_k' if w.along_k else 'across'}{_products(skinny, self.dots, uniform)}"
-        self.stream = f"skinny/stream/{stream}.cu"
+        lines = "codes" if self.codes else "along_k" if w.along_k else "across"
+        self.stream = f"skinny/stream/{lines}{_products(skinny, self.dots, uniform)}.cu"
         self.sums = f"skinny/stream/{'groups' if skinny.LANES < WARP else 'warps'}.cu"
         # what the weights pass through; how the small operand comes to them, and where it ends;
         self.weights = f"skinny/weights/{'ring' if self.ring else 'registers'}.cu"
-        self.small = f"skinny/small/{_small(skinny, way, self.dots and not scattered, uniform)}.cu"
+        small = "codes_fragment" if self.codes else _small(skinny, way, self.dots and not scattered, uniform)
+        self.small = f"skinny/small/{small}.cu"
         self.guard = f"skinny/edge/{'checked' if self.x_ends else 'none'}.cu"
         # the loop, and how C is stored.
-        self.mainloop = f"skinny/mainloop/{way}{'_ring' if self.ring else ''}.cu"
+        self.mainloop = f"skinny/mainloop/{way}{'_codes' if self.codes else '_ring' if self.ring else ''}.cu"
         self.store = f"skinny/store/{'linear' if problem.epilogue.is_linear else 'tree'}.cu"
 
 
@@ -98,10 +104,13 @@ class Skinny(Family):
     pruning = PRUNING
     secondary = frozenset({"WARPS", "BK", "UNROLL", "DEPTH", "SPLIT"})
     details = ("PDL",)
+    scaled_inputs = True
     small = MappingProxyType({"S": 4, "T": 4, "WARPS": 2, "BK": 32, "UNROLL": 2})
 
     def default(self, problem: Problem) -> Config:
         _, w = roles(problem)
+        if problem.inputs.group is not None:
+            return SkinnyConfig(S=8, T=16, WARPS=8, BK=0, UNROLL=4, MMA=1)
         if not problem.types.uniform:
             return _converting(problem, self.facts(problem)["SMALL"])
         step = WARP * weight_width(problem, SkinnyConfig()) if w.along_k else 1  # depths of a block's
@@ -112,9 +121,12 @@ class Skinny(Family):
         known = problem.m is not None or problem.n is not None
         x, w = roles(problem)
         sizes = {"X_BYTES": problem.dtype_of(x.X).size, "W_BYTES": problem.dtype_of(w.X).size}
+        codes = Codes.of(problem)
         return {
             **sizes_of(problem),
             **sizes,
+            "CODES_K": 1 if codes is None else codes.span,
+            "PROMOTED": int(problem.types.compute is Compute.PROMOTED),
             "SMALL": small if known else 0,
             "ALONG_K": int(w.along_k),
             "X_ALONG_K": int(x.along_k),
@@ -126,7 +138,8 @@ class Skinny(Family):
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         skinny, value = cast(SkinnyConfig, config), constants(self, problem, config)
-        tile, launch = (value["BM"], value["BN"]), launch_of(value, tile_grid(problem, value), splits=skinny.SPLIT)
+        tile, before = (value["BM"], value["BN"]), () if problem.inputs.group is None else (Pack("B"),)
+        launch = launch_of(value, tile_grid(problem, value), splits=skinny.SPLIT, prepares=before)
         mma = tensor_core(problem.types).mma if skinny.MMA else None
         work = work_of(problem, skinny, value, mma)
         return Plan(problem, config, self, value, tile, value["SHARED_BYTES"], work, launch, mma)

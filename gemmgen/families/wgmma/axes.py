@@ -44,7 +44,7 @@ class WgmmaConfig(Config):
         (0, 1, 2),
         "wgmma takes from registers the fragments of, 1: A; 2: B, and computes C's transpose; 0: neither",
     )
-    CONSUMERS: int = axis(2, (2, 1, 3), "warpgroups that multiply, each its rows of the block tile")
+    CONSUMERS: int = axis(2, (2, 1, 3, 4), "warpgroups that multiply, each its rows of the block tile")
     CLUSTER: int = axis(1, (1, 2), "blocks of a cluster: each brings its part of an operand to all")
     ACROSS: int = axis(
         0, (0, 1), "a cluster's tiles lie, 0: below each other, and share B; 1: beside each other, and A"
@@ -267,6 +267,7 @@ SLOW = {
     "SWAP + FROM_REGISTERS > 0 or BM == 64 * CONSUMERS or PRODUCTS * BN <= 128": (
         "64 rows per warpgroup, with a wide tile, read less shared memory"
     ),
+    "CONSUMERS <= 3 or CODES == 1": "a fourth consumer helps only where threads make numbers of codes",
     "CONSUMERS >= 2 or BM * BN * PRODUCTS <= 16384": "two warpgroups keep the tensor cores busier than one",
     "STAGES * BK * A_BYTES <= 1024 or BM * BN * PRODUCTS <= 4096": (
         "fewer stages already cover the latency of global memory"

@@ -119,6 +119,27 @@ CODES_BUGS: tuple[Bug, ...] = (
         "b[2 * j + r / 2][r % 2]", OFF),
     Bug("the zero point added", "zero point", on.MMA_CODES, "replicated(scales[64 + 8 * i] ^ 0x8000)",
         "replicated(scales[64 + 8 * i])", OFF),
+    # Streamed to registers
+    Bug("the first half of a chunk for all warps", "stage", on.SKINNY_CODES, "warp % (CHUNK_K / (4 * LANE_K))", "0",
+        OFF),
+    Bug("scales of a block's first 16 columns", "scale", on.SKINNY_CODES, "load_scales(chunk, column + lane / 4)",
+        "load_scales(chunk, lane / 4)", OFF),
+    Bug("zero points where scales are", "scale", on.SKINNY_CODES, "{{scales[0], scales[8]}, {scales[64], scales[72]}}",
+        "{{scales[64], scales[72]}, {scales[0], scales[8]}}", OFF),
+    Bug("the next step's chunk beside this one", "stride", on.SKINNY_CODES,
+        "Offset(STEP / CHUNK_K) * chunks_across(s) * PACKED_WORDS", "Offset(STEP / CHUNK_K) * PACKED_WORDS", OFF),
+    Bug("fragments of A's neighbouring pairs", "stride", on.SKINNY_CODES, "further + 8 * pair", "further + 2 * pair",
+        OFF),
+    Bug("halves of a fragment of A in each other's place", "swapped index", on.SKINNY_CODES,
+        "{fragments[i][2 * step], fragments[i][2 * step + 1]}", "{fragments[i][2 * step + 1], fragments[i][2 * step]}",
+        OFF),
+    Bug("a warp's steps end where the block's do", "K tail", on.SKINNY_CODES, "end - threadIdx.x / 32 * 4 * LANE_K",
+        "end", (*OFF, READS, BESIDE)),
+    Bug("rows of A beyond the last one", "guard", on.SKINNY_CODES, "min(m + 8 * i, s.M - 1)", "(m + 8 * i)",
+        (READS, Diagnosis("crash", "of A"))),
+    Bug("the first steps again", "stage", on.SKINNY_CODES, "if (next >= last) continue;", "continue;", OFF),
+    Bug("steps beyond the last one are loaded", "guard", on.SKINNY_CODES, "if (next >= last) continue;", "",
+        (READS, BESIDE, Diagnosis("crash", "of A"))),
 )  # fmt: skip
 
 BLOCKS_BUGS: tuple[Bug, ...] = (

@@ -246,6 +246,11 @@ MMA_CODES = Subject(
     Problem(None, 136, 512, types="bf16,u4,bf16", layout="rc", inputs="scales=64+zeros"),
     (("BM", 16), ("BN", 128), ("BK", 128), ("WM", 16), ("WN", 32), ("STAGES", 3), ("MMA_K", 16)), MMA,
 )  # fmt: skip
+SKINNY_CODES = Subject(
+    "skinny bf16 u4 rc, K ends in a group",
+    Problem(None, 136, 448, types="bf16,u4,bf16", layout="rc", inputs="scales=128+zeros"),
+    (("S", 8), ("T", 32), ("WARPS", 2), ("UNROLL", 2), ("BK", 0), ("MMA", 1)), SKINNY,
+)  # fmt: skip
 WGMMA_BLOCKS = Subject(
     "wgmma e4m3 rc, scales of blocks",
     Problem(None, 264, 640, types=Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), layout="rc", inputs="blocks"),
