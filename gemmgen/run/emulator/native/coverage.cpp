@@ -281,6 +281,8 @@ void Coverage::hook_joined(Decoder& to, Instruction& of, const Statement& statem
   const auto found = joined_.find(&statement);
   if (found == joined_.end()) return;
   Detail& detail = to.detail(of);
+  std::vector<RegisterUse>& uses = to.kernel().uses;
+  const std::size_t before = uses.size();
   for (const Statement* setp : found->second.leaves) {
     const Type type = setp->type();
     detail.units.push_back(to.destination(setp->operands[0]));
@@ -289,6 +291,7 @@ void Coverage::hook_joined(Decoder& to, Instruction& of, const Statement& statem
     detail.fourth.push_back(numbers_.at(setp) + 1);
     detail.types.push_back(uint8_t(type));
   }
+  uses.resize(before);  // it is the setps that use these
   detail.fourth.insert(detail.fourth.end(), found->second.steps.begin(), found->second.steps.end());
 }
 

@@ -207,6 +207,7 @@ void Decoder::decode_statements() {
     statement_ = &function_.statements[i];
     starts_[i] = uint32_t(kernel_.code.size());
     if (is_target[i]) emit(label).guard = NO_UNIT;
+    first_ = uint32_t(kernel_.code.size());
     const auto found = decoders.find(statement_->opcode);
     if (found == decoders.end()) refuse("it is not emulated");
     found->second(*this, *statement_);
@@ -258,7 +259,7 @@ Type Decoder::type_of(const Operand& operand) const {
 
 Unit Decoder::source(const Operand& operand, Type type) {
   switch (operand.kind) {
-    case Operand::Kind::reg: return registers_[operand.reg];
+    case Operand::Kind::reg: return used(operand, false);
     case Operand::Kind::immediate: break;
     case Operand::Kind::symbol: return symbol(operand, bits(operand, type));
     default: refuse("an operand is of a kind that it does not take");
@@ -293,7 +294,13 @@ Unit Decoder::ring_constant(const Operand& operand, unsigned bits) {
 Unit Decoder::destination(const Operand& operand) {
   if (operand.kind == Operand::Kind::nothing) return NO_UNIT;
   if (operand.kind != Operand::Kind::reg) refuse("a destination that is no register");
-  return registers_[operand.reg];
+  return used(operand, true);
+}
+
+Unit Decoder::used(const Operand& reg, bool writes) {
+  const Unit unit = registers_[reg.reg];
+  if (!writes || statement_->guard == Statement::UNGUARDED) kernel_.uses.push_back({first_, unit, writes});
+  return unit;
 }
 
 Unit Decoder::constant(uint64_t value, unsigned bits, bool dynamic) {
@@ -344,7 +351,7 @@ Decoder::Address Decoder::address(const Operand& operand) {
   if (base.kind == Operand::Kind::reg) {
     const unsigned bits = bits_of(function_.registers[base.reg].type);
     if (bits != 32 && bits != 64) refuse("an address of " + std::to_string(bits) + " bits");
-    return {registers_[base.reg], bits, operand.offset};
+    return {used(base, false), bits, operand.offset};
   }
   return {source(base, Type::u64), 64, operand.offset};
 }

@@ -117,11 +117,14 @@ class Decoder {
   void decode_statements();
   Unit symbol(const Operand& operand, unsigned bits);
   Unit ring_constant(const Operand& operand, unsigned bits);
+  // Of a register that the current statement reads or writes, which is put down in the kernel's uses.
+  Unit used(const Operand& reg, bool writes);
 
   Program& program_;
   const Function& function_;
   Kernel& kernel_;
   const Statement* statement_ = nullptr;
+  uint32_t first_ = 0;  // the number of its first instruction
   std::vector<Unit> registers_;  // by number
   std::vector<bool> given_;      // likewise: whether a statement may give it a value
   std::map<std::tuple<uint64_t, unsigned, bool>, Unit> constants_;

@@ -73,10 +73,18 @@ struct SharedArray {
   uint32_t bytes;
 };
 
+// A register that a statement reads or writes. Writes under a predicate are left out: the old value may stay.
+struct RegisterUse {
+  uint32_t at;  // the statement's first instruction, by number
+  Unit unit;
+  bool writes;
+};
+
 struct Kernel {
   std::string name;
   std::vector<Instruction> code;
   std::vector<std::unique_ptr<Detail>> details;
+  std::vector<RegisterUse> uses;  // in the order of the code
   Unit units = 2;
   std::vector<Constant> constants;
   std::vector<SpecialUnit> specials;

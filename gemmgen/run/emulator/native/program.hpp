@@ -8,6 +8,7 @@
 
 #include "coverage.hpp"
 #include "instruction.hpp"
+#include "liveness.hpp"
 #include "module.hpp"
 #include "products.hpp"
 
@@ -23,6 +24,7 @@ class Program {
   // Ring mode: floating-point numbers are integers. See ring_numbers.hpp.
   bool in_ring() const { return instructions_.in_ring(); }
   Coverage& coverage() { return coverage_; }
+  Liveness& liveness() { return liveness_; }
 
   // Decoded when it is asked for first. Throws Failure.
   const Kernel& kernel(std::string_view name);
@@ -46,6 +48,7 @@ class Program {
   std::string name_;
   InstructionTable instructions_;
   Coverage coverage_;
+  Liveness liveness_;
   std::map<std::string, std::unique_ptr<Kernel>, std::less<>> kernels_;
   std::map<std::string_view, Global> globals_;
   std::unique_ptr<unsigned char[]> memory_;

@@ -295,8 +295,10 @@ const Poison* Warp::poison_of(Unit unit) const {
 }
 
 void Warp::start_flight(Unit unit, const Instruction* by) {
+  const auto [found, is_new] = flights_.try_emplace(unit, Flight{by, by});
+  if (known_[unit] != 0) found->second.first = by;
+  found->second.by = by;
   known_[unit] = 0;
-  flights_[unit] = by;
   flying_copies_.erase(unit);
 }
 
@@ -305,7 +307,7 @@ void Warp::end_flight(const Instruction* i, Unit unit) {
   if (found == flights_.end()) return;
   if (known_[unit] != 0)
     fail("race", "%s writes registers in flight: those of the wgmma at %s, not waited for before %s", where(known_[unit]).c_str(),
-         machine_.place(found->second).c_str(), machine_.place(i).c_str());
+         machine_.place(found->second.by).c_str(), machine_.place(i).c_str());
   flights_.erase(found);
   known_[unit] = ALL_LANES;
 }
@@ -333,20 +335,21 @@ void Warp::inherit(const Instruction* i) {
   };
   if (!flights_.empty() && is_copy(i))
     if (const auto found = is_flying(i->a); found != flights_.end()) {
-      const Instruction* const by = found->second;
+      const Flight flight = found->second;
+      require_free(i, flight);
       const auto copied = flying_copies_.find(i->a);  // by the active lanes at least, as they have no value there
       const Unit of = copied == flying_copies_.end() ? i->a : copied->second.of;
       const auto before = flying_copies_.find(i->d);
       const uint32_t lanes = before != flying_copies_.end() && before->second.of == of ? before->second.lanes : 0;
       flying_copies_[i->d] = {of, lanes | active};
-      flights_[i->d] = by;
+      flights_[i->d] = flight;
       return;
     }
   if (!flights_.empty())
     for (const Unit unit : {i->a, i->b, i->c})
       if (const auto found = is_flying(unit); found != flights_.end())
         fail("race", "%s reads registers in flight: those of the wgmma at %s, not waited for yet (%s)", where().c_str(),
-             machine_.place(found->second).c_str(), machine_.place(i).c_str());
+             machine_.place(found->second.by).c_str(), machine_.place(i).c_str());
   for (const Unit unit : {i->a, i->b, i->c})
     if ((active & ~known_[unit]) != 0 && unit != NO_UNIT)
       if (const auto found = poisons_.find(unit); found != poisons_.end()) {
@@ -357,10 +360,22 @@ void Warp::inherit(const Instruction* i) {
   poisons_.erase(i->d);
 }
 
+void Warp::require_free(const Instruction* copy, const Flight& flight) {
+  for (const Instruction* const product : {flight.first, flight.by}) {
+    const std::vector<Unit>& sums = product->detail->units;
+    if (std::find(sums.begin(), sums.end(), copy->d) != sums.end()) continue;
+    if (const Instruction* const reader = machine_.program().liveness().reader(machine_.kernel(), product, copy->d))
+      fail("race",
+           "%s copies registers in flight, those of the wgmma at %s, to a register that still holds a value, read after that wgmma at %s: "
+           "they cannot share a machine register, so the copy reads sums that are not waited for yet (%s)",
+           where().c_str(), machine_.place(product).c_str(), machine_.place(reader).c_str(), machine_.place(copy).c_str());
+  }
+}
+
 void Warp::refuse_in_flight(const Instruction* i, Unit unit) const {
   if (const auto flight = flights_.find(unit); flight != flights_.end() && (active & ~known_[unit]) != 0)
     fail("race", "%s reads registers in flight: those of the wgmma at %s, not waited for yet (%s)", where(active & ~known_[unit]).c_str(),
-         machine_.place(flight->second).c_str(), machine_.place(i).c_str());
+         machine_.place(flight->second.by).c_str(), machine_.place(i).c_str());
 }
 
 void Warp::refuse_unknown(const Instruction* i, Unit unit, const char* use) {

@@ -132,7 +132,14 @@ class Warp {
   std::string where() const { return where(active); }
 
  private:
+  struct Flight {
+    const Instruction *first, *by;  // the first and the last product since the register had a value
+  };
+
   void inherit(const Instruction* i);
+  // Throws Failure if a copy in flight cannot be coalesced: its destination holds a value that is read after a product of the flight
+  // was issued. ptxas then emits a real MOV, which reads sums that are not there yet.
+  void require_free(const Instruction* copy, const Flight& flight);
   void refuse_unknown(const Instruction* i, Unit unit, const char* use);
   void fill(const SpecialUnit& special);
   void save(const Instruction* at);
@@ -150,7 +157,7 @@ class Warp {
   std::unique_ptr<unsigned char[], Free> file_;
   std::vector<uint32_t> known_;  // by unit
   std::unordered_map<Unit, Poison> poisons_;
-  std::unordered_map<Unit, const Instruction*> flights_;
+  std::unordered_map<Unit, Flight> flights_;
   struct FlyingCopy {
     Unit of;
     uint32_t lanes;  // that have made it: a warp may not have converged yet

@@ -312,7 +312,10 @@ void decode_product(Decoder& to, const Statement& from) {
   const Operand &d = to.at(0), &a = to.at(1);
   if (d.kind != Operand::Kind::vector) to.refuse("its sums are no registers");
   Detail made;
-  for (const Operand& part : d.parts) made.units.push_back(to.destination(part));
+  for (const Operand& part : d.parts) {
+    to.source(part, Type::b32);  // it adds to them
+    made.units.push_back(to.destination(part));
+  }
   if (made.units.size() != WarpgroupSums::registers_of(*product)) to.refuse("sums in another number of registers");
   const bool from_registers = a.kind == Operand::Kind::vector;
   if (from_registers)
