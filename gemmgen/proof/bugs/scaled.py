@@ -8,6 +8,7 @@ from gemmgen.proof.bugs.wgmma import BYTES, IN_FLIGHT, TOO_MANY, UNDER_WAY
 
 OFF = (VALUE, POISON)
 COPIED = Diagnosis("race", "data race on prepared_")
+COPIED_IN_FLIGHT = Diagnosis("race", "copies registers in flight")
 BESIDE = Diagnosis("crash", "of prepared_|beside|outside|of B|of scales_b|of zeros_b")
 
 BESIDE_SCALES = Diagnosis("crash", "of scales_")
@@ -92,6 +93,8 @@ CODES_BUGS: tuple[Bug, ...] = (
         "fmaf(scales[i].scale[r / 2 % 2], acc[i][r], totals[i][r])", "totals[i][r] + acc[i][r]", OFF),
     Bug("sums are added up before their products have ended", "wait count", on.WGMMA_CODES_SUMS,
         "if (step == 0) wgmma_wait<0>();", "", (IN_FLIGHT, UNDER_WAY)),
+    Bug("sums are promoted without settle", "wait count", on.WGMMA_CODES_SUMS,
+        'asm volatile("" : "+f"(acc[i][r]) :: "memory");', ";", (COPIED_IN_FLIGHT,)),
     Bug("a group's sums are added up at each step", "duplicated product", on.WGMMA_CODES_SUMS,
         "if (step == 0) promote", "if (true) promote", (*OFF, IN_FLIGHT, UNDER_WAY)),
     # By mma.sync
