@@ -92,11 +92,11 @@ CODES_BUGS: tuple[Bug, ...] = (
     Bug("sums without scales", "promotion", on.WGMMA_CODES_SUMS,
         "fmaf(scales[i].scale[r / 2 % 2], acc[i][r], totals[i][r])", "totals[i][r] + acc[i][r]", OFF),
     Bug("sums are added up before their products have ended", "wait count", on.WGMMA_CODES_SUMS,
-        "if (step == 0) wgmma_wait<0>();", "", (IN_FLIGHT, UNDER_WAY)),
+        "if (step == 0) { wgmma_wait<0>();", "if (step == 0) {", (IN_FLIGHT, UNDER_WAY)),
     Bug("sums are promoted without settle", "wait count", on.WGMMA_CODES_SUMS,
         'asm volatile("" : "+f"(acc[i][r]) :: "memory");', ";", (COPIED_IN_FLIGHT,)),
     Bug("a group's sums are added up at each step", "duplicated product", on.WGMMA_CODES_SUMS,
-        "if (step == 0) promote", "if (true) promote", (*OFF, IN_FLIGHT, UNDER_WAY)),
+        "if (step == 0) { promote", "if (true) { promote", (*OFF, IN_FLIGHT, UNDER_WAY)),
     # By mma.sync
     Bug("chunks beyond the last column are copied", "guard", on.MMA_CODES,
         "at / CHUNK_WORDS * 64 < columns ? 4 * VB : 0", "4 * VB", (READS, BESIDE, VALUE)),
