@@ -86,7 +86,8 @@ DESCRIPTOR_A = "make_descriptor<128>(As + stage * TILE_BYTES, 16, 1024)"
 DESCRIPTOR_B = "make_descriptor<128>(Bs + stage * TILE_BYTES, 16, 1024)"
 LOAD_A = "tma_load_2d(As + stage * TILE_BYTES, &map_a, &full[stage], k * BK, first_m + tile * 64);"
 UNDER_WAY = "not waited for yet"
-# PTX that copies a sum in flight to a register that keeps a value from turn to turn, or to one that is free.
+# PTX that copies a sum in flight to a register that keeps a value from turn to turn, or to a free one. ptxas waits for
+# the product before the copy, but not behind a wait that leaves the product in flight.
 USED = "setp.eq.s32 first, %1, 0; @first mov.f32 held, 0f00000000; add.f32 sum, held, held; mov.f32 held, %0;"
 FREE = "mov.f32 held, %0; wgmma.wait_group.sync.aligned 0; add.f32 sum, held, held; mov.f32 %0, held;"
 COPY_TO_USED, COPY_TO_FREE = (
@@ -127,7 +128,7 @@ BUGS: dict[str, tuple[str, dict[str, str]]] = {
     "a copy in flight to a register in use": (
         r"copies registers in flight, those of the wgmma at k\.cu:\d+, called from line \d+, to a register that still "
         rf"holds a value, read after that wgmma at k\.cu:\d+: .*, so the copy reads sums that are {UNDER_WAY}",
-        {WAIT: f"{COPY_TO_USED} wgmma_wait<0>();"},
+        {WAIT: f"wgmma_wait<1>(); {COPY_TO_USED} wgmma_wait<0>();"},
     ),
     "a group left in flight": (
         f"data race .*wgmma reads .*TMA load writes it .*, {UNDER_WAY}|reads registers in flight",
@@ -227,7 +228,8 @@ RIGHT: dict[str, dict[str, str]] = {  # what may be otherwise
         ARRIVE: f"if (threadIdx.x == 0 && k > 0) {FREE_LAST}",
         BEFORE: f"wgmma_wait<0>(); if (threadIdx.x == 0 && steps > 0) {FREE_LAST} {BEFORE}",
     },
-    "a copy in flight to a free register": {WAIT: COPY_TO_FREE},
+    "a copy in flight to a free register": {WAIT: f"wgmma_wait<1>(); {COPY_TO_FREE}"},
+    "a copy in flight that ptxas waits for": {WAIT: f"{COPY_TO_USED} wgmma_wait<0>();"},
     "the storing thread fences": {
         "fence_proxy_async();": "",
         "named_barrier_sync(2, 128);": "named_barrier_sync(2, 128); if (threadIdx.x == 0) fence_proxy_async();",

@@ -295,9 +295,9 @@ const Poison* Warp::poison_of(Unit unit) const {
 }
 
 void Warp::start_flight(Unit unit, const Instruction* by) {
-  const auto [found, is_new] = flights_.try_emplace(unit, Flight{by, by});
+  const auto [found, is_new] = flights_.try_emplace(unit, Flight{by, by, waits_});
   if (known_[unit] != 0) found->second.first = by;
-  found->second.by = by;
+  found->second.by = by, found->second.waits = waits_;
   known_[unit] = 0;
   flying_copies_.erase(unit);
 }
@@ -361,6 +361,7 @@ void Warp::inherit(const Instruction* i) {
 }
 
 void Warp::require_free(const Instruction* copy, const Flight& flight) {
+  if (flight.waits == waits_) return;
   for (const Instruction* const product : {flight.first, flight.by}) {
     const std::vector<Unit>& sums = product->detail->units;
     if (std::find(sums.begin(), sums.end(), copy->d) != sums.end()) continue;

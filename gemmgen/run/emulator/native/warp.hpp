@@ -98,6 +98,8 @@ class Warp {
   void refuse_in_flight(const Instruction* i, Unit unit) const;
   void start_flight(Unit unit, const Instruction* by);
   void end_flight(const Instruction* i, Unit unit);
+  // A wgmma.wait_group, which may leave products in flight.
+  void count_wait() { ++waits_; }
   // Compilers copy registers in flight from one basic block to the next, and assign both to one register of the machine. A copy is in
   // flight, too, and gets its value with what it is a copy of.
   Unit origin(Unit unit) const;
@@ -134,11 +136,13 @@ class Warp {
  private:
   struct Flight {
     const Instruction *first, *by;  // the first and the last product since the register had a value
+    uint32_t waits;                 // of the warp, when the last one was issued
   };
 
   void inherit(const Instruction* i);
   // Throws Failure if a copy in flight cannot be coalesced: its destination holds a value that is read after a product of the flight
-  // was issued. ptxas then emits a real MOV, which reads sums that are not there yet.
+  // was issued. ptxas then emits a real MOV, which reads sums that are not there yet. Without a wait between product and copy ptxas
+  // notices that, and waits for each product itself (C7514, "wgmma.mma_async instructions are serialized").
   void require_free(const Instruction* copy, const Flight& flight);
   void refuse_unknown(const Instruction* i, Unit unit, const char* use);
   void fill(const SpecialUnit& special);
@@ -158,6 +162,7 @@ class Warp {
   std::vector<uint32_t> known_;  // by unit
   std::unordered_map<Unit, Poison> poisons_;
   std::unordered_map<Unit, Flight> flights_;
+  uint32_t waits_ = 0;
   struct FlyingCopy {
     Unit of;
     uint32_t lanes;  // that have made it: a warp may not have converged yet

@@ -159,6 +159,7 @@ void Warpgroup::commit(Warp& warp) {
 }
 
 void Warpgroup::wait(Warp& warp, const Instruction* i, uint32_t left) {
+  warp.count_wait();
   const unsigned number = member_of(warp);
   Member& member = members_[number];
   const uint32_t committed = member.groups.empty() ? 0 : member.groups.back();
