@@ -140,7 +140,7 @@ def doubtful_sums(problem: Problem, product: Doubles, size: Doubles) -> npt.NDAr
     """A mask of the sums that a kernel may have as NaN, infinite or finite; product and size are as `products` gives
     them."""
     if not problem.scaled_depth:
-        return np.zeros((1, 1), bool)
+        return np.zeros((), bool)
     return np.asarray(np.isnan(product) & np.isinf(size))
 
 
