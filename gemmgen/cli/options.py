@@ -205,8 +205,8 @@ _PROBLEM = (
         "zero points with scales=128+zeros. groups=8: groups of rows, each with its B; groups=8+masked: each with an A "
         "and C, too, and a number of rows; groups=8+along_k: ranges of K, each with its C. gathered: A's rows by their "
         "numbers. blocks: A has scales of 1 x 128, B of 128 x 128; blocks+lines: B, too, of 1 x 128. "
-        "im2col=56x56x64_3x3_p1x1_s1x1_d1x1: A is images. Family naive serves all; mma (sm_80 and newer) and wgmma "
-        "(sm_90) B of 4 bits with scales; wgmma blocks, with --compute promoted.",
+        "im2col=56x56x64_3x3_p1x1_s1x1_d1x1: A is images. Family naive serves all; mma and skinny (sm_80 and newer) "
+        "and wgmma (sm_90) B of 4 bits with scales; wgmma blocks, with --compute promoted.",
     ),
     _distance_option(
         "--ld-residual", "Leading dimension of the epilogue's residual in elements; ? leaves it to run time."

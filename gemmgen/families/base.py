@@ -259,7 +259,7 @@ class Family(ABC):
     multiple       sizes of its products are multiples of this
     types          examples of its types, as `Types.parse` reads them, if it serves only a few
     any_inputs     whether it serves every `Problem.inputs`; others serve plain ones
-    scaled_inputs  whether it serves B of 4 bits with scales along K, and blocks with scales, too
+    scaled_inputs  whether it serves B of 4 bits with scales along K, or blocks with scales, too
     arch_specific  whether its kernels need instructions of one architecture: they are compiled for sm_90a, others for
                    sm_90
     """
