@@ -257,12 +257,12 @@ def vector_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _require_companion(name: str, view: ArrayView, wanted: Matrix) -> None:
-    """Check the shape of scales, rows of which follow each other."""
+    """Check the shape of scales, and that their rows are as far apart as the kernel takes them."""
     told = f"{wanted.rows} x {wanted.cols}"
     require(view.shape == (wanted.rows, wanted.cols), f"{name} is {view.extent}: this launch takes {told}")
-    steps = zip(view.shape, view.strides, dense_strides(view.shape), strict=True)
-    dense = all(size <= 1 or step == wanted_step for size, step, wanted_step in steps)
-    require(dense, f"{name} of {view.extent} has strides {view.strides}: its rows have to follow each other")
+    steps = zip(view.shape, view.strides, (wanted.ld, 1), strict=True)
+    apart = all(size <= 1 or step == wanted_step for size, step, wanted_step in steps)
+    require(apart, f"{name} of {view.extent} has strides {view.strides}: this launch takes {(wanted.ld, 1)}")
 
 
 def _require_vector(name: str, view: ArrayView, shape: tuple[int, ...]) -> None:

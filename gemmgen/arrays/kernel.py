@@ -219,7 +219,8 @@ class ArrayKernel:
         stream    stream in place of A's library's current one: a handle, or an object of torch, CuPy or cuda.core
         operands  operands of the epilogue, by name (bias_n=..., scale_a=...): those that it reads and those that it
                   writes. Scales by block, of f32, dense and row-major: scales_a, ceil(K / 128) x M, and scales_b,
-                  ceil(N / 128) x ceil(K / 128), or with "blocks+lines" ceil(K / 128) x N
+                  ceil(N / 128) x ceil(K / 128), or with "blocks+lines" ceil(K / 128) x N; with "+padded" rows of M or
+                  N scales are a multiple of 4 apart
 
         `a` and `b` may be results of `prepare_a` and `prepare_b`; for B of 4 bits `b` is the result of `pack_b`. With
         numpy or JAX the result is ready on return; else it is ready in stream order. If C has no element nothing is

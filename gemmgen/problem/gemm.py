@@ -569,8 +569,7 @@ class Case:
 
     def _companion(self, one: Companion) -> Matrix:
         sizes = {"M": self.m, "N": self.n, "K": self.k}
-        cols = one.cols.count(sizes)
-        return Matrix(one.rows.count(sizes), cols, cols, "r", dtype=one.dtype)
+        return Matrix(one.rows.count(sizes), one.cols.count(sizes), one.pitch(sizes), "r", dtype=one.dtype)
 
     def _vector(self, operand: Operand) -> Matrix:
         rows, cols = self.m if operand.along == "m" else 1, self.n if operand.along == "n" else 1

@@ -25,12 +25,13 @@ MOST_GROUPS = 2**16
 BLOCK = 128  # elements along K of A and B, and columns of B, that share a scale
 IN_BLOCKS = (DType.E4M3, DType.E5M2)  # types of A and B that may have scales by blocks
 QUANTISED = (DType.F32, DType.F16, DType.BF16)  # types of what becomes e4m3 with such scales
-SWITCHES = ("masked", "along_k", "gathered", "blocks", "lines")
-_PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|masked|alongk|gathered|blocks|lines)"
+SWITCHES = ("masked", "along_k", "gathered", "blocks", "lines", "padded")
+SCALES_TOGETHER = 4  # f32 of 16 bytes: rows of padded scales begin at multiples of them
+_PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|masked|alongk|gathered|blocks|lines|padded)"
 TOKEN = f"(?:i{convolution.TEXT}|{_PART}(?:_{_PART})*)"  # of inputs, in full names
 KNOWN = (
     "scales=32, 64, 128 or K, maybe with +zeros; groups=8, gathered or both; groups=8+masked; groups=8+along_k; "
-    "blocks, maybe with +lines; im2col=56x56x64_3x3_p1x1"
+    "blocks, maybe with +lines and +padded; im2col=56x56x64_3x3_p1x1"
 )
 
 
@@ -64,10 +65,19 @@ class Companion:
     rows: Extent
     cols: Extent
     meaning: str
+    unit: int = 1  # rows begin at multiples of so many elements
+
+    def pitch(self, sizes: Mapping[str, int]) -> int:
+        """Elements from a row to the next."""
+        return -(-self.cols.count(sizes) // self.unit) * self.unit
 
     def lies(self, sizes: Mapping[str, int | None]) -> str:
         """Its shape for a header: "8 elements", "ceil(K / 128) x N, row-major"."""
         rows, cols = self.rows.text(sizes), self.cols.text(sizes)
+        if self.unit > 1:
+            known = sizes[self.cols.size]
+            apart = f"ceil({cols} / {self.unit}) * {self.unit}" if known is None else -(-known // self.unit) * self.unit
+            return f"{rows} x {cols}, row-major, rows {apart} apart"
         return f"{cols} elements" if rows == "1" else f"{rows} x {cols}, row-major"
 
 
@@ -90,6 +100,8 @@ class Inputs:
     blocks    A has a scale for each BLOCK elements along K of a row, B has one for each BLOCK x BLOCK elements. The
               product of both, rounded to f32, multiplies the sum of a block: total = fma(scale, sum, total)
     lines     with blocks: B, too, has a scale for each BLOCK elements along K, of a column
+    padded    with blocks: rows of scales along M, and along N with lines, begin at multiples of 16 bytes, as TMA loads
+              them in DeepGEMM; otherwise they follow each other, as in torch
     conv      A holds images: each row of C is computed from the pixels under a filter at one place; None: a matrix
     """
 
@@ -101,6 +113,7 @@ class Inputs:
     gathered: bool = False
     blocks: bool = False
     lines: bool = False
+    padded: bool = False
     conv: Convolution | None = None
 
     def __post_init__(self) -> None:
@@ -109,6 +122,7 @@ class Inputs:
         require(self.group is not None or not self.zeros, "zero points of B go with scales: scales=128+zeros")
         require(0 <= self.groups <= MOST_GROUPS, f"groups = {self.groups}: at most {MOST_GROUPS}")
         require(self.blocks or not self.lines, f"inputs = {self}: lines of B with scales go with blocks+lines")
+        require(self.blocks or not self.padded, f"inputs = {self}: padded rows of scales go with blocks+padded")
         for name, wanted in (("masked", self.masked), ("along_k", self.along_k)):
             require(not wanted or self.groups > 0, f"{name}, and groups = {self.groups}: write groups=8+{name}")
         require(not (self.masked and self.along_k), f"inputs = {self}: groups are masked or along_k, not both")
@@ -210,10 +224,11 @@ class Inputs:
         if self.gathered:
             yield Companion("index_a", DType.S32, Extent(), Extent("M"), "the row of A that a row of C comes of")
         if self.blocks:
-            along_k, f32 = Extent("K", BLOCK), DType.F32
-            yield Companion("scales_a", f32, along_k, Extent("M"), f"a scale for each {BLOCK} along K of a row of A")
+            along_k, f32, unit = Extent("K", BLOCK), DType.F32, SCALES_TOGETHER if self.padded else 1
+            of_a = f"a scale for each {BLOCK} along K of a row of A"
+            yield Companion("scales_a", f32, along_k, Extent("M"), of_a, unit)
             squares = Extent("N", BLOCK), along_k, f"a scale for each {BLOCK} x {BLOCK} of B"
-            lines = along_k, Extent("N"), f"a scale for each {BLOCK} along K of a column of B"
+            lines = along_k, Extent("N"), f"a scale for each {BLOCK} along K of a column of B", unit
             yield Companion("scales_b", f32, *(lines if self.lines else squares))
         if self.group is None:
             return

@@ -67,4 +67,5 @@ class BlockScaledLinear(InferenceLinear):
 def _require_kernel(kernel: Kernel) -> None:
     types, inputs = kernel.source.problem.types, kernel.source.problem.inputs
     require(types.a is types.b is DType.E4M3, f"{kernel.name} multiplies {types}: x and the weight become e4m3")
-    require(inputs.squares, f"{kernel.name} takes inputs = {inputs}: a BlockScaledLinear needs blocks")
+    dense = inputs.squares and not inputs.padded
+    require(dense, f"{kernel.name} takes inputs = {inputs}: a BlockScaledLinear needs blocks")

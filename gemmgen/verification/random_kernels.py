@@ -99,7 +99,7 @@ SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,
 # Of families that serve, beside plain matrices, B of 4 bits, with sizes that they take, and scales of blocks:
 CODES_INPUTS = (
     *[PLAIN] * 8,
-    *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros", "blocks", "blocks+lines")),
+    *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros", "blocks", "blocks+lines+padded")),
 )
 CODES_TYPES = ("bf16,u4,bf16", "f16,s4,f16", "bf16,s4,f32", "bf16,u4,bf16_promoted", "f16,s4,f32_promoted")
 CODES_N, CODES_K = (8, 64, 72, 128, 200), (16, 48, 128, 208, 256)

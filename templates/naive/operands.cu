@@ -1,4 +1,6 @@
 /*# An element of A and one of B, for the loop of naive.cu. #*/
+/*# Elements from a row of scales to the next, along M or N, by whether rows are padded to 16 bytes. #*/
+//% set pitches = {false: "s.%s", true: "((s.%s + 3) / 4 * 4)"}
 
 /*# What reads elements of 4 bits, two to a byte. #*/
 //% macro codes(kernel)
@@ -118,15 +120,15 @@ ${ read_a(kernel) | indent(4, true) }            const int b = ${ element_at("B"
 
 /*# and of blocks of both. #*/
 //% macro sum_blocks(kernel)
-//% set side = kernel.problem.inputs.block
+//% set side, pitch = kernel.problem.inputs.block, pitches[kernel.problem.inputs.padded]
     for (int block = 0; block < s.K; block += ${ side }) {
         ${ T } sum = ${ zero };
         for (int k = block; k < min(block + ${ side }, s.K); ++k) {
 ${ read_a(kernel) | indent(4, true) }${ read_b(kernel) | indent(4, true) }            sum = ${ fma }(a, b, sum);
         }
-        const float scale_a = scales_a[Offset(block / ${ side }) * s.M + m];
+        const float scale_a = scales_a[Offset(block / ${ side }) * ${ pitch | format("M") } + m];
 //% if kernel.problem.inputs.lines
-        const float scale_b = scales_b[Offset(block / ${ side }) * s.N + n];
+        const float scale_b = scales_b[Offset(block / ${ side }) * ${ pitch | format("N") } + n];
 //% else
         const float scale_b = scales_b[Offset(n / ${ side }) * ((s.K + ${ side - 1 }) / ${ side }) + block / ${ side }];
 //% endif

@@ -25,9 +25,12 @@ ${ mmas.multiply(view, adds) | indent(4, true) | trim("\n") }
 }
 
 //% endmacro
+/*# Elements from a row of scales to the next, along M or N, by whether rows are padded to 16 bytes. #*/
+//% set pitches = {false: "s.%s", true: "((s.%s + 3) / 4 * 4)"}
 //% macro promote(view)
 //% import view.each as mmas
 //% if view.blocks_scaled
+//% set pitch = pitches[view.padded]
 //% set of_b = "scales.of_b"
 //% if view.lines_scaled
 //% set of_b = "scales.columns[r / 4 * 2 + r % 2]"
@@ -60,7 +63,7 @@ __device__ __forceinline__ void load_scales(const float* scales_a, const float* 
     #pragma unroll
     for (int j = 0; j < BN / 4; ++j) {
         const int n = tile.n + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2;
-        scales.columns[j] = ${ "n < s.N ? " if view.cut_n }scales_b[static_cast<long long>(block) * s.N + n]${ " : 0.0f" if view.cut_n };
+        scales.columns[j] = ${ "n < s.N ? " if view.cut_n }scales_b[static_cast<long long>(block) * ${ pitch | format("N") } + n]${ " : 0.0f" if view.cut_n };
     }
 //% elif view.straddles
     const int blocks = (s.K + ${ view.block - 1 }) / ${ view.block }, first_of_b = tile.n / ${ view.block }, last_of_b = (s.N - 1) / ${ view.block };
@@ -75,7 +78,7 @@ __device__ __forceinline__ void load_scales(const float* scales_a, const float* 
 #pragma unroll
 for (int half = 0; half < 2; ++half) {
     const int m = row + ${ "i * 64 + " if mmas.of }half * 8;
-    scales.rows${ mmas.of }[half] = m < s.M ? scales_a[static_cast<long long>(block) * s.M + m] : 0.0f;
+    scales.rows${ mmas.of }[half] = m < s.M ? scales_a[static_cast<long long>(block) * ${ pitch | format("M") } + m] : 0.0f;
 }
 //% endcall
 //% endfilter

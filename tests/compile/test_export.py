@@ -869,7 +869,7 @@ def of_blocks(types: str, layout: str, inputs: str, *sizes: int | None) -> Kerne
 
 
 BLOCKS = of_blocks("e4m3,e4m3,bf16_promoted", "rc", "blocks", None, 200, 300)
-LINES = of_blocks("e4m3,e5m2,f32", "cr", "blocks+lines", None, None, None)
+LINES = of_blocks("e4m3,e5m2,f32", "cr", "blocks+lines+padded", None, None, None)
 
 
 @needs_nvcc

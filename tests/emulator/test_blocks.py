@@ -59,7 +59,12 @@ def problem_of(
 
 @pytest.mark.parametrize(
     ("types", "layout", "sizes", "axes", "inputs"),
-    [*((*one, "blocks") for one in KERNELS), *((*one, "blocks+lines") for one in OF_LINES)],
+    [
+        *((*one, "blocks") for one in KERNELS),
+        *((*one, "blocks+lines") for one in OF_LINES),
+        (*KERNELS[0], "blocks+padded"),
+        (*OF_LINES[2], "blocks+lines+padded"),
+    ],
     ids=str,
 )
 def test_sums_of_blocks_are_scaled_and_added(types, layout, sizes, axes, inputs, executor) -> None:
@@ -144,5 +149,21 @@ def test_arrays_are_multiplied_with_scales_of_blocks(shared_store) -> None:
         with pytest.raises(InvalidInput, match="scales_a of 2 x 5 has strides"):
             kernel(a, b.T, scales_a=np.ascontiguousarray(scales_a.T).T, scales_b=scales_b)
     wide_a = a.astype(float) * scales_a.repeat(128, 0).T
+    wide_b = b.astype(float) * scales_b.repeat(128, 0).repeat(128, 1)[:136]
+    np.testing.assert_allclose(c, wide_a @ wide_b.T, rtol=1e-3, atol=1e-2)
+
+
+def test_rows_of_scales_may_be_padded_to_16_bytes(shared_store) -> None:
+    problem = problem_of("e4m3,e4m3,f32", "rc", (None, 136, 256), inputs="blocks+padded")
+    source = render(problem, WGMMA, WGMMA.default(problem), "sm_90")
+    rng, e4m3 = np.random.default_rng(0), DType.E4M3.numpy
+    a, b = (rng.standard_normal((lines, 256)).astype(e4m3) for lines in (5, 136))
+    wide, scales_b = rng.random((2, 8), np.float32), rng.random((2, 2), np.float32)
+    wide[:, 5:] = np.nan
+    with ArrayKernel(source, EmulatedBackend(source, shared_store)) as kernel:
+        c = kernel(a, b.T, scales_a=wide[:, :5], scales_b=scales_b)
+        with pytest.raises(InvalidInput, match=r"scales_a of 2 x 5 has strides \(5, 1\): this launch takes \(8, 1\)"):
+            kernel(a, b.T, scales_a=wide[:, :5].copy(), scales_b=scales_b)
+    wide_a = a.astype(float) * wide[:, :5].repeat(128, 0).T
     wide_b = b.astype(float) * scales_b.repeat(128, 0).repeat(128, 1)[:136]
     np.testing.assert_allclose(c, wide_a @ wide_b.T, rtol=1e-3, atol=1e-2)

@@ -23,6 +23,7 @@ from gemmgen.verification.verifier import verify
         ("e4m3,e5m2,f16", "cc", "blocks", {"BN": 64}),
         ("e4m3,e4m3,bf16", "rc", "blocks", {"CLUSTER": 2, "ACROSS": 1}),
         ("e4m3,e4m3,f32", "rc", "blocks+lines", {}),
+        ("e4m3,e4m3,f32", "rc", "blocks+lines+padded", {}),
         ("e4m3,e4m3,bf16", "cr", "blocks+lines", {"SPLIT": 2, "PERSISTENT": 0}),
     ],
 )

@@ -44,7 +44,12 @@ MASKED, ALONG_K = (
     for form in ("masked", "along_k")
 )
 PROBLEMS += (MASKED, ALONG_K, replace(ALONG_K, layout=Layout.parse("cr"), k=None))
-PROBLEMS += (BLOCKS, IMAGES, replace(IMAGES, lda=None, inputs=Inputs.parse("im2col=8x9x4_3x2")))
+PROBLEMS += (
+    BLOCKS,
+    replace(BLOCKS, inputs=Inputs.parse("blocks+lines+padded")),
+    IMAGES,
+    replace(IMAGES, lda=None, inputs=Inputs.parse("im2col=8x9x4_3x2")),
+)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
@@ -78,6 +83,7 @@ def test_records_and_names_of_plain_inputs_say_nothing_of_them():
         ("f32", "blocks", "A of f32: scales by blocks are for e4m3, e5m2"),
         ("e4m3_fast", "blocks", "go with --compute fma or promoted, not fast"),
         ("e4m3", "blocks+gathered", "go alone"),
+        ("e4m3", "padded", "padded rows of scales go with blocks"),
         ("f32", "im2col=8x9_3x3", "write HxWxC_RxS"),
         ("f32", "im2col=8x0x4_3x3", "sizes are 1 to"),
         ("f32", "im2col=2x9x4_3x3", "the filter is larger than the padded image, along its rows"),

@@ -38,6 +38,7 @@ class WgmmaView:
         self.block = problem.inputs.block
         self.blocks_scaled = problem.inputs.blocks  # sums of a k tile have a scale of A's block and one of B's,
         self.lines_scaled = problem.inputs.lines  # where each column has its own
+        self.padded = problem.inputs.padded  # rows of scales begin at multiples of 16 bytes
         self.straddles = problem.inputs.squares and BLOCK % one.BN != 0  # a tile's columns may lie in two blocks of B
         self.codes = Codes.of(problem)  # B's, which become numbers in registers; None: it has none
         self.feeds = bool(one.FROM_REGISTERS)  # products take the fragments of one of them from registers

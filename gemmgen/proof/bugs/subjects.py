@@ -263,7 +263,8 @@ WGMMA_STRADDLES = Subject(
 )  # fmt: skip
 WGMMA_LINES = Subject(
     "wgmma e4m3 rc, blocks and lines",
-    Problem(72, None, 640, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED), layout="rc", inputs="blocks+lines"),
+    Problem(71, None, 640, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED), layout="rc",
+            inputs="blocks+lines+padded"),
     (("BM", 64), ("BN", 64), ("BK", 128), ("CONSUMERS", 1), ("STAGES", 3), ("IN_FLIGHT", 1)), WGMMA,
 )  # fmt: skip
 WGMMA_WHOLE = Subject(

@@ -14,7 +14,7 @@ import pycuda.driver as cuda
 
 from gemmgen.problem.dtype import Doubles, DType
 from gemmgen.problem.gemm import Case
-from gemmgen.problem.inputs import BLOCK
+from gemmgen.problem.inputs import BLOCK, SCALES_TOGETHER
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.gpu.launching import Pointers
@@ -38,7 +38,6 @@ DATA_TYPES = {
 }
 OPERATION_T = 1  # cublasOperation_t
 OF_ROWS, OF_SQUARES = 4, 5  # cublasLtMatmulMatrixScale_t: VEC128_32F, a scale of 1 x 128, and BLK128x128_32F
-SCALES_TOGETHER = 4  # lines of scales are multiples of 16 bytes
 
 
 class Cublaslt:
