@@ -31,7 +31,9 @@ ${ load_edge() }
 //% if view.sum_vectors
 ${ vec(view.stores) }
 //% endif
+//% if not view.codes
 ${ packed(view) }
+//% endif
 //% if view.dots
 ${ dot(x, w) }
 //% endif

@@ -1,4 +1,4 @@
-// gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_83498838
+// gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_04e80a28
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B s4, C f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -23,7 +23,7 @@
 //         semaphores: ceil(M / 16) * ceil(N / 32) counters, zero before the first launch, which every launch leaves
 //         zero,
 //         prepared_b: ceil(200 / 64) * ceil(320 / 32) * 288 words of 32 bits, at an address divisible by 16, which
-//         gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_83498838_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_04e80a28_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16s4f16_rr_Mx200x320_k32_bias_silu_skinny_s16_t32_w4_k0_u2_mma1_v4_split2
@@ -80,7 +80,7 @@ constexpr int BN = T;                // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
-constexpr int VW = 8;                 // elements of an access to the weights
+constexpr int VW = 8;                 // k of an access to codes, of two columns
 constexpr int LOADS = T / 16;         // accesses of a thread a step
 constexpr int STEP = 4 * VW * WARPS;  // k that a block takes in a step
 constexpr int LANE_K = VW;            // k that a lane takes in a step
@@ -100,32 +100,6 @@ static_assert(S * T <= 1024, "larger tiles of sums exceed the registers");
 static_assert(S % 8 == 0, "an instruction takes 8 lines of the small operand");
 static_assert(XW % 2 == 0, "loads of the small operand bring whole pairs of k");
 static_assert(T % 16 == 0 and VW % 4 == 0, "a warp takes 16 lines of weights at once");
-
-// N elements that move as one access. They stay packed until each is used: to take one out is to wait for the load.
-template <typename E, int N>
-struct alignas(sizeof(E) * N) Packed {
-    static constexpr int EACH = 4 / sizeof(E);
-    unsigned words[N / EACH];
-};
-
-template <int N, typename E>
-__device__ __forceinline__ Packed<E, N> load_packed(const E* from)
-{
-    return *reinterpret_cast<const Packed<E, N>*>(from);
-}
-
-// The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
-template <int N, typename E>
-__device__ __forceinline__ Packed<E, N> load_edge(const E* from, int valid)
-{
-    if (valid >= N) return load_packed<N>(from);
-    alignas(Packed<E, N>) E some[N] = {};
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) some[i] = from[i];
-    }
-    return load_packed<N>(some);
-}
 
 // Where a thread starts: k and column n of C.
 struct ThreadOrigin {
@@ -461,7 +435,7 @@ __device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n,
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_83498838_prepare_b_kernel(
+gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_04e80a28_prepare_b_kernel(
     const unsigned char* __restrict__ B, const F16* __restrict__ scales_b, int* __restrict__ prepared_b)
 {
     const int across = (200 + 63) / 64;
@@ -494,7 +468,7 @@ gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_83498838_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_83498838(
+gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_04e80a28(
     const F16* __restrict__ A, const int* __restrict__ prepared_b, F16* __restrict__ C,
     const float* __restrict__ bias_n, float* __restrict__ partials, unsigned* __restrict__ semaphores, int M,
     float alpha, float beta)

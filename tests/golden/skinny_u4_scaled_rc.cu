@@ -1,4 +1,4 @@
-// gemm_bf16u4bf16_rc_8x4096x4096_sm90_ab541131
+// gemm_bf16u4bf16_rc_8x4096x4096_sm90_7237f688
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C bf16; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -19,7 +19,7 @@
 // Launch  ceil(M / 8) * ceil(N / 16) blocks of 256 threads
 // Expects A, B, C, scales_b and zeros_b at addresses divisible by 16, C overlapping no other operand,
 //         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 words of 32 bits, at an address divisible by 16, which
-//         gemm_bf16u4bf16_rc_8x4096x4096_sm90_ab541131_prepare_b_kernel writes before: any grid, blocks of 256 threads,
+//         gemm_bf16u4bf16_rc_8x4096x4096_sm90_7237f688_prepare_b_kernel writes before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16u4bf16_rc_8x4096x4096_k128_zeros_skinny_s8_t16_w8_k0_u4_mma1_v4_split1
 // Made by gemmgen generate 8x4096x4096 --types bf16,u4,bf16 --inputs scales=128+zeros --layout rc --arch sm_90 --family skinny
@@ -67,7 +67,7 @@ constexpr int BN = T;                // columns of C that a block computes
 constexpr int OUTPUTS = (BM * BN + THREADS - 1) / THREADS;  // elements of C that a thread stores at most
 
 // Weights
-constexpr int VW = 16;                // elements of an access to the weights
+constexpr int VW = 16;                // k of an access to codes, of two columns
 constexpr int LOADS = T / 16;         // accesses of a thread a step
 constexpr int STEP = 4 * VW * WARPS;  // k that a block takes in a step
 constexpr int LANE_K = VW;            // k that a lane takes in a step
@@ -89,32 +89,6 @@ static_assert(XW % 2 == 0, "loads of the small operand bring whole pairs of k");
 static_assert(T % 16 == 0 and VW % 4 == 0, "a warp takes 16 lines of weights at once");
 static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
-
-// N elements that move as one access. They stay packed until each is used: to take one out is to wait for the load.
-template <typename E, int N>
-struct alignas(sizeof(E) * N) Packed {
-    static constexpr int EACH = 4 / sizeof(E);
-    unsigned words[N / EACH];
-};
-
-template <int N, typename E>
-__device__ __forceinline__ Packed<E, N> load_packed(const E* from)
-{
-    return *reinterpret_cast<const Packed<E, N>*>(from);
-}
-
-// The first `valid` of N elements, the rest zero: one access where all exist, else one by one.
-template <int N, typename E>
-__device__ __forceinline__ Packed<E, N> load_edge(const E* from, int valid)
-{
-    if (valid >= N) return load_packed<N>(from);
-    alignas(Packed<E, N>) E some[N] = {};
-    #pragma unroll
-    for (int i = 0; i < N - 1; ++i) {
-        if (i < valid) some[i] = from[i];
-    }
-    return load_packed<N>(some);
-}
 
 // Where a thread starts: k and column n of C.
 struct ThreadOrigin {
@@ -325,7 +299,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16u4bf16_rc_8x4096x4096_sm90_ab541131_prepare_b_kernel(
+gemm_bf16u4bf16_rc_8x4096x4096_sm90_7237f688_prepare_b_kernel(
     const unsigned char* __restrict__ B, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b,
     int* __restrict__ prepared_b)
 {
@@ -361,7 +335,7 @@ gemm_bf16u4bf16_rc_8x4096x4096_sm90_ab541131_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16u4bf16_rc_8x4096x4096_sm90_ab541131(
+gemm_bf16u4bf16_rc_8x4096x4096_sm90_7237f688(
     const BF16* __restrict__ A, const int* __restrict__ prepared_b, BF16* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) float shared[SHARED_WORDS];

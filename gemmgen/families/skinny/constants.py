@@ -52,8 +52,9 @@ def _weights(problem: Problem, config: SkinnyConfig) -> Iterator[Derived]:
     depth = "" if uniform else "DEPTH * "  # uniform kernels take one k at a time
     lane_k = "VW" if w.along_k else "1" if uniform else "DEPTH"
     widths = weight_width(problem, config), small_width(problem, config)
-    yield Derived("VW", str(widths[0]), f"{elements} of an access to the weights", group=WEIGHTS)
     codes = Codes.of(problem)
+    what = f"{elements} of an access to the weights" if codes is None else "k of an access to codes, of two columns"
+    yield Derived("VW", str(widths[0]), what, group=WEIGHTS)
     along = "T / 16" if codes else "T / 8" if config.MMA else "T"
     yield Derived("LOADS", along if w.along_k else f"{depth}T / VW", "accesses of a thread a step", group=WEIGHTS)
     yield Derived("GROUPS", "32 / LANES", "groups of a warp's lanes, each at a k of its own", group=WEIGHTS)
