@@ -90,7 +90,7 @@ def test_every_stratum_has_its_turn() -> None:
     assert {one.sizes for one in strata[: len(SIZES)]} == set(SIZES)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 10))])
 def test_every_seed_draws_of_every_stratum(seed: int) -> None:
     drawn: list[Situation] = []
     stratified_test(drawn.append, FREE, FAR_SIZES[-1], DEFAULT_EXAMPLES, seed)
@@ -120,7 +120,7 @@ def test_every_seed_draws_of_every_stratum(seed: int) -> None:
 @pytest.mark.parametrize(
     ("types", "k"), [("s8,s8,s32", 520), ("s8,s8,s8", 520), ("s8,u8,f16", 64), ("u8,u8,bf16", 999)]
 )
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 4))])
 def test_sums_of_integers_meet_their_limits_where_c_shows_them(types: str, k: int, seed: int) -> None:
     """Few of 100 situations have such sums, and C holds them."""
     problem = Problem(4, 5, k, types=Types.parse(types))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -12,10 +13,12 @@ import pytest
 
 import gemmgen as api
 from gemmgen.cli import main
+from gemmgen.exports.kernelfile import read_kernel
 from gemmgen.kernel.source import KernelSource
 from gemmgen.lab.gallery import check, folders, moved, readme, rerender, write_readmes
 from gemmgen.lab.scores import scores_in
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.rerender import rendered_again
 from gemmgen.support.files import Store
 
 REPOSITORY = Path(__file__).parents[2]
@@ -32,6 +35,23 @@ def gallery(tmp_path: Path) -> Path:
     return root
 
 
+def test_one_kernel_in_twelve_of_the_repository_is_what_its_templates_render() -> None:
+    paths = sorted(REPOSITORY.glob("generated/*/*.cu"))[::12]
+    kernels = [read_kernel(path) for path in paths]
+    assert {kernel.source.family for kernel in kernels} >= {"simt", "skinny", "batched", "mma", "wgmma"}
+    for kernel in kernels:
+        assert rendered_again(kernel.source, kernel.arch) == kernel.source and not kernel.edited, kernel.path
+
+
+def test_small_folders_of_the_repository_agree_with_their_templates(tmp_path: Path) -> None:
+    """With their pages; those of an sm_90 hold hundreds of kernels."""
+    for folder in (REPOSITORY / "generated").iterdir():
+        if folder.is_dir() and not folder.name.startswith("sm_90"):
+            shutil.copytree(folder, tmp_path / folder.name)
+    assert len(folders(tmp_path)) >= 5 and check(tmp_path) == []
+
+
+@pytest.mark.soak
 def test_the_repository_agrees_with_its_templates() -> None:
     assert check(REPOSITORY / "generated") == []
 

@@ -13,7 +13,8 @@ from gemmgen.support.jsontext import DEEPEST, WIDTH, json_text, json_value
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=9), inner),
+    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=9), inner, max_size=6),
+    max_leaves=30,
 )
 
 

@@ -211,7 +211,7 @@ SAME_FIXTURE = [HealthCheck.function_scoped_fixture]  # for all examples: it doe
 
 
 @pytest.mark.parametrize("name", SOURCES)
-@settings(deadline=None, max_examples=100, suppress_health_check=SAME_FIXTURE)
+@settings(deadline=None, max_examples=40, suppress_health_check=SAME_FIXTURE)
 @given(data=st.data())
 def test_a_call_ends_as_if_it_were_the_first(native, name: str, data: st.DataObject) -> None:
     known, roomy = kernel_of(SOURCES[name], native), data.draw(st.booleans())

@@ -104,11 +104,16 @@ def test_the_first_round_tries_the_best_and_several_shapes(space: Space) -> None
 @pytest.mark.parametrize(
     ("shape", "types", "epilogue", "fastest", "but"),
     [
-        ((2048, 2048, 2048), "bf16", "", "128x128x64_c2_k1x0_s6_f1_g8_p1_o1", ()),
         ((4096, 4096, 4096), "bf16", "", "128x256x64_c2_k1x0_s4_f1_g8_p1", ()),
         ((4096, 4096, 1024), "bf16", "bias+gelu", "128x128x64_c2_k1x0_s6_f1_g8_p1_o1", ()),
-        ((4096, 4096, 4096), "s8,s8,s32", "", "128x128x128_c2_k1x0_s6_f1_g8_p1_o1", ()),
-        ((2048, 2048, 2048), "e4m3,e4m3,bf16_fast", "", "128x128x128_c2_k1x0_s6_f1_g8_p1_o1", ()),
+        *(
+            pytest.param(shape, types, "", fastest, (), marks=pytest.mark.soak)
+            for shape, types, fastest in (
+                ((2048, 2048, 2048), "bf16", "128x128x64_c2_k1x0_s6_f1_g8_p1_o1"),
+                ((4096, 4096, 4096), "s8,s8,s32", "128x128x128_c2_k1x0_s6_f1_g8_p1_o1"),
+                ((2048, 2048, 2048), "e4m3,e4m3,bf16_fast", "128x128x128_c2_k1x0_s6_f1_g8_p1_o1"),
+            )
+        ),
         # With 6 stages instead of 5, which the second round tries: tiles of more rows come before.
         ((8192, 8192, 8192), "e4m3,e4m3,bf16_promoted", "", "128x128x128_c2_k1x0_s5_f1_g8_p1", ("STAGES",)),
     ],
@@ -130,7 +135,7 @@ def test_the_first_round_has_what_was_the_fastest_on_an_h200(
 @pytest.mark.parametrize(
     ("shape", "typical", "rows", "columns"),
     [
-        ((271, 4096, 4096), {}, 136, 64),  # two tiles of rows, 128 in all
+        pytest.param((271, 4096, 4096), {}, 136, 64, marks=pytest.mark.soak),  # two tiles of rows, 128 in all
         ((2500, 2560, 10240), {}, 200, 128),  # 13 x 20 tiles, two waves of 132
         ((None, 4096, 4096), {"M": 271}, 136, 64),
     ],
@@ -275,13 +280,17 @@ def test_a_tuner_starts_with_what_it_is_given(space: Space) -> None:
         assert batch[0].config == known and len(batch) == size
 
 
+@pytest.fixture(scope="module")
+def cube() -> Space:
+    return explore(WGMMA, Problem(1024, 1024, 1024, types="bf16", layout="rc"), CARD)
+
+
 @pytest.mark.parametrize("budget", [1, 5, 9, 10, 11, 48, 100])
-def test_a_search_tries_no_more_than_its_budget(budget: int, tmp_path: Path) -> None:
+def test_a_search_tries_no_more_than_its_budget(budget: int, cube: Space, tmp_path: Path) -> None:
     """Also where several details share a round, of which each has its part."""
-    problem = Problem(1024, 1024, 1024, types="bf16", layout="rc")
     target = SimpleNamespace(gpu=object(), executor=SimpleNamespace(description="a card"))
-    tuner = Tuner(problem, target, Store(tmp_path), (WGMMA,), 0, Progress())
-    for batch in tuner._batches(Search([explore(WGMMA, problem, CARD)], CARD), budget):
+    tuner = Tuner(cube.problem, target, Store(tmp_path), (WGMMA,), 0, Progress())
+    for batch in tuner._batches(Search([cube], CARD), budget):
         assert len(tuner.trials) + len(batch) <= budget
         tuner.trials += [
             Trial(None, entry.plan, entry.prediction, timing=timing(entry.prediction.time_us)) for entry in batch

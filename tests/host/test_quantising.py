@@ -73,7 +73,7 @@ def drawn(dtype: DType, rows: int, k: int, lead: int) -> np.ndarray:
 
 @pytest.mark.parametrize("squares", [False, True])
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.BF16])
-@pytest.mark.parametrize(("rows", "k", "lead"), [(3, 256, 256), (130, 300, 311), (1, 128, 128), (257, 128, 136)])
+@pytest.mark.parametrize(("rows", "k", "lead"), [(3, 256, 256), (130, 136, 147), (1, 128, 128), (257, 16, 24)])
 def test_the_kernel_makes_what_the_host_makes(compiled, rows, k, lead, dtype: DType, squares: bool) -> None:
     x = drawn(dtype, rows, k, lead)
     codes, scales = (quantise_squares if squares else quantise_rows)(x)
