@@ -341,14 +341,13 @@ def test_failure_to_write_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.M
 
 @needs_nvcc
 def test_one_source_file_includes_several_kernels(tmp_path: Path) -> None:
-    """Without a warning; and so does one of their self-tests compile. All do in soak."""
-    kernels = (POINTERS, STREAM, QUANTISED)
+    """Without a warning; all kernels and self-tests compile in soak."""
+    kernels = (POINTERS, QUANTISED)
     for source in kernels:
         export(source, RECORD, tmp_path / source.name)
     (tmp_path / "all.cu").write_text("".join(f'#include "{name}/{name}.cu"\n' for name in (k.name for k in kernels)))
-    selftest = tmp_path / POINTERS.name / f"{POINTERS.name}_selftest.cu"
-    run("nvcc", *NVCC_FLAGS, "-t0", "-arch=sm_90", "-c", "all.cu", selftest, folder=tmp_path)
-    assert len(list(tmp_path.glob("*.o"))) == 2
+    run("nvcc", *NVCC_FLAGS, "-t0", "-arch=sm_90", "-c", "all.cu", folder=tmp_path)
+    assert (tmp_path / "all.o").is_file()
 
 
 @needs_nvcc
@@ -835,9 +834,8 @@ MISTAKES = {  # in the launch that packs
     ("problem", "budget"),
     [
         (OPEN, None),
-        (SIGNED, None),
         (HALVES, 14),
-        *(pytest.param(one, None, marks=pytest.mark.soak) for one in (HALVES, WHOLE)),
+        *(pytest.param(one, None, marks=pytest.mark.soak) for one in (SIGNED, HALVES, WHOLE)),
     ],
     ids=str,
 )
@@ -873,7 +871,7 @@ LINES = of_blocks("e4m3,e5m2,f32", "cr", "blocks+lines+padded", None, None, None
 
 
 @needs_nvcc
-@pytest.mark.parametrize("source", [BLOCKS, LINES], ids=str)
+@pytest.mark.parametrize("source", [BLOCKS, pytest.param(LINES, marks=pytest.mark.soak)], ids=str)
 def test_selftest_passes_kernels_of_blocks(source: KernelSource, tmp_path: Path) -> None:
     code, lines = outcome(exported_on_the_host(tmp_path, source))
     assert (code, lines[-1]) == (0, "PASS  all"), lines
@@ -1212,7 +1210,7 @@ def exported_on_the_host(
 @needs_nvcc
 @pytest.mark.parametrize(
     "name",
-    [name if name in ("s8 requantised", "aux") else pytest.param(name, marks=pytest.mark.soak) for name in CONVERTED],
+    [name if name == "s8 requantised" else pytest.param(name, marks=pytest.mark.soak) for name in CONVERTED],
 )
 def test_selftest_passes_kernels_of_all_types(name: str, tmp_path: Path) -> None:
     code, lines = outcome(exported_on_the_host(tmp_path, CONVERTED[name]))

@@ -182,7 +182,8 @@ def test_the_selftest_reaches_every_rule_and_holds_every_product_against_a_refer
     spec = spec_from({"name": "mylib", "product": list(fields)}, "sm_90", tmp_path)
     naive, choices = FAMILIES["naive"], []
     for product in spec.products:
-        problems = (product.general, product.aligned(8, 40, 48), product.fixed(8, 40, 48))
+        aligned = (product.aligned(8, 40, 48),) if product is spec.products[0] else ()
+        problems = (product.general, *aligned, product.fixed(8, 40, 48))
         members = [Member(product, render(one, naive, naive.default(one)), "sm_90") for one in problems]
         choices.append(choose(product, "sm_90", members, Alternating()))
     reached = sum(len(rule.examples) for choice in choices for rule in choice.rules)

@@ -213,10 +213,10 @@ NEEDS = "mixed needs sm_80 or newer, sm_90 as sm_90a: compile it with -gencode a
     [
         (("80", "90a"), "", ""),
         (("75", "80"), f"mixed {SOME} sm_80 or newer, sm_90 as sm_90a", ""),
-        (("80", "90"), f"mixed {SOME}", ""),
-        (("86", "100"), "", ""),
         (("75",), "", NEEDS),
-        (("90",), "", NEEDS),
+        pytest.param(("80", "90"), f"mixed {SOME}", "", marks=pytest.mark.soak),
+        pytest.param(("86", "100"), "", "", marks=pytest.mark.soak),
+        pytest.param(("90",), "", NEEDS, marks=pytest.mark.soak),
     ],
     ids=" ".join,
 )
@@ -235,7 +235,11 @@ int main() { return mixed_linear_workspace_bytes(1, 1, 1) == 0 ? 0 : 1; }
 
 
 @needs_nvcc
-@pytest.mark.parametrize("architectures", [("75", "90a"), ("90a", "75"), ("80", "90")], ids=" ".join)
+@pytest.mark.parametrize(
+    "architectures",
+    [("90a", "75"), *(pytest.param(one, marks=pytest.mark.soak) for one in (("75", "90a"), ("80", "90")))],
+    ids=" ".join,
+)
 def test_a_program_links_whichever_architecture_comes_last(architectures: tuple[str, ...], specific: Path) -> None:
     """nvcc takes the stubs of kernels from its last pass, which here has nothing of some kernel, or of any."""
     (specific / "main.cpp").write_text(EMPTY)
@@ -257,7 +261,10 @@ def test_kernels_of_a_library_are_compiled_to_nothing_where_nothing_runs_them(sp
     [
         (("75", "90a"), f"{SOME} sm_90a", ""),
         (("80",), "", "needs sm_90a: compile it with -gencode arch=compute_90a,code=sm_90a"),
-        (("80", "90"), "", "needs sm_90a: compile it with -gencode arch=compute_90a,code=sm_90a"),
+        pytest.param(
+            *(("80", "90"), "", "needs sm_90a: compile it with -gencode arch=compute_90a,code=sm_90a"),
+            marks=pytest.mark.soak,
+        ),
     ],
     ids=" ".join,
 )

@@ -266,7 +266,8 @@ def test_no_compiler(tmp_path: Path) -> None:
 def test_an_interrupt_leaves_nothing_half_written_and_resumes(tmp_path: Path, cache: Path) -> None:
     """In the middle of a compilation, which ends with the run and not after it."""
     real = shlex.join(HostCompiler.find().command)
-    telling = compiler(tmp_path, f'case "$*" in *guard.cpp*) touch {tmp_path}/begun; sleep 60;; esac\nexec {real} "$@"')
+    first = "common.hpp.gch"  # which all other compilations include
+    telling = compiler(tmp_path, f'case "$*" in *{first}) touch {tmp_path}/begun; sleep 60;; esac\nexec {real} "$@"')
     words = SMALLEST
     own = tmp_path / "own"
     environ = {**os.environ, **HERE, "XDG_CACHE_HOME": str(own), "CXX": telling}

@@ -190,9 +190,9 @@ class PassingLane:
 
 def test_only_kernels_that_leave_the_wanted_sizes_to_run_time_are_tried(tmp_path: Path) -> None:
     lane = PassingLane()
-    given = [cast(Child, lane)], "emulator", LIMITS, [WGMMA, NAIVE], tmp_path, Budget(situations=2000)
+    given = [cast(Child, lane)], "emulator", LIMITS, [WGMMA, NAIVE], tmp_path, Budget(situations=400)
     assert fuzz(*given, open_sizes=("M", "K")).passed
-    assert len(lane.problems) == 50 and all(one.m is None and one.k is None for one in lane.problems)
+    assert len(lane.problems) == 10 and all(one.m is None and one.k is None for one in lane.problems)
     assert {one.n is None for one in lane.problems} == {True, False}
 
 

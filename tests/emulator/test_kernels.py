@@ -54,7 +54,9 @@ def judge(interpreter: EmulatorExecutor, source: KernelSource, examples: int) ->
         kernel.close()
 
 
-@pytest.mark.parametrize(("arch", "count"), [("sm_90", 52), ("sm_80", 40), ("sm_120", 40)])
+@pytest.mark.parametrize(
+    ("arch", "count"), [("sm_90", 52), ("sm_120", 40), pytest.param("sm_80", 40, marks=pytest.mark.soak)]
+)
 def test_right_kernels_of_all_schedules_pass(arch: str, count: int, interpreter: EmulatorExecutor) -> None:
     for point in drawn(arch, count)[::EACH]:
         source = rendered(point, arch)
