@@ -15,7 +15,7 @@ GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.cu"))
 
 @pytest.mark.parametrize(
     "path",
-    [path if number % 8 == 0 else pytest.param(path, marks=pytest.mark.soak) for number, path in enumerate(GOLDEN)],
+    [path if number % 12 == 0 else pytest.param(path, marks=pytest.mark.soak) for number, path in enumerate(GOLDEN)],
     ids=lambda path: path.stem,
 )
 def test_golden_kernels_compile_without_spills(path: Path, store: Store) -> None:

@@ -57,14 +57,19 @@ def problem_of(
     return Problem(*sizes, types=of, layout=layout, inputs=inputs, epilogue=wanted)
 
 
+ALL = (
+    *((*one, "blocks") for one in KERNELS),
+    *((*one, "blocks+lines") for one in OF_LINES),
+    (*KERNELS[0], "blocks+padded"),
+    (*OF_LINES[2], "blocks+lines+padded"),
+)
+# A plain kernel, another type, K split, a cluster, two tiles by turns, padded lines; `make soak` runs all.
+FEW = (ALL[0], *ALL[3:7], ALL[-1])
+
+
 @pytest.mark.parametrize(
     ("types", "layout", "sizes", "axes", "inputs"),
-    [
-        *((*one, "blocks") for one in KERNELS),
-        *((*one, "blocks+lines") for one in OF_LINES),
-        (*KERNELS[0], "blocks+padded"),
-        (*OF_LINES[2], "blocks+lines+padded"),
-    ],
+    [one if one in FEW else pytest.param(*one, marks=pytest.mark.soak) for one in ALL],
     ids=str,
 )
 def test_sums_of_blocks_are_scaled_and_added(types, layout, sizes, axes, inputs, executor) -> None:

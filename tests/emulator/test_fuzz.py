@@ -58,7 +58,8 @@ def plant(monkeypatch: pytest.MonkeyPatch, old: str, new: str) -> None:
 
 
 def test_a_short_run_passes(environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fuzz", "--examples", "80", "--device", "emulator", "--json"]) == 0
+    words = ["fuzz", "--examples", "80", "--family", "batched", "--device", "emulator", "--json"]
+    assert main(words) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["passed"] and report["situations"] == 80 and report["kernels"] == 2
     assert set(report["data"]) == set(ALL_DATA_KINDS) and all(report["data"].values())

@@ -51,7 +51,11 @@ def executor():
         yield opened
 
 
-@pytest.mark.parametrize(("family", "values", "epilogue", "problem"), KERNELS, ids=str)
+@pytest.mark.parametrize(
+    ("family", "values", "epilogue", "problem"),
+    [one if number % 2 else pytest.param(*one, marks=pytest.mark.soak) for number, one in enumerate(KERNELS)],
+    ids=str,
+)
 def test_kernels_gate_one_product_by_the_other(executor, family, values, epilogue, problem):
     chosen, problem = FAMILIES[family], replace(problem, epilogue=parse_epilogue(epilogue))
     config = Subject("", problem, tuple(values.items()), chosen).config

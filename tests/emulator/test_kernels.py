@@ -55,10 +55,17 @@ def judge(interpreter: EmulatorExecutor, source: KernelSource, examples: int) ->
 
 
 @pytest.mark.parametrize(
-    ("arch", "count"), [("sm_90", 52), ("sm_120", 40), pytest.param("sm_80", 40, marks=pytest.mark.soak)]
+    ("arch", "count", "families"),
+    [
+        ("sm_90", 52, ()),
+        ("sm_120", 8, ("mma", "batchedmma")),
+        *(pytest.param(arch, 40, (), marks=pytest.mark.soak) for arch in ("sm_80", "sm_120")),
+    ],
 )
-def test_right_kernels_of_all_schedules_pass(arch: str, count: int, interpreter: EmulatorExecutor) -> None:
-    for point in drawn(arch, count)[::EACH]:
+def test_right_kernels_of_all_schedules_pass(
+    arch: str, count: int, families: tuple[str, ...], interpreter: EmulatorExecutor
+) -> None:
+    for point in drawn(arch, count, *families)[::EACH]:
         source = rendered(point, arch)
         if not lacking(source, arch):
             judge(interpreter, source, 6)

@@ -37,13 +37,13 @@ from gemmgen.verification.fuzz import Budget, fuzz
 from gemmgen.verification.parallel import cluster_lanes
 
 LIMITS = ARCHS["sm_90"].limits
-WORKERS = 4
+WORKERS = 2
 SOURCE = render(Problem(8, 8, 8), NAIVE, NAIVE.default(Problem(8, 8, 8)))
 
 
 @pytest.fixture(scope="module")
 def address(shared_cache: Path) -> Iterator[str]:
-    """Of a scheduler in this process, for which another process has four workers."""
+    """Of a scheduler in this process, for which another process has workers."""
     from distributed import Scheduler, SpecCluster
 
     scheduler: Any = {"cls": Scheduler, "options": {**HERE_ALONE, "dashboard": False}}

@@ -31,7 +31,7 @@ def emulator(shared_store: Store) -> Iterator[EmulatorExecutor]:
 
 
 def judged(emulator: EmulatorExecutor, source: KernelSource) -> Verdict:
-    return verify(emulator, source, examples=12, runs=2)
+    return verify(emulator, source, examples=12, largest=160, runs=2)
 
 
 @pytest.mark.parametrize(

@@ -66,15 +66,15 @@ def judged(emulator, source: KernelSource) -> DomainTally:
     ("subject", "bits"),
     [
         (NAIVE_BF16, 16),  # widened by a shift
-        (DOUBLE_F16, 16),
         (STREAM, 32),
         (ASYNC_F64, 64),
-        (SKINNY_MMA, 16),
         (MMA_TF32, 32),
-        (WMMA_CR, 32),
         (WGMMA_TWO_SUMS, 32),  # e4m3, promoted
-        (WGMMA_POINTERS, 16),
         (SMALL_EPILOGUE, 32),
+        *(
+            pytest.param(subject, bits, marks=pytest.mark.soak)
+            for subject, bits in ((DOUBLE_F16, 16), (SKINNY_MMA, 16), (WMMA_CR, 32), (WGMMA_POINTERS, 16))
+        ),
     ],
     ids=str,
 )
@@ -104,6 +104,7 @@ def test_one_product_that_floats_do_not_miss_is_found(emulator):
     assert caught.value.mismatch is not None and caught.value.mismatch.count == 1
 
 
+@pytest.mark.soak
 def test_a_product_with_another_line_is_found(emulator):
     wrong = rendered(NAIVE_RR, ("lda + k]", "lda + k - (k == 65777 && m == 1)]"))
     with pytest.raises(Wrong, match=r"C\[1\]\[0\] is .*; A's column 6577[67] and B's row 65777 alone"):

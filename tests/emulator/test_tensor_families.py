@@ -57,13 +57,11 @@ KERNELS = (
     Kernel((70, 97, 53), {}, {"layout": "rr"}),
     Kernel((64, 72, 208), {"WN": 32}, {"types": "s8,u8,s32"}),
     Kernel(OPEN, {"EXCHANGE": 1, "WN": 32}, {"ld_align": 8, "epilogue": "bias+aux"}),
-    Kernel(OPEN, {"WN": 32}, {"types": "s8,s8,s32", "layout": "rr", "ld_align": 16}),
     Kernel(
         (None, 80, None),
         {"EXCHANGE": 1, "WN": 32},
         {"types": "u8,s8,bf16", "layout": "cr", "ld_align": 16, "epilogue": "zero_m+zero_n+scale_m+column_amax"},
     ),
-    Kernel((70, 97, 153), {"SPLIT": 2}, {"types": "s8,u8,s32", "layout": "cc"}),
     Kernel(OPEN, {"SPLIT": 2, "PDL": 1}, {"ld_align": 8, "epilogue": "bias"}),
     Kernel((None, 40, None), {"MMA_K": 8, "BK": 16}, {"types": "f64", "layout": "rr", "ld_align": 2}),
     Kernel((None, 56, None), {"BK": 16, "MMA_K": 8}, {"types": TF32, "layout": "cc"}),
@@ -73,39 +71,24 @@ KERNELS = (
     warpgroups((None, 72, None), {"BM": 128, "BN": 24, "IN_FLIGHT": 0}, layout="cc", types="f16", epilogue="bias+gelu"),
     warpgroups(OPEN, {"PERSISTENT": 0, "BN": 64}, types="s8,s8,s32", ld_align=16, batch=None),
     warpgroups(OPEN, {}, types=TF32, layout="rr"),
-    warpgroups(
-        (None, 72, None), {"BM": 40, "BN": 128, "CONSUMERS": 2, "STAGES": 3}, types=TF32, layout="rr", ld_align=4
-    ),
-    warpgroups((None, 72, None), {"BN": 24, "IN_FLIGHT": 0}, types=TF32, layout="cc", ld_align=4, epilogue="bias+gelu"),
     warpgroups(OPEN, {"BN": 64}, types="u8,s8,bf16", layout="rr", epilogue="zero_m+zero_n+scale_m+scale_n+bias"),
     warpgroups(OPEN, {"BN": 32, "STAGES": 3}, types="f32_bf16x6", layout="rr"),
     warpgroups(OPEN, {"BM": 128, "BN": 32, "CONSUMERS": 2, "SPLIT": 4, "PERSISTENT": 0}, ld_align=8, batch=None),
     warpgroups(OPEN, {"CONSUMERS": 2, "CLUSTER": 2, "STAGES": 3, "PINGPONG": 1}, ld_align=8),
-    warpgroups((500, 400, 72), {"BM": 192, "BN": 128, "CONSUMERS": 2, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1}),
     warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2}, batch=None, pointers=True, ld_align=8, epilogue="bias"),
     warpgroups((None, 72, None), {"BM": 80, "BN": 64, "SWAP": 1}, ld_align=8),
-    warpgroups((90, 136, None), {"BM": 40, "BN": 128, "CONSUMERS": 2, "SWAP": 1, "PINGPONG": 1}, layout="rr"),
-    warpgroups((70, 72, 300), {"BM": 48, "BN": 64, "SWAP": 1}, types="s8,s8,bf16", epilogue="scale_m+scale_n+bias"),
     warpgroups((None, 72, None), {"BK": 32, "STAGES": 3}, types=PROMOTED, ld_align=16),
-    warpgroups(OPEN, {"CLUSTER": 2, "BN": 64, "STAGES": 3}, ld_align=8),  # each block brings a part of a cut B
     warpgroups(OPEN, {"CLUSTER": 2, "ACROSS": 1, "BK": 128, "STAGES": 2}, ld_align=8),
     warpgroups(OPEN, {"BN": 64, "PDL": 0}),  # with copies, which overlap
     warpgroups((None, 72, None), {"BN": 64, "WHOLE": 1}, ld_align=8),
-    warpgroups((None, 71, None), {"BN": 64, "ROWS_UNROLL": 0}, epilogue="bias+residual"),
-    warpgroups((70, 48, None), {"BN": 48, "C_BOXES": 3}, ld_align=8),
     warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2, "BROADCAST": 1}, layout="cr", types="f16"),
-    warpgroups((None, 72, None), {"BROADCAST": 1}, ld_align=8),
     warpgroups(
         (None, 136, None),
         {"BM": 128, "BN": 128, "CONSUMERS": 2, "PINGPONG": 1, "C_BOXES": 2, "WHOLE": 1},
         epilogue="bias+gelu",
     ),
-    warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2, "WHOLE": 1}, epilogue="bias+gelu", ld_align=8),
-    warpgroups(
-        (70, 72, None), {"BM": 48, "BN": 64, "SWAP": 1, "WHOLE": 1}, types="s8,s8,bf16", epilogue="scale_m+residual"
-    ),
 )
-MORE = (
+MORE = (  # in soak alone
     Kernel(OPEN, {"BM": 64, "WM": 32, "BN": 64}, {"layout": "cc", "types": "f16", "ld_align": 4}, "sm_80"),
     Kernel(OPEN, {"STAGES": 2, "BK": 64}, {"layout": "rr", "ld_align": 8}, "sm_120"),
     Kernel(OPEN, {"SPLIT": 2}, {"types": "u8,s8,bf16", "ld_align": 16, "epilogue": "scale_m+scale_n+bias"}, "sm_86"),
@@ -223,6 +206,23 @@ MORE = (
     warpgroups((None, 72, None), {"BK": 32, "STAGES": 3, "WHOLE": 1}, types=PROMOTED, ld_align=16, epilogue="bias"),
     warpgroups(
         (100, 72, None), {"BN": 64, "CLUSTER": 2, "ACROSS": 1, "FROM_REGISTERS": 2}, types=TF32, ld_align=4, layout="cr"
+    ),
+    Kernel(OPEN, {"WN": 32}, {"types": "s8,s8,s32", "layout": "rr", "ld_align": 16}),
+    Kernel((70, 97, 153), {"SPLIT": 2}, {"types": "s8,u8,s32", "layout": "cc"}),
+    warpgroups(
+        (None, 72, None), {"BM": 40, "BN": 128, "CONSUMERS": 2, "STAGES": 3}, types=TF32, layout="rr", ld_align=4
+    ),
+    warpgroups((None, 72, None), {"BN": 24, "IN_FLIGHT": 0}, types=TF32, layout="cc", ld_align=4, epilogue="bias+gelu"),
+    warpgroups((500, 400, 72), {"BM": 192, "BN": 128, "CONSUMERS": 2, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1}),
+    warpgroups((90, 136, None), {"BM": 40, "BN": 128, "CONSUMERS": 2, "SWAP": 1, "PINGPONG": 1}, layout="rr"),
+    warpgroups((70, 72, 300), {"BM": 48, "BN": 64, "SWAP": 1}, types="s8,s8,bf16", epilogue="scale_m+scale_n+bias"),
+    warpgroups(OPEN, {"CLUSTER": 2, "BN": 64, "STAGES": 3}, ld_align=8),  # each block brings a part of a cut B
+    warpgroups((None, 71, None), {"BN": 64, "ROWS_UNROLL": 0}, epilogue="bias+residual"),
+    warpgroups((70, 48, None), {"BN": 48, "C_BOXES": 3}, ld_align=8),
+    warpgroups((None, 72, None), {"BROADCAST": 1}, ld_align=8),
+    warpgroups((None, 72, None), {"BM": 128, "CONSUMERS": 2, "WHOLE": 1}, epilogue="bias+gelu", ld_align=8),
+    warpgroups(
+        (70, 72, None), {"BM": 48, "BN": 64, "SWAP": 1, "WHOLE": 1}, types="s8,s8,bf16", epilogue="scale_m+residual"
     ),
 )
 

@@ -130,15 +130,20 @@ def test_every_number_is_read_as_what_it_is(label: str, arch: str, emulator: Emu
 @pytest.mark.parametrize(
     ("name", "examples"),
     [
-        ("gemm_bf16_rc_3xNxK_skinny_s4_t4_w2_k512_u2_v4_split1", THOROUGH),
         ("gemm_bf16_rc_3xNxK_la8_skinny_s8_t16_w2_k0_u2_async1_mma1_v4_split2", EXAMPLES),
-        ("gemm_f16_rr_9xNxK_la4_skinny_s8_t8_l8_w2_k0_u2_d4_mma1_v4_split1", EXAMPLES),
         ("gemm_e4m3_rr_2xNxK_la16_skinny_s2_t8_l8_w2_k0_u2_d4_v4_split1", EXAMPLES),
-        ("gemm_f16_rr_1xNxK_la8_skinny_s1_t8_l4_w2_k0_u2_d4_async1_v4_split2", EXAMPLES),
         ("gemm_s8u8s32_rc_3xNxK_la4_skinny_s4_t2_w2_k0_u4_async1_v4_split2", EXAMPLES),
-        ("gemm_e5m2u8f32_rr_3xNxK_la2_skinny_s4_t4_w2_k256_u2_v4_split1", EXAMPLES),
-        ("gemm_s8f32f32_cc_3xNxK_la16_skinny_s2_t2_w2_k0_u2_v4_split1", EXAMPLES),
         ("gemm_s8s8s32_rc_3xNxK_skinny_s4_t2_w2_k1024_u2_v4_split2", EXAMPLES),
+        *(
+            pytest.param(name, examples, marks=pytest.mark.soak)
+            for name, examples in (
+                ("gemm_bf16_rc_3xNxK_skinny_s4_t4_w2_k512_u2_v4_split1", THOROUGH),
+                ("gemm_f16_rr_9xNxK_la4_skinny_s8_t8_l8_w2_k0_u2_d4_mma1_v4_split1", EXAMPLES),
+                ("gemm_f16_rr_1xNxK_la8_skinny_s1_t8_l4_w2_k0_u2_d4_async1_v4_split2", EXAMPLES),
+                ("gemm_e5m2u8f32_rr_3xNxK_la2_skinny_s4_t4_w2_k256_u2_v4_split1", EXAMPLES),
+                ("gemm_s8f32f32_cc_3xNxK_la16_skinny_s2_t2_w2_k0_u2_v4_split1", EXAMPLES),
+            )
+        ),
         ("gemm_bf16_rc_p7_16x8x24_batched_mb4_4x4_v4_pad4_s1_async0_tiles4_minb1", EXAMPLES),
         ("gemm_s8u8s8_rr_bB_8x8x8_batched_mb2_4x4_v4_pad0_s1_async0_tiles1_minb1", EXAMPLES),
         (

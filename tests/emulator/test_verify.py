@@ -29,7 +29,7 @@ def emulator():
         yield executor
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
 @pytest.mark.parametrize(
     ("condition", "smallest"),
     [
@@ -151,8 +151,8 @@ def test_bits_that_depend_on_the_schedule_are_found(emulator):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("const int m =", "const short m ="),
         ("const int n =", "const unsigned short n ="),
+        pytest.param("const int m =", "const short m =", marks=pytest.mark.soak),
     ],
 )
 def test_indices_of_16_bits_are_found(old, new, emulator):
@@ -192,7 +192,7 @@ def test_a_batch_that_a_block_is_one_product_short_of_is_found(emulator):
     assert verify(emulator, source, examples=THOROUGH).passed
 
 
-@pytest.mark.parametrize("columns", ["(s.N + BN + 1) / BN", "(s.N + BN) / BN"])
+@pytest.mark.parametrize("columns", [pytest.param("(s.N + BN + 1) / BN", marks=pytest.mark.soak), "(s.N + BN) / BN"])
 def test_a_tile_too_many_shows_beyond_a_group(columns, emulator):
     config = SIMT.default(PROBLEM).with_values(BM=32, BN=64, BK=8, TM=4, TN=4, WM=16, WN=32, STAGES=1)
     source = render(PROBLEM, SIMT, config)
