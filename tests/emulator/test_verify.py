@@ -80,7 +80,8 @@ def test_a_wrong_tile_map_is_found_with_big_tiles(name, old, new, emulator):
     config = SIMT.default(PROBLEM).with_values(BM=256, BN=256, TM=16, TN=8, WM=64, WN=64)
     source = render(PROBLEM, SIMT, config)
     assert source.text.count(old) == 1
-    assert not verify(emulator, replace(source, text=source.text.replace(old, new)), examples=100).passed
+    wrong = replace(source, text=source.text.replace(old, new))
+    assert not verify(emulator, wrong, examples=100, shrink=False).passed
 
 
 def test_samples_of_a_big_grid_together_show_a_tile_that_nobody_writes(emulator):
@@ -88,7 +89,7 @@ def test_samples_of_a_big_grid_together_show_a_tile_that_nobody_writes(emulator)
     source = render(problem, SIMT, SIMT.default(problem).with_values(BM=64, WM=64))
     old, new = "within / height * BN}", "min(within / height, columns - 2) * BN}"
     assert source.text.count(old) == 1
-    verdict = verify(emulator, replace(source, text=source.text.replace(old, new)), examples=60)
+    verdict = verify(emulator, replace(source, text=source.text.replace(old, new)), examples=60, shrink=False)
     assert verdict.sampled and verdict.failure is not None
     assert "tiles of C" in verdict.failure.reason
 
@@ -178,6 +179,7 @@ def test_depths_and_tiles_of_16_bits_are_found(old, new, emulator):
     assert verdict.situation in vast_situations(source, FAR_SIZES[-1])
 
 
+@pytest.mark.soak
 def test_indices_of_32_bits_are_right(emulator):
     assert verify(emulator, render(PROBLEM, NAIVE, NAIVE.default(PROBLEM)), examples=EXHAUSTIVE).passed
 
@@ -197,7 +199,7 @@ def test_a_tile_too_many_shows_beyond_a_group(columns, emulator):
     config = SIMT.default(PROBLEM).with_values(BM=32, BN=64, BK=8, TM=4, TN=4, WM=16, WN=32, STAGES=1)
     source = render(PROBLEM, SIMT, config)
     wrong = replace(source, text=source.text.replace("columns = (s.N + BN - 1) / BN", f"columns = {columns}"))
-    assert wrong.text != source.text and not verify(emulator, wrong, examples=THOROUGH).passed
+    assert wrong.text != source.text and not verify(emulator, wrong, examples=THOROUGH, shrink=False).passed
 
 
 def test_a_failure_that_hangs_on_earlier_launches_says_so(emulator):

@@ -104,13 +104,13 @@ def test_a_small_space_by_brute_force() -> None:
 def test_what_configs_share_is_what_each_would_make(family: Family, says: dict[str, Any], made: Any) -> None:
     """Whatever the axes are: those that it says it asks about, and no others, tell."""
     one, axes, draw, sound = Problem(**says), family.config_type.axes(), random.Random(1), 0
-    for _ in range(2000):
+    for _ in range(600):
         config = family.config_type(**{axis.name: draw.choice(axis.values) for axis in axes})
         with suppress(ZeroDivisionError):  # a block of less than one thread
             anew = made.__wrapped__(one, config)
             sound += 1
             assert made(one, config) == anew, config
-    assert sound > 1000
+    assert sound > 300
 
 
 def test_old_cards_have_no_cp_async() -> None:
@@ -138,11 +138,11 @@ FROM_AMPERE = frozenset({"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
         ("f32_tf32", FROM_AMPERE),
         ("f32_bf16x6", {"sm_90"}),
         ("f16", {"sm_75", *FROM_AMPERE}),
-        ("bf16", FROM_AMPERE),
         ("e4m3,e4m3,bf16_promoted", {"sm_89", "sm_90", "sm_120"}),
-        ("e4m3,e4m3,bf16_fast", {"sm_89", "sm_90", "sm_120"}),
         ("s8,s8,s32", {"sm_75", *FROM_AMPERE}),
-        ("u8,u8,s32", {"sm_75", *FROM_AMPERE}),
+        pytest.param("bf16", FROM_AMPERE, marks=pytest.mark.soak),
+        pytest.param("e4m3,e4m3,bf16_fast", {"sm_89", "sm_90", "sm_120"}, marks=pytest.mark.soak),
+        pytest.param("u8,u8,s32", {"sm_75", *FROM_AMPERE}, marks=pytest.mark.soak),
     ],
 )
 def test_tensor_cores_multiply_what_the_architecture_has_instructions_for(types: str, archs: set[str]) -> None:
