@@ -68,7 +68,7 @@ def test_a_short_run_passes(environment: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_the_same_seed_tries_the_same_cases(lanes: Sequence[Child], tmp_path: Path) -> None:
-    runs = [fuzz(lanes, "emulator", LIMITS, [NAIVE], tmp_path, Budget(situations=60), seed=7).tally for _ in range(2)]
+    runs = [fuzz(lanes, "emulator", LIMITS, [NAIVE], tmp_path, Budget(situations=40), seed=7).tally for _ in range(2)]
     assert runs[0].data == runs[1].data and runs[0].worst == runs[1].worst
 
 
@@ -119,14 +119,17 @@ def test_a_planted_bug_is_found_shrunk_kept_and_replayed(
     ("old", "new", "data"),
     [
         ("float acc = 0.0f;", "float acc = 0.0f; if (A == nullptr || s.K > 0 && A[0] != A[0]) acc = -acc;", None),
-        ("acc = fmaf(a, b, acc);", "if (a != 0.0f) acc = fmaf(a, b, acc);", "special"),  # 0 * Inf is NaN
         ("acc = fmaf(a, b, acc);", "acc = fmaf(a < 1e-38f && a > -1e-38f ? 0.0f : a, b, acc);", "denormal"),
+        pytest.param(
+            *("acc = fmaf(a, b, acc);", "if (a != 0.0f) acc = fmaf(a, b, acc);", "special"),  # 0 * Inf is NaN
+            marks=pytest.mark.soak,
+        ),
         pytest.param(
             *("acc = fmaf(a, b, acc);", "acc = fmaf(a, b, acc); if (acc > 1e30f) acc = 1e30f;", None),
             marks=pytest.mark.soak,
         ),
     ],
-    ids=["the same kernel", "zeros are skipped", "denormals are flushed", "large sums are clipped"],
+    ids=["the same kernel", "denormals are flushed", "zeros are skipped", "large sums are clipped"],
 )
 def test_unusual_data_shows_unusual_bugs(
     old: str, new: str, data: str | None, lanes: Sequence[Child], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
