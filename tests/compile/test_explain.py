@@ -27,7 +27,12 @@ EXPLAINED = {
 }
 
 
-@pytest.mark.parametrize("kind", EXPLAINED)
+FEW = ("naive", "simt", "staged", "dots", "clusters", "batched")
+
+
+@pytest.mark.parametrize(
+    "kind", [one if one in FEW else pytest.param(one, marks=pytest.mark.soak) for one in EXPLAINED]
+)
 def test_every_kind_of_kernel_is_explained(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     name, said = EXPLAINED[kind]
     assert main(["explain", name]) == 0

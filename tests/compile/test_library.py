@@ -45,6 +45,7 @@ PRODUCTS: tuple[dict[str, Any], ...] = (
 )
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
 def test_one_folder_builds_for_two_architectures_without_a_warning(tmp_path: Path) -> None:
     """One of the kernels has instructions of sm_90a alone: nvcc finds an empty file for sm_80."""

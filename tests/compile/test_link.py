@@ -90,6 +90,7 @@ int main(void)
 """
 
 
+@pytest.mark.soak
 @needs_nvcc
 def test_two_libraries_and_an_export_of_their_kernel_are_one_program(beside: tuple[Path, KernelSource]) -> None:
     """Without a GPU: it is linked, and all three refuse a call."""
@@ -105,9 +106,11 @@ def test_two_libraries_and_an_export_of_their_kernel_are_one_program(beside: tup
 
 
 @needs_nvcc
+@pytest.mark.parametrize("linked", [False, pytest.param(True, marks=pytest.mark.soak)])
 def test_entry_points_that_prepare_operands_have_names_of_the_library_s(
-    program: Callable[..., KernelSource], tmp_path: Path
+    program: Callable[..., KernelSource], linked: bool, tmp_path: Path
 ) -> None:
+    """In one source file; linked from several."""
     source = program("rc", "bf16", batch=None, pointer_align=2)
     assert len(source.program) > 1
     objects = []
@@ -115,10 +118,12 @@ def test_entry_points_that_prepare_operands_have_names_of_the_library_s(
         for name, text in kernel_texts(source, "sm_90", own).items():
             (tmp_path / name).write_text(text)
         objects.append(f"{own or source.name}.cu")
-    (tmp_path / "main.cpp").write_text("int main() { return 0; }\n")
-    run(*NVCC, "-arch=sm_90", *objects, "main.cpp", "-o", "all", folder=tmp_path)
-    (tmp_path / "all.cu").write_text("".join(f'#include "{one}"\n' for one in objects))
-    run(*NVCC, "-arch=sm_90", "-c", "all.cu", folder=tmp_path)
+    if linked:
+        (tmp_path / "main.cpp").write_text("int main() { return 0; }\n")
+        run(*NVCC, "-arch=sm_90", *objects, "main.cpp", "-o", "all", folder=tmp_path)
+    else:
+        (tmp_path / "all.cu").write_text("".join(f'#include "{one}"\n' for one in objects))
+        run(*NVCC, "-arch=sm_90", "-c", "all.cu", folder=tmp_path)
 
 
 def test_a_library_s_file_is_the_kernel_that_it_was_made_of(beside: tuple[Path, KernelSource]) -> None:
