@@ -92,7 +92,7 @@ class Signature(Built):
 
     @property
     def decoded(self) -> str:
-        """What an element of B is, where it has codes."""
+        """The value of an element of B that is stored as a code, in words."""
         value = "(code - zero point) * scale" if self.problem.inputs.zeros else "code * scale"
         if self.problem.scaled_depth:
             return f"{value}, which is not rounded: sums are multiplied by the scale"

@@ -302,7 +302,7 @@ class Codes:
 
     @property
     def added(self) -> int:
-        """That number."""
+        """The number that is added to a code: the one whose bits `magic` has."""
         return ADDED[self.number]
 
     @property

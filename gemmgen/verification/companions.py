@@ -287,8 +287,9 @@ def _scaled(case: Case, operands: Operands, codes_of_b: Doubles, index: Index) -
     if case.problem.scaled_depth:
         return codes_of_b - zeros
     with np.errstate(invalid="ignore", over="ignore"):  # 0 times infinity
-        exact = (codes_of_b - zeros).astype(np.float32) * of_group("scales_b")  # 9 bits by 11 at most
-        return case.problem.types.a.decode(exact.astype(case.problem.types.a.numpy))
+        # Exact in f32 for scales of 16 bits, and rounded as f32 for those of f32: either way there is one rounding.
+        product = (codes_of_b - zeros).astype(np.float32) * of_group("scales_b")
+        return case.problem.types.a.decode(product.astype(case.problem.types.a.numpy))
 
 
 # One-hot data: one operand selects, and the other has a different number for each element.

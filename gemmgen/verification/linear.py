@@ -52,8 +52,8 @@ def linear(
         bound = (
             of_terms * terms + of_largest * largest + least + abs(alpha) * off_beyond(situation, product, size, largest)
         )
-    beyond = np.where(doubtful_sums(case.problem, product, size), np.inf, 0.0)
-    return values, np.where(np.isfinite(values), bound, beyond)
+    of_others = np.where(doubtful_sums(case.problem, product, size), np.inf, 0.0)
+    return values, np.where(np.isfinite(values), bound, of_others)
 
 
 def rule_of(situation: Situation) -> Rule | None:

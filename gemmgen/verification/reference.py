@@ -373,8 +373,8 @@ def _bounded_sum(
     bound = root_of(terms, rooted) * dtype.unit_roundoff * size + k * dtype.smallest
     if dtype == DType.F64:  # the reference's own
         bound = bound + REFERENCE_ROUNDINGS * dtype.unit_roundoff * size + k * SLICE_RESIDUE * largest
-    beyond = np.where(doubtful_sums(situation.case.problem, total, size), np.inf, 0.0)
-    return Bounded(total, np.where(np.isfinite(total), bound, beyond))
+    of_others = np.where(doubtful_sums(situation.case.problem, total, size), np.inf, 0.0)
+    return Bounded(total, np.where(np.isfinite(total), bound, of_others))
 
 
 def _sum(situation: Situation, window: Window, name: str) -> Bounded:

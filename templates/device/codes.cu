@@ -2,6 +2,10 @@
     `of` is a kernel.prepare.Codes. #*/
 /*# The instructions' suffix for pairs, by type. #*/
 //% set pairs = {"BF16": "bf16x2", "F16": "f16x2"}
+//% macro chunks_across()
+// Chunks of 64 columns that lie side by side.
+__device__ __forceinline__ int chunks_across(Shape s) { return (s.N + 63) / 64; }
+//% endmacro
 //% macro words(of)
 // Codes that a thread loads at once, words of eight.
 struct alignas(${ 4 * of.words }) Codes {
@@ -39,7 +43,7 @@ __device__ __forceinline__ float float_of(unsigned short f16)
 __device__ __forceinline__ unsigned replicated(unsigned number) { return number | number << 16; }
 
 //% if raw
-// What Scales are made of: to make them is to wait for the loads.
+// Scales as they lie in memory. They are converted where they are used, since that waits for the loads.
 struct RawScales {
     unsigned short scale[2]${ ", zero[2]" if of.zeros };
 };

@@ -1,10 +1,8 @@
 /*# B of 4 bits: its tile in shared memory holds packed chunks as they lie, of which threads dequantise fragments. #*/
 //% from "copy/access.cu" import limits
-//% from "device/codes.cu" import numbers, scales, words
+//% from "device/codes.cu" import chunks_across, numbers, scales, words
 //% macro copy(x)
-// Chunks of 64 columns that lie side by side.
-__device__ __forceinline__ int chunks_across(Shape s) { return (s.N + 63) / 64; }
-
+${ chunks_across() }
 // Start this thread's copies of a k tile of packed codes: the chunks of a tile's columns lie side by side.
 //% if x.mn_edge
 // Chunks beyond N are filled with zeros.

@@ -1,6 +1,5 @@
 /*# An element of A and one of B, for the loop of naive.cu. #*/
-/*# Elements from a row of scales to the next, along M or N, by whether rows are padded to 16 bytes. #*/
-//% set pitches = {false: "s.%s", true: "((s.%s + 3) / 4 * 4)"}
+//% from "device/block_scales.cu" import pitches
 
 /*# What reads elements of 4 bits, two to a byte. #*/
 //% macro codes(kernel)

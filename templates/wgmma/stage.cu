@@ -1,4 +1,5 @@
 /*# A stage of the ring: how a warpgroup multiplies what is there. #*/
+//% from "device/block_scales.cu" import pitches
 //% from "wgmma/layout.cu" import descriptor
 //% from "wgmma/range.cu" import sums_of_mma
 /*# For lines of a tile that no copy brings. #*/
@@ -25,8 +26,6 @@ ${ mmas.multiply(view, adds) | indent(4, true) | trim("\n") }
 }
 
 //% endmacro
-/*# Elements from a row of scales to the next, along M or N, by whether rows are padded to 16 bytes. #*/
-//% set pitches = {false: "s.%s", true: "((s.%s + 3) / 4 * 4)"}
 //% macro promote(view)
 //% import view.each as mmas
 //% if view.blocks_scaled

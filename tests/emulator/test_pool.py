@@ -43,7 +43,7 @@ SOURCE = render(Problem(8, 8, 8), NAIVE, NAIVE.default(Problem(8, 8, 8)))
 
 @pytest.fixture(scope="module")
 def address(shared_cache: Path) -> Iterator[str]:
-    """Of a scheduler in this process, for which another process has workers."""
+    """The address of a scheduler in this process. Another process has its workers."""
     from distributed import Scheduler, SpecCluster
 
     scheduler: Any = {"cls": Scheduler, "options": {**HERE_ALONE, "dashboard": False}}

@@ -1,4 +1,4 @@
-// gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_04e80a28
+// gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_3607c536
 //
 //     C = silu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B s4, C f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -23,7 +23,7 @@
 //         semaphores: ceil(M / 16) * ceil(N / 32) counters, zero before the first launch, which every launch leaves
 //         zero,
 //         prepared_b: ceil(200 / 64) * ceil(320 / 32) * 288 words of 32 bits, at an address divisible by 16, which
-//         gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_04e80a28_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_3607c536_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16s4f16_rr_Mx200x320_k32_bias_silu_skinny_s16_t32_w4_k0_u2_mma1_v4_split2
@@ -132,7 +132,7 @@ struct Scales {
 
 __device__ __forceinline__ unsigned replicated(unsigned number) { return number | number << 16; }
 
-// What Scales are made of: to make them is to wait for the loads.
+// Scales as they lie in memory. They are converted where they are used, since that waits for the loads.
 struct RawScales {
     unsigned short scale[2];
 };
@@ -435,7 +435,7 @@ __device__ __forceinline__ void store_c(F16* C, Shape s, int tile_m, int tile_n,
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_04e80a28_prepare_b_kernel(
+gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_3607c536_prepare_b_kernel(
     const unsigned char* __restrict__ B, const F16* __restrict__ scales_b, int* __restrict__ prepared_b)
 {
     const int across = (200 + 63) / 64;
@@ -468,7 +468,7 @@ gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_04e80a28_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_04e80a28(
+gemm_f16s4f16_rr_Mx200x320_bias_silu_sm90_3607c536(
     const F16* __restrict__ A, const int* __restrict__ prepared_b, F16* __restrict__ C,
     const float* __restrict__ bias_n, float* __restrict__ partials, unsigned* __restrict__ semaphores, int M,
     float alpha, float beta)

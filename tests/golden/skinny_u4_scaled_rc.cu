@@ -1,4 +1,4 @@
-// gemm_bf16u4bf16_rc_8x4096x4096_sm90_7237f688
+// gemm_bf16u4bf16_rc_8x4096x4096_sm90_b107aa3a
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C bf16; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -19,7 +19,7 @@
 // Launch  ceil(M / 8) * ceil(N / 16) blocks of 256 threads
 // Expects A, B, C, scales_b and zeros_b at addresses divisible by 16, C overlapping no other operand,
 //         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 words of 32 bits, at an address divisible by 16, which
-//         gemm_bf16u4bf16_rc_8x4096x4096_sm90_7237f688_prepare_b_kernel writes before: any grid, blocks of 256 threads,
+//         gemm_bf16u4bf16_rc_8x4096x4096_sm90_b107aa3a_prepare_b_kernel writes before: any grid, blocks of 256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16u4bf16_rc_8x4096x4096_k128_zeros_skinny_s8_t16_w8_k0_u4_mma1_v4_split1
 // Made by gemmgen generate 8x4096x4096 --types bf16,u4,bf16 --inputs scales=128+zeros --layout rc --arch sm_90 --family skinny
@@ -122,7 +122,7 @@ struct Scales {
 
 __device__ __forceinline__ unsigned replicated(unsigned number) { return number | number << 16; }
 
-// What Scales are made of: to make them is to wait for the loads.
+// Scales as they lie in memory. They are converted where they are used, since that waits for the loads.
 struct RawScales {
     unsigned short scale[2], zero[2];
 };
@@ -299,7 +299,7 @@ __device__ __forceinline__ void store_c(BF16* C, Shape s, int tile_m, int tile_n
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16u4bf16_rc_8x4096x4096_sm90_7237f688_prepare_b_kernel(
+gemm_bf16u4bf16_rc_8x4096x4096_sm90_b107aa3a_prepare_b_kernel(
     const unsigned char* __restrict__ B, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b,
     int* __restrict__ prepared_b)
 {
@@ -335,7 +335,7 @@ gemm_bf16u4bf16_rc_8x4096x4096_sm90_7237f688_prepare_b_kernel(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16u4bf16_rc_8x4096x4096_sm90_7237f688(
+gemm_bf16u4bf16_rc_8x4096x4096_sm90_b107aa3a(
     const BF16* __restrict__ A, const int* __restrict__ prepared_b, BF16* __restrict__ C, float alpha, float beta)
 {
     __shared__ __align__(16) float shared[SHARED_WORDS];

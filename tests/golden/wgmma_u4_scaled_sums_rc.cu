@@ -1,4 +1,4 @@
-// gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_c8996657
+// gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_02571548
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C bf16; sums in f32 on tensor cores, as --compute promoted says;
 //                                       C is read unless beta = 0, A and B always
@@ -25,7 +25,7 @@
 //         map_c of C: boxes of 64 x 16 elements, swizzle of 128 bytes
 // Expects A, B, C, scales_b and zeros_b at addresses divisible by 16, C overlapping no other operand,
 //         prepared_b: ceil(4096 / 64) * ceil(4096 / 128) * 1088 words of 32 bits, at an address divisible by 16, which
-//         gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_c8996657_prepare_b_kernel writes before: any grid, blocks of 256
+//         gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_02571548_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16u4bf16_promoted_rc_Mx4096x4096_k128_zeros_wgmma_16x128x256_c2_k1x0_s4_f1_g8_p1_x1
@@ -335,8 +335,8 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 
 using ChunkScales = Scales;
 
-// What reads sums after a wait must stay behind it. For the compiler they are final when a product is issued: it may
-// copy them, for use in the next turn of a loop, while the product is in flight.
+// Keep the compiler from reading sums before the wait that precedes this call. To it they are final once a product is
+// issued, and it may copy them to other registers while that product is still in flight.
 __device__ __forceinline__ void settle(Accumulators& acc)
 {
     #pragma unroll
@@ -415,7 +415,7 @@ __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, c
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_c8996657_prepare_b_kernel(
+gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_02571548_prepare_b_kernel(
     const unsigned char* __restrict__ B, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b,
     int* __restrict__ prepared_b)
 {
@@ -458,7 +458,7 @@ gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_c8996657_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_c8996657(
+gemm_bf16u4bf16_promoted_rc_Mx4096x4096_sm90_02571548(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_a_tail,
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, int M, float alpha, float beta)
 {

@@ -40,7 +40,7 @@ FEW = ("gemm_bf16_rc_4096x4096x4096_*", "gemm_f32_rr_1024x*", "gemm_f32_rr_b4096
 
 @pytest.fixture(scope="module", params=["desk", "phone"])
 def seen(browser: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What the page of hundreds of the repository's kernels says of itself on a desk; of a few, on a phone."""
+    """What the report page says of itself: of hundreds of kernels on a wide screen, of a few on a phone."""
     folder, kernels, size = tmp_path_factory.mktemp("browser"), REPOSITORY / "generated" / "sm_90_h100", "1200,900"
     if request.param == "phone":
         kernels, size = folder / "few", "420,800"

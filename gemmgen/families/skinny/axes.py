@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gemmgen.families.base import CUDA_CORES, PDL_CONSTRAINTS, PDL_LAST, SPLIT_CONSTRAINTS, pdl_axis, rules, split_axis
 from gemmgen.kernel.config import Config, axis
+from gemmgen.kernel.prepare import PACKED_COLUMNS
 from gemmgen.problem.sizes import TILE_REACH
 
 MOST_SMALL = 64  # lines of the small operand up to which streaming its partner is the plan
@@ -58,7 +59,7 @@ CHECKED = {
     "CODES == 0 or VEC == 4": "a thread's codes of a chunk lie side by side",
     "CODES * PROMOTED == 0": "only naive and wgmma multiply sums of codes by scales",
     "CODES == 0 or K > 0 and K % CODES_K == 0": "numbers of codes are made for all k of an access",
-    "CODES == 0 or 64 % T == 0": "a chunk of packed codes has 64 columns",
+    f"CODES == 0 or {PACKED_COLUMNS} % T == 0": f"a chunk of packed codes has {PACKED_COLUMNS} columns",
     "BLOCKS == 0": "only naive and wgmma multiply blocks that have scales",
 }
 

@@ -1,5 +1,5 @@
 /*# Packed codes of 4 bits, on tensor cores: the warps of a block take the same T columns, each at other k. #*/
-//% from "device/codes.cu" import numbers, scales, words
+//% from "device/codes.cu" import chunks_across, numbers, scales, words
 //% from "device/mma.cu" import mma
 //% from "skinny/stream/mma_sums.cu" import store_sums
 //% macro stream(x, w, view)
@@ -23,9 +23,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 4 * LANE_K + lane % 4 * 2, lane / 4};
 }
 
-// Chunks of 64 columns that lie side by side.
-__device__ __forceinline__ int chunks_across(Shape s) { return (s.N + 63) / 64; }
-
+${ chunks_across() }
 // The chunk of this warp's first codes. A step is a whole number of chunks along K: the next ones lie a stride apart.
 __device__ __forceinline__ const unsigned* first_chunk(const int* packed, Shape s, int begin, int n)
 {

@@ -57,8 +57,8 @@ ${ blocks.release_stage() }
 //% if view.promoted
 using ChunkScales = Scales${ "[%s]" | format(view.mmas) if view.mmas };
 
-// What reads sums after a wait must stay behind it. For the compiler they are final when a product is issued: it may copy them, for
-// use in the next turn of a loop, while the product is in flight.
+// Keep the compiler from reading sums before the wait that precedes this call. To it they are final once a product is issued, and it may
+// copy them to other registers while that product is still in flight.
 __device__ __forceinline__ void settle(Accumulators& acc)
 {
 //% filter indent(4, true)
