@@ -202,14 +202,21 @@ class DType(Enum):
         """Elements as bit patterns, which tell one NaN from another."""
         return np.dtype(f"u{self.numpy.itemsize}")
 
-    def finite(self) -> npt.NDArray[Any]:
-        """Every finite number of a type of at most 16 bits, by its bit pattern: -0 and denormals among them."""
+    def every(self) -> npt.NDArray[Any]:
+        """What each bit pattern of a type of at most 16 bits stands for, from pattern 0 on."""
         assert self.storage_bits <= 16, f"{self.label} has too many numbers to list"
-        if self.storage_bits == 4:
-            return np.arange(int(self.least), int(self.largest) + 1).astype(self.numpy)
-        every = np.arange(2**self.storage_bits, dtype=np.uint32).astype(self.bits).view(self.numpy)
-        found: npt.NDArray[Any] = every[np.isfinite(self.decode(every))]
+        patterns = np.arange(2**self.storage_bits, dtype=np.int64)
+        if self.storage_bits < 8:
+            return self.wrap(patterns).astype(self.numpy)
+        found: npt.NDArray[Any] = patterns.astype(self.bits).view(self.numpy)
         return found
+
+    def finite(self) -> npt.NDArray[Any]:
+        """Every finite number of a type of at most 16 bits, -0 and denormals among them: by its bit pattern, or from
+        the least on if two share a byte."""
+        every = self.every()
+        found: npt.NDArray[Any] = every[np.isfinite(self.decode(every))]
+        return np.sort(found) if self.storage_bits < 8 else found
 
     def decode(self, elements: npt.NDArray[Any]) -> Doubles:
         """The numbers in float64, which holds those of every type."""

@@ -99,8 +99,13 @@ class LoadedKernel(Protocol):
         """
         return None
 
-    def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
+    def multiply(
+        self, case: Case, operands: Operands, *, seed: int, sizes: bool, largest: bool
+    ) -> tuple[Products, Products, Products] | None:
         """Compute A * B and, with `sizes`, |A| * |B| (else A * B again), for all of C in float64, as a reference.
+
+        With `largest` the third result has the largest product of each sum, as largest magnitudes of rows of A and
+        columns of B tell; without it, it has no meaning. It is asked for where sums of parts of K have scales.
 
         The error is at most that of a float64 sum, for f64 that of a sum in twice as many bits; products of integers
         are exact. None if this executor is not faster than numpy for the case. Raises CandidateFailed.

@@ -27,6 +27,7 @@ from gemmgen.verification.window import Window
 
 Doubles = npt.NDArray[np.float64]
 Index = tuple[slice, ...]
+Places = npt.NDArray[np.int64]
 
 EXACT_SCALES = (1.0, 2.0, 4.0, -1.0)  # times a difference of two codes they are numbers of all types of A
 SPREAD = 4  # scales of sparse data span 2^-4 to 2^4
@@ -90,22 +91,24 @@ def _block_scales(matrix: Matrix, wanted: Wanted, rng: np.random.Generator) -> D
     return values
 
 
-def scales_of_sums(case: Case, operands: Operands, window: Window) -> Iterator[tuple[Doubles, slice]]:
-    """(scale of each element inside `window`, range of K) for each of the sums along K that have a scale."""
+def scales_of_sums(
+    case: Case, operands: Operands, rows: slice | Places, columns: Places
+) -> Iterator[tuple[Doubles, slice]]:
+    """(scale of each element of these rows and columns, range of K) for each of the sums along K that have a scale."""
     depth = case.problem.scaled_depth
     parts = [slice(first, min(first + depth, case.k)) for first in range(0, case.k, depth)]
     if not case.problem.inputs.blocks:
         of_b = case.extra["scales_b"].dtype.decode(case.extra["scales_b"].view(operands.extra["scales_b"]))
         groups = group_of(case)
-        yield from ((of_b[groups[part.start], window.cols][None, :], part) for part in parts)
+        yield from ((of_b[groups[part.start], columns][None, :], part) for part in parts)
         return
     of_a, of_b = (DType.F32.decode(case.extra[name].view(operands.extra[name])) for name in ("scales_a", "scales_b"))
     if case.problem.inputs.lines:
         of_b = of_b.T
-    columns = np.arange(window.left, window.right) // (1 if case.problem.inputs.lines else BLOCK)
+    blocks = columns // (1 if case.problem.inputs.lines else BLOCK)
     for block, part in enumerate(parts):
         with np.errstate(invalid="ignore", over="ignore"):
-            scale = DType.F32.nearest(of_a[block, window.rows][:, None] * of_b[columns, block])
+            scale = DType.F32.nearest(of_a[block, rows][:, None] * of_b[blocks, block])
         yield scale, part
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,8 +13,9 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Operands
 from gemmgen.support.threads import in_threads
+from gemmgen.verification.companions import factor
 from gemmgen.verification.data import make_operands
-from gemmgen.verification.products import SLICE_RESIDUE, Products, of_factors
+from gemmgen.verification.products import SLICE_RESIDUE, Products, of_factors, scaled_products_at
 from gemmgen.verification.situation import EXACT_KINDS, Situation
 from gemmgen.verification.tensor_bound import needs_largest
 
@@ -28,10 +30,12 @@ PART = 2**17  # elements that a thread looks at
 class Multiply(Protocol):
     """The signature of `multiply` of gemmgen.run.executor.LoadedKernel."""
 
-    def __call__(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Doubles, Doubles] | None: ...
+    def __call__(
+        self, case: Case, operands: Operands, *, seed: int, sizes: bool, largest: bool
+    ) -> tuple[Doubles, Doubles, Doubles] | None: ...
 
 
-def on_host(case: Case, operands: Operands, *, seed: int, sizes: bool) -> None:
+def on_host(case: Case, operands: Operands, *, seed: int, sizes: bool, largest: bool) -> None:
     """Leave all products to numpy, by returning None."""
 
 
@@ -43,20 +47,20 @@ def products_by(multiply: Multiply, situation: Situation) -> Products | None:
     kernel fail but lets no wrong one pass.
     """
     case, operands = situation.case, make_operands(situation)
-    types = case.problem.types
-    if not case.problem.inputs.is_plain:
+    types, parts = case.problem.types, case.problem.scaled_depth > 0
+    if not case.problem.one_product or (parts and situation.data == "special"):  # numpy knows which sums are in doubt
         return None
-    sizes = situation.data not in EXACT_KINDS and not types.accumulator.is_integer
-    made = multiply(case, operands, seed=situation.seed, sizes=sizes)
+    sizes, wanted = situation.data not in EXACT_KINDS and not types.accumulator.is_integer, needs_largest(types)
+    made = multiply(case, operands, seed=situation.seed, sizes=sizes, largest=wanted and parts)
     if made is None:
         return None
-    product, size = made
+    product, size, of_parts = made
     if types.accumulator.is_integer:
         product = size = _wrapped(types.accumulator, product)
     if differs(situation, product):
         warnings.warn(f"{situation}: the executor's product is not numpy's, which counts", stacklevel=2)
         return None
-    largest = _largest_products(case, operands) if needs_largest(types) else np.zeros((1, 1))
+    largest = np.zeros((1, 1)) if not wanted else of_parts if parts else _largest_products(case, operands)
     return product, np.abs(size) if types.accumulator.is_integer else size, largest
 
 
@@ -79,6 +83,8 @@ def samples(case: Case) -> int:
 def products_at(situation: Situation, at: tuple[npt.NDArray[np.int64], ...]) -> Products:
     """Return the `products` of some elements, by numpy; the last index of `at` is a column of B."""
     case, operands = situation.case, make_operands(situation)
+    if not case.problem.inputs.is_plain:
+        return scaled_products_at(case, operands, at, situation.data)
     of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
     a = case.a.dtype.decode(case.a.view(operands.a)[of_a])[:, None, :]
     b = case.b.dtype.decode(np.swapaxes(case.b.view(operands.b), -1, -2)[of_b])[:, :, None]
@@ -108,16 +114,21 @@ def _wrapped(dtype: DType, product: Doubles) -> Doubles:
 
 def _largest_products(case: Case, operands: Operands) -> Doubles:
     """For each element of C, the largest finite |A| of its row times the largest finite |B| of its column."""
-    a = _largest_of_lines(case.a.dtype, case.a.view(operands.a))
-    b = _largest_of_lines(case.b.dtype, np.swapaxes(case.b.view(operands.b), -1, -2))
-    return np.asarray(a * np.swapaxes(b, -1, -2))
+    a, b = case.a.view(operands.a), np.swapaxes(case.b.view(operands.b), -1, -2)
+    of_a = _largest_of_lines(a, lambda part: case.a.dtype.decode(a[part]))
+    if case.problem.inputs.is_plain:
+        of_b = _largest_of_lines(b, lambda part: case.b.dtype.decode(b[part]))
+    else:
+        of_b = _largest_of_lines(b, lambda part: factor(case, operands, "B", (slice(None), part)).T)
+    return np.asarray(of_a * np.swapaxes(of_b, -1, -2))
 
 
-def _largest_of_lines(dtype: DType, lines: Elements) -> Doubles:
+def _largest_of_lines(lines: Elements, decode: Callable[[slice], Doubles]) -> Doubles:
+    """The largest finite magnitude of each of the `lines`, which `decode` decodes part by part."""
     largest = np.zeros((*lines.shape[:-1], 1))
 
     def find(part: slice) -> None:
-        magnitudes = np.abs(dtype.decode(lines[part]))
+        magnitudes = np.abs(decode(part))
         magnitudes[~np.isfinite(magnitudes)] = 0.0
         largest[part] = magnitudes.max(axis=-1, keepdims=True, initial=0.0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Operands
 from gemmgen.support.blas import multiply
-from gemmgen.verification.companions import depths, factor, rows_of_groups, scales_of_sums
+from gemmgen.verification.companions import Places, depths, factor, rows_of_groups, scales_of_sums
 from gemmgen.verification.data import operands_of
 from gemmgen.verification.situation import EXACT_KINDS, DataKind
 from gemmgen.verification.tensor_bound import needs_largest
@@ -89,7 +90,9 @@ def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Pro
         return _along_k(case, operands, window, data)
     a = factor(case, operands, "A", window.a_index)
     if case.problem.scaled_depth:
-        return _of_scaled_sums(case, operands, window, a, data)
+        b = factor(case, operands, "B", window.b_index)
+        columns = np.arange(window.left, window.right)
+        return _of_scaled_sums((a, b), case.problem.types, scales_of_sums(case, operands, window.rows, columns), data)
     if not case.problem.inputs.groups or case.problem.inputs.masked:
         return of_factors(a, factor(case, operands, "B", window.b_index), case.problem.types, data)
     found = [np.zeros((window.bottom - window.top, window.right - window.left)) for _ in range(3)]
@@ -114,16 +117,30 @@ def _along_k(case: Case, operands: Operands, window: Window, data: DataKind) -> 
     return product, size, np.stack([np.broadcast_to(one[2], one[0].shape) for one in found])  # of no k a single 0
 
 
-def _of_scaled_sums(case: Case, operands: Operands, window: Window, a: Doubles, data: DataKind) -> Products:
+def scaled_products_at(case: Case, operands: Operands, at: tuple[Places, ...], data: DataKind) -> Products:
+    """The `products` of some elements where B, or sums of parts of K, are scaled; `at` has their rows and columns."""
+    rows, columns = at
+    a, b = factor(case, operands, "A", (rows, slice(None))), factor(case, operands, "B", (slice(None), columns))
+    if not case.problem.scaled_depth:
+        product, size, largest = of_factors(a[:, None, :], b.T[:, :, None], case.problem.types, data)
+        return product.ravel(), size.ravel(), largest.ravel()
+    scales = scales_of_sums(case, operands, rows, columns)
+    product, size, largest = _of_scaled_sums((a, b), case.problem.types, scales, data)  # of all rows by all columns
+    return product.diagonal(), size.diagonal(), largest.diagonal()
+
+
+def _of_scaled_sums(
+    factors: tuple[Doubles, Doubles], types: Types, scales: Iterable[tuple[Doubles, slice]], data: DataKind
+) -> Products:
     """The sum of sums of parts of K, each times its scale.
 
     Where a scale is infinite the sign of its sum counts. If a kernel's sum may be 0, or of the other sign, the sum of
     all is in doubt: `doubtful_sums` finds it by its NaN of infinite size.
     """
-    b, types = factor(case, operands, "B", window.b_index), case.problem.types
+    a, b = factors
     found = [np.zeros((len(a), b.shape[-1])) for _ in range(3)]
     in_doubt = np.zeros(found[0].shape, bool)
-    for scale, part in scales_of_sums(case, operands, window):
+    for scale, part in scales:
         of_part = of_factors(a[:, part], b[part], types, data)
         with np.errstate(invalid="ignore"):
             product, size, largest = (of * scale for of in of_part)

@@ -190,9 +190,9 @@ def test_products_of_an_executor_are_divided_among_the_matrices(epilogue):
     case = Problem(9, 7, 33, "bf16", "rr", batch=2, epilogue=epilogue).case()
     situation = Situation(case, "random", 5)
 
-    def multiply(case, operands, *, seed, sizes):
+    def multiply(case, operands, *, seed, sizes, largest):
         a, b = (one.dtype.decode(one.view(flat)) for one, flat in ((case.a, operands.a), (case.b, operands.b)))
-        return a @ b, np.abs(a) @ np.abs(b)
+        return a @ b, np.abs(a) @ np.abs(b), np.zeros(())
 
     made = of_each_matrix(case, products_by(multiply, situation))
     wanted = all_products(case, "random", 5, Window.whole(case))

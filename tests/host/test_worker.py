@@ -713,7 +713,7 @@ def test_what_is_judged_in_place_is_delivered_where_it_is_wrong(worker, driver, 
     def sample(known, rule, shape, form, operands, steps, of, places, count, bits, values, bounds, **grid) -> None:
         driver.words(values, 8 * count).view(np.float64)[:] = driver.words(places, 8 * count).view(np.int64)
 
-    idle = {name: lambda *arguments, **grid: None for name in ("decode_4", "multiply")}
+    idle = {name: lambda *arguments, **grid: None for name in ("decode_32", "multiply")}
     driver.kernels |= {**idle, "judge": judge, "sample": sample}
     given = Given(LARGE, 3, arena.image_key(LARGE, OPERANDS, 1, 3), None, None)
     binary = SOURCE, b"cubin"
@@ -751,7 +751,7 @@ def test_steps_of_an_epilogue_are_told_where_its_operands_lie(worker, driver):
             along = (record["row"], record["column"]), (record["matrix"],)
             assert along == {"C": ((512, 1), (0,)), "bias_m": ((1, 0), (0,)), "residual": ((500, 1), (0,))}[name]
 
-    idle = {name: lambda *arguments, **grid: None for name in ("decode_2", "multiply", "largest", "sample")}
+    idle = {name: lambda *arguments, **grid: None for name in ("decode_16", "multiply", "largest", "sample")}
     driver.kernels |= {source.name: lambda *arguments, **grid: None, **idle, "judge": judge}
     worker.runs.run_kept((source, b"cubin"), Given(case, 3, None, operands, None), b"changed")
     worker.runs.judge(case, rule, np.array([5]), b"multiply", b"judge")

@@ -78,8 +78,10 @@ class GpuKernel(LoadedKernel):
         assert apart is None, "a GPU has memory for all that it is given"
         return self._executor.run(self, case, operands, seed, output)
 
-    def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
-        return self._executor.multiply(case, operands, seed=seed, sizes=sizes)
+    def multiply(
+        self, case: Case, operands: Operands, *, seed: int, sizes: bool, largest: bool
+    ) -> tuple[Products, Products, Products] | None:
+        return self._executor.multiply(case, operands, seed=seed, sizes=sizes, largest=largest)
 
     def judge(self, case: Case, operands: Operands, *, seed: int, rule: Rule, places: Places) -> Judged | None:
         return self._executor.judge(self, case, operands, seed=seed, rule=rule, places=places)
@@ -151,7 +153,9 @@ class GpuExecutor:
         reply = self._with_image(key, case, operands, run_with)
         return self._shared.read(reply, case.problem.types.c) if isinstance(reply, int) else reply
 
-    def multiply(self, case: Case, operands: Operands, *, seed: int, sizes: bool) -> tuple[Products, Products] | None:
+    def multiply(
+        self, case: Case, operands: Operands, *, seed: int, sizes: bool, largest: bool
+    ) -> tuple[Products, Products, Products] | None:
         """See gemmgen.run.executor.LoadedKernel."""
         shared = self._shared
         if shared.path is None or not _multiplies(case):
@@ -161,14 +165,14 @@ class GpuExecutor:
 
             def multiply_with(sent: Sent) -> Any:
                 given = Given(case, seed, key, sent, shared.path)
-                return self._request(MULTIPLY_TIMEOUT, "multiply", given, cubin, sizes)
+                return self._request(MULTIPLY_TIMEOUT, "multiply", given, cubin, sizes, largest)
 
             count = self._with_image(key, case, operands, multiply_with)
             shape = (-1, *((case.batch,) if case.problem.batched else ()), case.m, case.b.cols)
             products = shared.read(count, DType.F64).reshape(shape)
         except CandidateFailed:  # for want of memory, say: it is not the candidate that failed
             return None
-        return products[0], products[-1]
+        return products[0], products[1 if sizes else 0], products[-1]
 
     def judge(
         self, kernel: GpuKernel, case: Case, operands: Operands, *, seed: int, rule: Rule, places: Places
@@ -368,6 +372,5 @@ class BesideLibrary:
 def _multiplies(case: Case) -> bool:
     """Whether the card can compute a reference's product: it is large enough, and multiply.cu can read its numbers."""
     types = case.problem.types
-    readable = all(dtype.storage_bits >= 8 and dtype is not DType.S32 for dtype in (types.a, types.b))
-    fits = case.b.cols <= MULTIPLY_COLUMNS
-    return readable and fits and not case.problem.pointers and case.flops >= MULTIPLY_FLOPS
+    readable = DType.S32 not in (types.a, types.b) and not case.problem.pointers
+    return readable and case.b.cols <= MULTIPLY_COLUMNS and case.flops >= MULTIPLY_FLOPS

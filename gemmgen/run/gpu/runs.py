@@ -77,8 +77,9 @@ class Runs:
             return self._result(ran, output)
         return self._deliver(ran, given.shared)
 
-    def multiply(self, given: Given, cubin: bytes, sizes: bool) -> int | None:
-        """Compute A * B and, with `sizes`, |A| * |B| in the shared memory; return the number of all elements.
+    def multiply(self, given: Given, cubin: bytes, sizes: bool, largest: bool) -> int | None:
+        """Compute A * B and, with `sizes`, |A| * |B| and, with `largest`, the largest product of each sum in the shared
+        memory; return the number of all elements.
 
         None asks for the operands, as in `run`. `cubin` is that of multiply.cu.
         """
@@ -88,6 +89,13 @@ class Runs:
             return None
         assert given.shared is not None
         made = self._products(layout, image, given.key, cubin, sizes)
+        if largest:
+            assert self._multiplier is not None
+            made.append(
+                self._images.with_room(
+                    partial(self._multiplier.largest_of_parts, case, _pointers(layout, int(image), None)), given.key
+                )
+            )
         elements = case.m * case.b.cols * case.batch
         for index, memory in enumerate(made):
             self._copy_out(int(memory), DType.F64.size * elements, given.shared, index)
