@@ -11,7 +11,8 @@ With --codes the weights of all layers but the head are quantised to 4 bits, wit
 layers get those of the first one, so that few are quantised). torch multiplies the rounded weights in bf16, and both
 models are compared with the unrounded weights in f32: torch's error is that of rounding. With --blocks weights and
 activations of these layers are rounded to e4m3, and torch's logits are those of the rounded numbers, multiplied in f32.
---tune searches for the kernels of both. --fuse multiplies q, k and v at once, and gate and up, in both models.
+--tune searches for the kernels of both. --fuse multiplies q, k and v at once, and gate and up, in both models;
+--compile lets torch.compile fuse what surrounds the products when both decode.
 
 Without --libraries layers of one shape share two kernels that nobody tuned: one for a single row, one for any number.
 With it they share a library, which chooses among its kernels by the number of rows. Libraries that are missing in that
@@ -61,6 +62,7 @@ TINY = {**LLAMA_1B, "vocab_size": 96, "hidden_size": 64, "intermediate_size": 96
 TINY |= {"num_attention_heads": 4, "num_key_value_heads": 4, "head_dim": 24}  # layers of two shapes
 GROUP = 128  # elements along K that share a scale of a quantised weight
 OF_BLOCKS = {"BM": 128, "BN": 128, "BK": 128, "CONSUMERS": 2, "STAGES": 4, "IN_FLIGHT": 1}
+BUDGET = 64  # candidates of a search
 OF_CODES = {"BM": 16, "BN": 64, "BK": 128, "CONSUMERS": 1, "STAGES": 8, "SWAP": 1}
 PREFILL = {"BM": 128, "BN": 256, "BK": 64, "CONSUMERS": 2, "STAGES": 4, "IN_FLIGHT": 0, "GROUP": 8, "PERSISTENT": 1}
 DECODE = {"S": 1, "T": 4, "LANES": 32, "WARPS": 4, "BK": 0, "UNROLL": 4, "DEPTH": 1, "ASYNC": 0}
@@ -232,19 +234,25 @@ def kernels_of_blocks(arguments: argparse.Namespace) -> Callable[[Any], Sequence
 
 def found(problem: gemmgen.Problem, arguments: argparse.Namespace, config: dict[str, int]) -> Any:
     """The fastest kernel of a search, or the one with this config."""
-    return gemmgen.tune(problem) if arguments.tune else gemmgen.generate(problem, family="wgmma", **config)
+    if arguments.tune:
+        return gemmgen.tune(problem, budget=BUDGET)
+    return gemmgen.generate(problem, family="wgmma", **config)
 
 
 def kernels_of_codes(arguments: argparse.Namespace) -> Callable[[QuantisedWeight], Sequence[Any]]:
-    """For a quantised weight: the product of a library, or a kernel for any number of rows."""
+    """For a quantised weight: the product of a library, or a kernel for any number of rows; of a search also one for each
+    number of sequences that are decoded at once."""
     executor = "emulator" if arguments.device == "cpu" else "gpu"
 
     @cache
     def of_shape(n: int, k: int, types: str, inputs: str) -> Sequence[Any]:
         if arguments.libraries:
             return [library(n, k, arguments.libraries, executor, types, inputs)]
-        problem = gemmgen.Problem(None, n, k, types=types, layout="rc", inputs=inputs, typical={"M": 16})
-        return [gemmgen.load(found(problem, arguments, OF_CODES), device=executor)]
+        rows = (None, *arguments.batch) if arguments.tune else (None,)
+        typical = {"M": max(arguments.prompt) if arguments.tune else 16}
+        given = {"types": types, "layout": "rc", "inputs": inputs}
+        problems = [gemmgen.Problem(m, n, k, **given, typical={} if m else typical) for m in rows]
+        return [gemmgen.load(found(problem, arguments, OF_CODES), device=executor) for problem in problems]
 
     return lambda weight: of_shape(weight.n, weight.k, f"bf16,{weight.element.label},bf16", str(weight.inputs))
 
@@ -260,8 +268,9 @@ def prefill(model: Any, tokens: Any) -> Run:
 class Decoder:
     """One token after the other, behind a prompt."""
 
-    def __init__(self, model: Any, tokens: Any, room: int) -> None:
-        self.model, self.length = model, tokens.shape[1]
+    def __init__(self, model: Any, tokens: Any, room: int, compiled: bool) -> None:
+        self.model = torch.compile(model, dynamic=False) if compiled else model
+        self.length = tokens.shape[1]
         self.cache = transformers.StaticCache(config=model.config, max_cache_len=self.length + room)
         self.token = tokens[:, :1].clone()
         self.position = torch.full_like(self.token, self.length)
@@ -317,7 +326,7 @@ def compare_times(models: Sequence[Any], prompt: Any, arguments: argparse.Namesp
         tokens = prompt.expand(batch, -1).contiguous()
         for mode, of in modes.items():
             room = (rounds + 1) * steps + 8  # for what `recorded` runs, too
-            decoders = [Decoder(model, tokens, room) for model in models]
+            decoders = [Decoder(model, tokens, room, arguments.compile) for model in models]
             runs = [of(decoder.step) for decoder in decoders]
             show_times(f"decode, {batch} at once{mode}", runs, rounds, steps)
 
@@ -370,6 +379,7 @@ def main() -> None:
     parser.add_argument("--model", choices=("1B", "8B"), default="1B", help="the size of Llama 3 on a GPU")
     parser.add_argument("--batch", type=int, nargs="+", default=[1], help="sequences that are decoded at once (1)")
     parser.add_argument("--fuse", action="store_true", help="multiply q, k and v at once, and gate and up")
+    parser.add_argument("--compile", action="store_true", help="torch.compile the steps of decoding, of both models")
     parser.add_argument("--tune", action="store_true", help="search for the kernels of --codes and --blocks")
     of_weights = parser.add_mutually_exclusive_group()
     of_weights.add_argument("--codes", action="store_true", help="quantise weights to 4 bits")
