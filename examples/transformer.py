@@ -240,8 +240,8 @@ def found(problem: gemmgen.Problem, arguments: argparse.Namespace, config: dict[
 
 
 def kernels_of_codes(arguments: argparse.Namespace) -> Callable[[QuantisedWeight], Sequence[Any]]:
-    """For a quantised weight: the product of a library, or a kernel for any number of rows; of a search also one for each
-    number of sequences that are decoded at once."""
+    """For a quantised weight: the product of a library, or a kernel for any number of rows. A search finds another one
+    for each number of sequences that are decoded at once."""
     executor = "emulator" if arguments.device == "cpu" else "gpu"
 
     @cache
