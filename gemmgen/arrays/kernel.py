@@ -278,7 +278,7 @@ class ArrayKernel:
 
         Raises InvalidInput if the kernel reads B itself, so that there is nothing to prepare.
         """
-        codes = self.source.problem.inputs.group is not None
+        codes = self.source.problem.coded
         require(not codes, f"{self.name} multiplies codes with scales: pack_b takes them")
         return self._prepare("B", b, stream)
 

@@ -87,8 +87,8 @@ class Signature(Built):
 
     @property
     def coded(self) -> bool:
-        """Whether B has codes of 4 bits, which are packed with their companions."""
-        return self.problem.inputs.group is not None
+        """Whether B has codes, which are packed with their companions."""
+        return self.problem.coded
 
     @property
     def decoded(self) -> str:

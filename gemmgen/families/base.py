@@ -180,7 +180,7 @@ def sizes_of(problem: Problem) -> dict[str, int]:
     bits, and scales along K)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
-    codes = problem.inputs.group is not None and types.b.storage_bits == 4
+    codes = problem.code_bits == 4
     return {
         **sizes,
         "ELEMENT_BYTES": types.accumulator.size,

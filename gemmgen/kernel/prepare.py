@@ -289,7 +289,7 @@ class Codes:
     def of(cls, problem: Problem, *, fused: bool = False) -> Codes | None:
         """Return the packed codes of `problem`, or None if its B has none."""
         types, inputs = problem.types, problem.inputs
-        if inputs.group is None:
+        if not problem.coded:
             return None
         middle = 8 if types.b.is_signed else 0
         fused = fused and types.a is DType.BF16
@@ -335,6 +335,6 @@ def dtype_of_part(problem: Problem, part: str) -> DType:
     """The element type of `part`, one of PREPARED."""
     if part in SUMMED:
         return problem.types.accumulator
-    if part == "prepared_b" and problem.inputs.group is not None:
+    if part == "prepared_b" and problem.coded:
         return DType.S32
     return dict(zip(PREPARED, problem.types.factors, strict=False))[part]

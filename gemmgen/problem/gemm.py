@@ -356,12 +356,22 @@ class Problem:
         return {**dict(zip("ABC", self.types.operands, strict=True)), **beside}
 
     @property
+    def coded(self) -> bool:
+        """Whether B holds codes, of `code_bits` bits."""
+        return self.inputs.coded
+
+    @property
+    def code_bits(self) -> int:
+        """Bits of a code of B; 0 if it holds none."""
+        return self.types.b.storage_bits if self.coded else 0
+
+    @property
     def scaled_depth(self) -> int:
         """k whose sum is multiplied by a scale; 0: elements are multiplied as they are stored, or were scaled."""
         group = self.inputs.group
         if self.inputs.blocks:
             return BLOCK
-        if group is None or self.types.compute is not Compute.PROMOTED:
+        if not self.coded or self.types.compute is not Compute.PROMOTED:
             return 0
         return min(PROMOTION, group or PROMOTION)
 

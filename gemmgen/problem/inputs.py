@@ -119,7 +119,7 @@ class Inputs:
     def __post_init__(self) -> None:
         known = ", ".join(_group_text(group) for group in GROUPS_OF_K)
         require(self.group is None or self.group in GROUPS_OF_K, f"scales of groups of {self.group}: known are {known}")
-        require(self.group is not None or not self.zeros, "zero points of B go with scales: scales=128+zeros")
+        require(self.coded or not self.zeros, "zero points of B go with scales: scales=128+zeros")
         require(0 <= self.groups <= MOST_GROUPS, f"groups = {self.groups}: at most {MOST_GROUPS}")
         require(self.blocks or not self.lines, f"inputs = {self}: lines of B with scales go with blocks+lines")
         require(self.blocks or not self.padded, f"inputs = {self}: padded rows of scales go with blocks+padded")
@@ -128,7 +128,7 @@ class Inputs:
         require(not (self.masked and self.along_k), f"inputs = {self}: groups are masked or along_k, not both")
         rows = not (self.own_c and self.gathered)
         require(rows, f"inputs = {self}: rows are gathered in one A, and groups are masked or along_k")
-        kinds = self.group is not None, self.blocks, self.groups > 0 or self.gathered, self.conv is not None
+        kinds = self.coded, self.blocks, self.groups > 0 or self.gathered, self.conv is not None
         require(sum(kinds) <= 1, f"inputs = {self}: scales along K, those of blocks, rows and images go alone")
 
     @classmethod
@@ -164,7 +164,7 @@ class Inputs:
 
     @property
     def _parts(self) -> Iterator[str]:
-        if self.group is not None:
+        if self.coded:
             yield f"scales={_group_text(self.group)}"
         if self.zeros:
             yield "zeros"
@@ -188,6 +188,11 @@ class Inputs:
     @property
     def is_plain(self) -> bool:
         return self == PLAIN
+
+    @property
+    def coded(self) -> bool:
+        """Whether B holds codes: a scale for each group along K makes numbers of them."""
+        return self.group is not None
 
     @property
     def own_c(self) -> bool:
@@ -230,7 +235,7 @@ class Inputs:
             squares = Extent("N", BLOCK), along_k, f"a scale for each {BLOCK} x {BLOCK} of B"
             lines = along_k, Extent("N"), f"a scale for each {BLOCK} along K of a column of B", unit
             yield Companion("scales_b", f32, *(lines if self.lines else squares))
-        if self.group is None:
+        if not self.coded:
             return
         rows = Extent("K", self.group) if self.group else Extent()
         yield Companion("scales_b", types.a, rows, Extent("N"), "a scale for each column of B and group of K")
@@ -245,7 +250,7 @@ class Inputs:
         summed = not self.blocks or types.compute in known
         labels = " or ".join(one.label for one in known)
         require(summed, f"scales by blocks go with --compute {labels}, not {types.compute.label}")
-        if self.group is None:
+        if not self.coded:
             packed = types.b.storage_bits < 8
             require(not packed, f"B of {types.b.label} needs scales, as numbers of A's type: inputs = scales=128")
             return

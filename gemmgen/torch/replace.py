@@ -66,7 +66,7 @@ def _layer(linear: Any, weight: QuantisedWeight | None, kernels: Sequence[Kernel
     """Make the layer that takes the place of `linear`, with these kernels, and with this quantised weight if there is
     one."""
     problem, inputs = kernels[0].source.problem, kernels[0].source.problem.inputs
-    if weight is None and inputs.group is not None:
+    if weight is None and inputs.coded:
         values, group = linear.weight.detach().float().cpu().numpy(), inputs.group or linear.in_features
         weight = QuantisedWeight.nearest(values, group, problem.types.a, symmetric=not inputs.zeros)
     if weight is not None:

@@ -224,7 +224,7 @@ def _pairs(order: SumOrder, a: Codes, b: Codes) -> list[tuple[Codes, Codes]]:
 def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
     """The row of A and the column of B at each place, as bits; `at` indexes C or, with further columns, A * B."""
     of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
-    if case.problem.inputs.group is not None:
+    if case.problem.coded:
         multiplied = case.problem.types.a
         scaled = multiplied.encode(factor(case, operands, "B", (slice(None), at[-1]))).view(multiplied.bits)
         return case.a.view(operands.a.view(multiplied.bits))[of_a], scaled.T

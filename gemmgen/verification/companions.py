@@ -74,7 +74,7 @@ def draw_companions(case: Case, wanted: Wanted, rng: np.random.Generator) -> dic
         rows = int(found["offs"][0, -1])
     if inputs.gathered:
         found["index_a"] = _index(case, rows, rng)[None]
-    return found if inputs.group is None else _draw_scaled(case, wanted, rng)
+    return _draw_scaled(case, wanted, rng) if case.problem.coded else found
 
 
 def _block_scales(matrix: Matrix, wanted: Wanted, rng: np.random.Generator) -> Doubles:
@@ -250,7 +250,7 @@ def factor(case: Case, operands: Operands, name: str, index: tuple[Any, ...]) ->
     if name == "A" and conv is not None:
         return _unrolled(conv, matrix.dtype.decode(stored), np.arange(case.m)[index[0]])
     values = matrix.dtype.decode(stored[index])
-    return values if name == "A" or case.problem.inputs.group is None else _scaled(case, operands, values, index)
+    return _scaled(case, operands, values, index) if name == "B" and case.problem.coded else values
 
 
 def _unrolled(conv: Convolution, pixels: Doubles, rows: npt.NDArray[np.int64]) -> Doubles:

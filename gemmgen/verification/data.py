@@ -205,7 +205,7 @@ def _fill_companions(
         selects=data in ("onehot", "sparse") and side == "B",
         chosen=SPARSE_PRODUCTS,
         one_sign=data == "random" and _adds_up("B", case, seed),
-        exact=0 if case.problem.inputs.group is None else _exact_codes(case),
+        exact=_exact_codes(case) if case.problem.coded else 0,
         size=size,
     )
     found = {}
@@ -484,7 +484,7 @@ def exact_magnitude(case: Case) -> int:
     """
     types = case.problem.types
     scale = max(abs(scalar) for scalar in EXACT_SCALARS)
-    if case.problem.inputs.group is not None:  # of A: B has the largest numbers
+    if case.problem.coded:  # of A: B has the largest numbers
         most = max(EXACT_SCALES) * _exact_codes(case)
         in_range = int(types.c.largest / (2 * scale * (case.k + 1) ** 0.5 * most))
         return max(1, min(LARGEST_INTEGER, int(_exact_products(case) / most), in_range))

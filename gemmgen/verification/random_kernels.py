@@ -145,8 +145,8 @@ def problems(
     inputs = PLAIN if inputs.needs_rows and layout.a == "c" else inputs
     m, n, k = (draw(sizes) for _ in range(3))
     k = inputs.conv.depth if inputs.conv is not None else k
-    known = SCALED_TYPES if inputs.group is not None else BLOCK_TYPES if inputs.blocks else of_types
-    if inputs.group is not None and inputs_of is CODES_INPUTS:
+    known = SCALED_TYPES if inputs.coded else BLOCK_TYPES if inputs.blocks else of_types
+    if inputs.coded and inputs_of is CODES_INPUTS:
         n, k, known = draw(st.sampled_from(CODES_N)), draw(st.sampled_from(CODES_K)), CODES_TYPES
     if inputs.blocks and inputs_of is CODES_INPUTS:
         known = PROMOTED_TYPES

@@ -100,7 +100,7 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
             "product linear: inputs = groups=4: a library has kernels for codes of 4 bits, and for blocks",
         ),
         (
-            {"types": "bf16,u4,bf16"},
+            {"types": "bf16,u4,bf16", "inputs": "scales=128"},
             "product linear: N = 1..8192 and K = 1..8192: codes of u4 are packed for one N and one K",
         ),
         ({"types": "bf16,u4,bf16", "N": 64, "K": 64}, "product linear: B of u4 needs scales"),

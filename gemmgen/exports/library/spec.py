@@ -114,7 +114,7 @@ class Product:
     def packed(self) -> bool:
         """Whether B has codes, which are packed before: N and K are then the same in every call, and addresses and
         lines are of whole chunks."""
-        return self.types.b.storage_bits < 8
+        return self.inputs.coded
 
     @cached_property
     def general(self) -> Problem:

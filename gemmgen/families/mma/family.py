@@ -107,7 +107,7 @@ class MmaFamily(Family):
 
     def default(self, problem: Problem) -> Config:
         step = k_step(problem.types.a)
-        if problem.inputs.group is not None:
+        if problem.coded:
             return MmaConfig(BM=32, BN=128, BK=128, WM=16, WN=64, MMA_K=step)
         # A warp's sums in 128 registers of a thread.
         rows = MmaConfig.WM * WORD // problem.types.accumulator.size // (1 + self.facts(problem)["PROMOTED"])
@@ -120,7 +120,7 @@ class MmaFamily(Family):
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = sides(problem)
-        types, packed = problem.types, problem.inputs.group is not None
+        types, packed = problem.types, problem.coded
         return {
             **sizes_of(problem),
             "A_BYTES": types.a.size,
@@ -146,13 +146,13 @@ class MmaFamily(Family):
             *operand_constants(problem, mma, a),
             *operand_constants(problem, mma, b),
             *_results(2 if _pairs(problem)[0] else 1, columns, gcd(access, columns)),
-            SHARED_BYTES if problem.inputs.group is None else PACKED_SHARED_BYTES,
+            PACKED_SHARED_BYTES if problem.coded else SHARED_BYTES,
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         mma, value = cast(MmaConfig, config), constants(self, problem, config)
         summed = sum(value[{"row_sum": "TM", "column_sum": "TN"}[name]] for name in problem.epilogue.sums)
-        before = () if problem.inputs.group is None else (Pack("B"),)
+        before = (Pack("B"),) if problem.coded else ()
         launch = launch_of(value, tile_grid(problem, value), splits=mma.SPLIT, summed=summed, prepares=before)
         work, tile = _work(problem, mma, value), (mma.BM, mma.BN)
         one = instruction(problem.types, mma.MMA_K).mma
@@ -164,7 +164,7 @@ class MmaFamily(Family):
         """Blocks that follow each other store C by instructions of their threads, in rows that fill few sectors."""
         problem, mma, value = plan.problem, cast(MmaConfig, plan.config), plan.constants
         pairs_a, pairs_b = _pairs(problem)
-        codes = CODES_INSTRUCTIONS * (problem.inputs.group is not None)
+        codes = CODES_INSTRUCTIONS * problem.coded
         conversions = (4 * mma.WM / MMA_M * pairs_a + mma.WN / PAIR_N * (4 * pairs_b + codes)) / value["K_STEP"]
         warps_per_scheduler = plan.consumers * share.resident / WARP / SCHEDULERS
         stored = (EPILOGUE_INSTRUCTIONS + problem.function_instructions) * plan.work.outputs
@@ -257,7 +257,7 @@ def _pairs(problem: Problem) -> tuple[bool, bool]:
 def _fragments(problem: Problem) -> tuple[str, ...]:
     """The templates that load fragments of A and of B."""
     found = tuple(fragment_of(problem.dtype_of(side.X), side.along_k) for side in sides(problem))
-    return found if problem.inputs.group is None else (found[0], CODES)
+    return (found[0], CODES) if problem.coded else found
 
 
 def _c_run(problem: Problem) -> int:
@@ -277,7 +277,7 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     # Ways of bank conflict among the eight lines that are read at once, if chunks stay in order.
     ways_a, ways_b = (1, 1) if mma.SWIZZLE else (value["A_SWIZZLED"], value.get("B_SWIZZLED", 1))
     moved = (mma.BM * size_a + mma.BN * size_b) * mma.BK
-    units = (("A", size_a), ("B", WORD if problem.inputs.group is not None else problem.types.b.size))  # of accesses
+    units = (("A", size_a), ("B", WORD if problem.coded else problem.types.b.size))  # of accesses
     loads = sum(value[f"{x}_ITERATIONS"] * (NARROW if value[f"V{x}"] * size < WORD else 1) for x, size in units)
     staged = sum(value[f"{x}_ITERATIONS"] * max(1, value[f"V{x}"] * size // WORD) for x, size in units)
     loops = problem.k is None or problem.k > mma.BK  # else the only k tile's fragments need no second set of registers

@@ -88,7 +88,7 @@ def access_width(problem: Problem, side: Side) -> int:
 
 
 def operand_constants(problem: Problem, config: MmaConfig, side: Side) -> tuple[Derived, ...]:
-    if side.x == "b" and problem.inputs.group is not None:
+    if side.x == "b" and problem.coded:
         return _packed_constants(problem)
     width, size = access_width(problem, side), problem.dtype_of(side.X).size
     block = config.BM if side.x == "a" else config.BN

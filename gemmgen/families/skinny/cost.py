@@ -104,7 +104,7 @@ def _conversions(problem: Problem, config: SkinnyConfig, value: Mapping[str, int
     """Instructions of a thread for each k that convert elements."""
     x, w = roles(problem)
     taken = 0.0
-    if problem.inputs.group is not None:
+    if problem.coded:
         taken = CODES_INSTRUCTIONS * value["LOADS"] / LANES_OF_K
     elif config.MMA:
         taken = 0.0 if w.along_k else config.T / 2  # two neighbouring k of a weight meet in a register
@@ -115,7 +115,7 @@ def _conversions(problem: Problem, config: SkinnyConfig, value: Mapping[str, int
 
 def _weight_bytes(problem: Problem, value: Mapping[str, int]) -> float:
     """Bytes of a weight; of packed codes, with their scales and zero points."""
-    if problem.inputs.group is None:
+    if not problem.coded:
         return value["W_BYTES"]
     return WORD * value["PACKED_WORDS"] / (PACKED_COLUMNS * value["CHUNK_K"])
 
@@ -123,7 +123,7 @@ def _weight_bytes(problem: Problem, value: Mapping[str, int]) -> float:
 def _line_bytes(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]) -> int:
     """Contiguous bytes that a block reads of one line of the weights: along k those of a warp, or of all warps."""
     _, w = roles(problem)
-    if problem.inputs.group is not None:
+    if problem.coded:
         return WARP * WIDEST_ACCESS
     along_k = value["STEP"] if config.MMA else WARP * value["VW"]
     return value["W_BYTES"] * (along_k if w.along_k else value[f"B{w.MN}"])
@@ -155,7 +155,7 @@ def _reads(problem: Problem, config: SkinnyConfig, value: Mapping[str, int]) -> 
     apart = direct and w.along_k and not x.along_k
     lines = config.MMA == 1 or w.along_k  # each lane reads its own
     cycles = WARP if apart else words if lines else max(1, words * value["GROUPS"] / WARP)
-    if problem.inputs.group is not None:  # pairs of k, of as many lines as the fragment has
+    if problem.coded:  # pairs of k, of as many lines as the fragment has
         cycles = min(config.S, LINES_AT_ONCE, problem.sizes[x.MN] or LINES_AT_ONCE)
     return _Reads(accesses, accesses / value["STEP"], words, cycles)
 

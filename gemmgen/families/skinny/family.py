@@ -112,7 +112,7 @@ class Skinny(Family):
 
     def default(self, problem: Problem) -> Config:
         _, w = roles(problem)
-        if problem.inputs.group is not None:
+        if problem.coded:
             return SkinnyConfig(S=8, T=16, WARPS=8, BK=0, UNROLL=4, MMA=1)
         if not problem.types.uniform:
             return _converting(problem, self.facts(problem)["SMALL"])
@@ -141,7 +141,7 @@ class Skinny(Family):
 
     def plan(self, problem: Problem, config: Config) -> Plan:
         skinny, value = cast(SkinnyConfig, config), constants(self, problem, config)
-        tile, before = (value["BM"], value["BN"]), () if problem.inputs.group is None else (Pack("B"),)
+        tile, before = (value["BM"], value["BN"]), (Pack("B"),) if problem.coded else ()
         launch = launch_of(value, tile_grid(problem, value), splits=skinny.SPLIT, prepares=before)
         mma = tensor_core(problem.types).mma if skinny.MMA else None
         work = work_of(problem, skinny, value, mma)

@@ -25,7 +25,7 @@ UNPACKING = {DType.F32: 0, DType.BF16: 1, DType.F16: 1, DType.E4M3: 1.5, DType.E
 def roles(problem: Problem) -> tuple[Side, Side]:
     """Return (the small operand, the weights): B is the small one if N is known to be less than M."""
     a, b = sides(problem)
-    if problem.inputs.group is not None:  # packed codes lie along k, whatever the order of B is
+    if problem.coded:  # packed codes lie along k, whatever the order of B is
         return a, replace(b, along_k=True)
     n_is_less = problem.n is not None and (problem.m is None or problem.n < problem.m)
     m_is_small = problem.m is None and problem.n is not None and problem.n > MOST_SMALL
@@ -55,7 +55,7 @@ def small_width(problem: Problem, config: SkinnyConfig) -> int:
     width = gcd(config.VEC * WORD // problem.dtype_of(x.X).size, problem.vector_limit(x.ld))
     if not x.along_k:
         return gcd(width, config.S)
-    if problem.inputs.group is not None:
+    if problem.coded:
         return gcd(width, PAIR)
     if config.BK == 0:
         return gcd(width, weight_width(problem, config) if w.along_k else config.DEPTH)

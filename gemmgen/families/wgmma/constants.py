@@ -137,7 +137,7 @@ def register_columns(problem: Problem, config: WgmmaConfig) -> int:
 
 def alternates(problem: Problem, config: WgmmaConfig) -> bool:
     """Whether k tiles alternate between two sets of sums, because they are promoted while products are in flight."""
-    return problem.types.compute is Compute.PROMOTED and (config.IN_FLIGHT > 0 or problem.inputs.group is not None)
+    return problem.types.compute is Compute.PROMOTED and (config.IN_FLIGHT > 0 or problem.coded)
 
 
 def _sets(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:

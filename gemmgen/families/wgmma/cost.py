@@ -53,7 +53,7 @@ WGMMA_DRAIN = 180
 def work_of(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> Work:
     """The work of `config`, whose constants are `value`."""
     size_a, of_b = (dtype.size for dtype in problem.types.factors)
-    size_b = of_b if problem.inputs.group is None else problem.types.b.storage_bits / 8
+    size_b = problem.code_bits / 8 if problem.coded else of_b
     rows, columns = across(config)
     columns *= problem.products
     threads = WARPGROUP * config.CONSUMERS  # that compute

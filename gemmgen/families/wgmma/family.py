@@ -87,7 +87,7 @@ class WgmmaFamily(Family):
         compute, size = problem.types.compute, problem.types.factors[0].size
         wide = PROMOTED_COLUMNS // (1 + problem.inputs.lines) if compute.promotes else WgmmaConfig.BN
         rows, columns = WgmmaConfig.BM, wide // min(problem.products, MOST_PRODUCTS)
-        if problem.inputs.group is not None:
+        if problem.coded:
             return WgmmaConfig(BM=CODES_ROWS, BN=128, BK=128 * (1 + compute.promotes), SWAP=1, STAGES=4)
         feeds_a, feeds_b = can_feed(problem)
         turned, line = feeds_b and not feeds_a, LINE_BYTES // size
@@ -136,7 +136,7 @@ class WgmmaFamily(Family):
             "CUT_LINES": int(cuts_lines(problem)),
             "OUTPUTS": len(problem.epilogue.outputs),
             "SCALED_LINES": int(problem.inputs.lines),
-            "CODES_K": Pack("B").depth(problem) if problem.inputs.group is not None else 1,
+            "CODES_K": Pack("B").depth(problem) if problem.coded else 1,
         }
 
     def derive(self, problem: Problem, config: Config) -> tuple[Derived, ...]:
@@ -244,7 +244,7 @@ class WgmmaFamily(Family):
             lines.append("        in turns: while one stores its tile of C, another multiplies the block's next one")
         if plan.problem.products > 1:
             lines.append(f"Sums    {one.BN} columns of each product: those of B2 follow those of B1 in shared memory")
-        if plan.problem.types.compute is Compute.PROMOTED and plan.problem.inputs.group is None:
+        if plan.problem.types.compute is Compute.PROMOTED and not plan.problem.coded:
             lines.append(promoted_sums(one.BK))
         if plan.problem.inputs.blocks:
             lines.append("Scales  a k tile is a block of K: its sums are multiplied by both scales as they are added")
@@ -263,7 +263,7 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
         )
     if problem.pointers:
         yield "Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix"
-    if problem.inputs.group is not None:
+    if problem.coded:
         yield "Codes   of B are packed in the order of fragments, once for many launches: see prepared_b. Consumers"
         yield "        dequantise them in registers, from which wgmma takes its first operand"
     if one.SWAP:

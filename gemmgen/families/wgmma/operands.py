@@ -110,7 +110,7 @@ def needed_copies(problem: Problem, feeds: str = "") -> tuple[Prepare, ...]:
     """The copies that would be needed, even of matrices behind pointers, which no launch copies."""
     needed: list[Prepare] = []
     for side in sides(problem):
-        if side.x == "b" and problem.inputs.group is not None:
+        if side.x == "b" and problem.coded:
             needed.append(Pack("B"))
             continue
         order = problem.layout.a if side.x == "a" else problem.layout.b
@@ -159,7 +159,7 @@ def taken(problem: Problem, feeds: str = "") -> tuple[Side, Side]:
     orders: dict[str, Order] = {one.operand: one.order for one in copies(problem, feeds)}
     a, b = sides(problem)
     order_a, order_b = orders.get("A", problem.layout.a), orders.get("B", problem.layout.b)
-    return replace(a, along_k=order_a == "r"), replace(b, along_k=order_b == "c" or problem.inputs.group is not None)
+    return replace(a, along_k=order_a == "r"), replace(b, along_k=order_b == "c" or problem.coded)
 
 
 def sums_type(types: Types) -> DType | None:
@@ -180,7 +180,7 @@ def instruction(problem: Problem, config: WgmmaConfig) -> Wgmma:
     assert sums is not None, "constraints ask for one"
     if config.FROM_REGISTERS:
         return instruction_of(config.BM if swaps(config) else config.BN, *types.factors, sums, registers=True)
-    if problem.inputs.group is not None:
+    if problem.coded:
         return instruction_of(config.BM, *types.factors, sums, trans_b=not a.along_k, registers=True)
     across = not a.along_k, not b.along_k
     if swaps(config):
@@ -202,7 +202,7 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     rows, columns = (None, None) if pieces else (problem.m, problem.n)  # a large product's tile is seldom too large
     whole = pieces is not None or problem.pointers  # boxes, whatever of them lies outside
     of_a = _operand(config, a, type_a.size, rows, ragged=not whole)
-    if problem.inputs.group is not None:
+    if problem.coded:
         pack = Pack("B")
         lines = pack.chunk_lines(problem) * (config.BN // PACKED_COLUMNS)
         boxes = config.BK // pack.depth(problem)

@@ -191,7 +191,7 @@ class Contest:
 
     def _pack(self, binaries: Sequence[Binary], case: Case, sets: InputSets) -> None:
         """Pack the codes of all sets, once: weights are, before any product. All kernels take the same."""
-        if case.problem.inputs.group is None or sets.packed:
+        if not case.problem.coded or sets.packed:
             return
         packers = (self._programs.packer(binary, case) for binary in binaries)
         pack = next((one for one in packers if one is not None), None)
@@ -247,7 +247,7 @@ class Contest:
 
     def _library_plan(self, case: Case, apart: Binary | None) -> LtPlan | BatchedPlan | FollowedPlan | PlanOfNumbers:
         """The library's product, followed by `apart`, which finds A * B in C or in memory between."""
-        if case.problem.inputs.group is not None and case.problem.epilogue.is_linear:
+        if case.problem.coded and case.problem.epilogue.is_linear:
             return PlanOfNumbers(self.library(case).plan(product_of_numbers(case)))
         blocks = case.problem.inputs.blocks and case.problem.epilogue.is_linear
         if not (case.problem.inputs.is_plain or blocks):

@@ -88,7 +88,7 @@ class InputSets:
         self._fill(fill, sizes)
         self._codes: Any = None
         self.packed = False  # whether PACKED_B holds what kernels pack
-        if case.problem.inputs.group is not None:
+        if case.problem.coded:
             self._beside_codes(fill)
         self._arrays: Any = None
         if scattered:
