@@ -16,6 +16,8 @@ from gemmgen.problem.operands import OPERANDS, SCALARS
 from gemmgen.problem.sizes import MatrixSizes
 from gemmgen.support.errors import InvalidInput, require
 
+BYTE = 8  # bits
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -120,8 +122,8 @@ def case_of_codes(problem: Problem, views: Mapping[str, ArrayView]) -> Case:
     """A launch for packing B's codes, "B", with their companions. Raises InvalidInput for what does not fit."""
     b = next(one for one in problem.matrices if one.name == "B")
     shape = views["B"].shape
-    require(len(shape) == 2, f"codes of shape {shape}: they are lines of bytes, two codes each")
-    lines, length = shape[0], 2 * shape[1]
+    require(len(shape) == 2, f"codes of shape {shape}: they are lines of bytes")
+    lines, length = shape[0], BYTE // problem.code_bits * shape[1]
     k, n = (length, lines) if b.order == "c" else (lines, length)
     for name, given in (("K", k), ("N", n)):
         built = problem.sizes[name]

@@ -222,7 +222,7 @@ class ArrayKernel:
                   ceil(N / 128) x ceil(K / 128), or with "blocks+lines" ceil(K / 128) x N; with "+padded" rows of M or
                   N scales are a multiple of 4 apart
 
-        `a` and `b` may be results of `prepare_a` and `prepare_b`; for B of 4 bits `b` is the result of `pack_b`. With
+        `a` and `b` may be results of `prepare_a` and `prepare_b`; for B of codes `b` is the result of `pack_b`. With
         numpy or JAX the result is ready on return; else it is ready in stream order. If C has no element nothing is
         launched. No gradient is recorded, as gemmgen.torch.gemm does: a tensor that requires one is refused while
         torch's grad mode is on. Raises InvalidInput if sizes, strides, types, addresses or devices do not fit, and
@@ -283,12 +283,12 @@ class ArrayKernel:
         return self._prepare("B", b, stream)
 
     def pack_b(self, codes: Any, scales: Any, zeros: Any = None, *, stream: Any = None) -> Prepared:
-        """Pack B of 4 bits with its scales and zero points, once; pass the result as `b`.
+        """Pack B's codes with their scales and zero points, once; pass the result as `b`.
 
-        codes   uint8, two codes in a byte, the first in the lower half: N x K/2 of a column-major B, else K x N/2. u4
-                holds 0 to 15, s4 -8 to 7 in two's complement
+        codes   of 4 bits: uint8, two codes in a byte, the first in the lower half: N x K/2 of a column-major B, else
+                K x N/2. u4 holds 0 to 15, s4 -8 to 7 in two's complement. Of 8 bits: N x K or K x N of uint8 or int8
         scales  ceil(K / group) x N numbers of A's type
-        zeros   zero points, uint8, two in a byte: ceil(K / group) x N/2; None where the kernel takes none
+        zeros   zero points, stored as codes are: ceil(K / group) x N, or x N/2; None where the kernel takes none
 
         The arrays are contiguous, and on the kernel's device.
 

@@ -62,15 +62,23 @@ class QuantisedWeight:
 
     @classmethod
     def nearest(
-        cls, weight: npt.ArrayLike, group: int = 128, scale_type: DType = DType.BF16, *, symmetric: bool = False
+        cls,
+        weight: npt.ArrayLike,
+        group: int = 128,
+        scale_type: DType = DType.BF16,
+        *,
+        symmetric: bool = False,
+        bits: int = 4,
     ) -> QuantisedWeight:
-        """Quantise W to 4 bits, each group by itself: round to nearest.
+        """Quantise W to 4 or 8 bits, each group by itself: round to nearest.
 
         weight      N x K numbers of f32, or what numpy makes f32 of
         group       elements along K that share a scale: 32, 64, 128 or K
         scale_type  of the scales: F16, BF16 or F32
-        symmetric   whether zero is the middle code, 8, so that there are no zero points: the scale is the least with
-                    which all elements fit in -8 to 7. Else the least and the largest element, or 0, are codes 0 and 15
+        symmetric   whether zero is the middle code, 8 or 128, so that there are no zero points: the scale is the least
+                    with which all elements fit in -8 to 7, or -128 to 127. Else the least and the largest element, or
+                    0, are the first and the last code
+        bits        of a code: 4 or 8
 
         Raises InvalidInput for other shapes, groups and scales, and for elements that are not finite.
         """
@@ -78,16 +86,18 @@ class QuantisedWeight:
         require(values.ndim == 2, f"a weight of shape {shape_text(values.shape)}: N x K is needed")
         require(group > 0, f"groups of {group}: a group has at least one element")
         require(bool(np.isfinite(values).all()), "a weight with elements that are not finite has no codes")
+        require(bits in BITS, f"bits = {bits}: known are {', '.join(map(str, BITS))}")
+        last, middle = 2**bits - 1, 2 ** (bits - 1)
         (n, k), count = values.shape, -(-values.shape[1] // group)
         padded = np.pad(values, ((0, 0), (0, count * group - k))).reshape(n, count, group)
         low, high = np.minimum(padded.min(2), 0), np.maximum(padded.max(2), 0)
-        exact = np.maximum(-low / 8, high / 7) if symmetric else (high - low) / 15
+        exact = np.maximum(-low / middle, high / (middle - 1)) if symmetric else (high - low) / last
         scales = np.where(exact > 0, exact, 1).astype(scale_type.numpy)
         steps = scales.astype(np.float32)
-        zeros = np.full((n, count), 8) if symmetric else np.clip(np.rint(-low / steps), 0, 15)
-        codes = np.clip(np.rint(padded / steps[..., None]) + zeros[..., None], 0, 15).reshape(n, -1)[:, :k]
+        zeros = np.full((n, count), middle) if symmetric else np.clip(np.rint(-low / steps), 0, last)
+        codes = np.clip(np.rint(padded / steps[..., None]) + zeros[..., None], 0, last).reshape(n, -1)[:, :k]
         of_groups = None if symmetric else np.ascontiguousarray(zeros.T).astype(np.uint8)
-        return cls(codes.astype(np.uint8), np.ascontiguousarray(scales.T), of_groups, group)
+        return cls(codes.astype(np.uint8), np.ascontiguousarray(scales.T), of_groups, group, bits)
 
     def _require_codes(self, name: str, array: Codes) -> None:
         require(array.dtype == np.uint8, f"{name} of {array.dtype}: uint8 is needed")

@@ -80,8 +80,8 @@ class SelfTest:
 
     def _held(self, name: str) -> str:
         """The C++ class of a tensor's elements as they lie in memory."""
-        packed = self.out.problem.dtype_of(name).storage_bits < 8
-        return "Codes" if packed else f"Storage<{self.out.element[name]}>"
+        halves = self.out.problem.dtype_of(name).storage_bits < 8
+        return "Codes" if halves else f"Storage<{self.out.element[name]}>"
 
     @property
     def codes(self) -> bool:

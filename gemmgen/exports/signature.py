@@ -19,6 +19,7 @@ from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.nodes import Call, unparse
 from gemmgen.problem.sizes import SIZE_LIMIT
 
+HALF_BYTE = 4  # bits
 NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
@@ -89,6 +90,17 @@ class Signature(Built):
     def coded(self) -> bool:
         """Whether B has codes, which are packed with their companions."""
         return self.problem.coded
+
+    @property
+    def halves(self) -> bool:
+        """Whether a code of B is half of a byte."""
+        return self.problem.code_bits == HALF_BYTE
+
+    @property
+    def code_range(self) -> str:
+        """The values of a code of B, in words."""
+        b = self.types.b
+        return f"{int(b.least)} to {int(b.largest)}" + (" in two's complement" if b.is_signed else "")
 
     @property
     def decoded(self) -> str:

@@ -53,7 +53,7 @@ ONE_PRODUCT = Constraint("PRODUCTS == 1", "acc2, the sums of a second product, a
 PLAIN_INPUTS = Constraint("PLAIN == 1", "only naive multiplies A and B that --inputs says are no plain matrices", False)
 SCALED_INPUTS = Constraint(
     "PLAIN + CODES + BLOCKS == 1",
-    "besides plain matrices it multiplies B of 4 bits with scales along K, and blocks with scales",
+    "besides plain matrices it multiplies codes of B with scales along K, and blocks with scales",
     False,
 )
 CUDA_CORES = Constraint("FMA == 1", "only tensor cores compute as --compute asks", False)
@@ -176,21 +176,20 @@ def sizes_of(problem: Problem) -> dict[str, int]:
     """The facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
     are stored in the type of the sums), FMA (0: CUDA cores are less exact than the problem promises), SUMMED (which of
     A and B have rows or columns that an epilogue sums), PRODUCTS (matrices side by side in B), PLAIN (1:
-    elements of A and B are multiplied as they are), BLOCKS (1: blocks of A and B have scales) and CODES (1: B has 4
-    bits, and scales along K)."""
+    elements of A and B are multiplied as they are), BLOCKS (1: blocks of A and B have scales) and CODES (1: B holds codes, with scales along
+    K)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
-    codes = problem.code_bits == 4
     return {
         **sizes,
         "ELEMENT_BYTES": types.accumulator.size,
         "UNIFORM": int(types.uniform),
-        "FMA": int(types.compute is Compute.FMA or (problem.scaled_depth > 0 and codes)),
+        "FMA": int(types.compute is Compute.FMA or (problem.scaled_depth > 0 and problem.coded)),
         "SUMMED": len(problem.epilogue.sums),
         "PRODUCTS": problem.products,
         "PLAIN": int(problem.inputs.is_plain),
         "BLOCKS": int(problem.inputs.blocks),
-        "CODES": int(codes),
+        "CODES": int(problem.coded),
     }
 
 
@@ -259,7 +258,7 @@ class Family(ABC):
     multiple       sizes of its products are multiples of this
     types          examples of its types, as `Types.parse` reads them, if it serves only a few
     any_inputs     whether it serves every `Problem.inputs`; others serve plain ones
-    scaled_inputs  whether it serves B of 4 bits with scales along K, or blocks with scales, too
+    scaled_inputs  whether it serves codes of B with scales along K, or blocks with scales, too
     arch_specific  whether its kernels need instructions of one architecture: they are compiled for sm_90a, others for
                    sm_90
     """

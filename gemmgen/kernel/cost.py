@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable
 
 from gemmgen.kernel.plan import Bound, Cost, Plan, Share
+from gemmgen.kernel.prepare import Codes
 from gemmgen.problem.device import WARP
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
@@ -24,7 +25,8 @@ SHARPNESS = 8  # of a maximum: 9% more where two take as long
 STEP_INSTRUCTIONS = 20  # of a warp for each step, besides its barrier: loop and address arithmetic
 BARRIER_CYCLES = 250  # of a step's barrier that no other block fills; with another one half as many
 STREAM_INSTRUCTIONS = 60  # of a warp for each step, more with stream-K
-CODES_INSTRUCTIONS = 18  # of a thread for the numbers of a word of codes, and the loads of what they are made of
+CODES_INSTRUCTIONS = 18  # of a thread for the numbers of eight codes, and the loads of what they are made of
+WIDE_CODES_INSTRUCTIONS = 28  # likewise, where the numbers go through f32
 COPY_INSTRUCTIONS = 3  # of a warp for each access that copies: the access, its address, its predicate, and their waits
 STALLS = 0.2  # of issue time, for one warp a scheduler: waits that no other warp fills
 SASS_BYTES = 16  # an instruction
@@ -38,6 +40,13 @@ BYTES_UNDER_WAY = 32 * 1024  # of an SM, that keep device memory busy
 # What tiles of tensor cores lose of the bandwidth, by the bytes of a line that a k tile has: with 128 bytes 12%, with
 # 256 9% (few rows of bf16, s8 and e4m3, H100, 2026-11-27).
 TILED_LOSS, RUN_LOSS = 0.07, 6
+
+
+def code_instructions(codes: Codes | None) -> int:
+    """Instructions of a thread for the numbers of eight codes; 0 if B has none."""
+    if codes is None:
+        return 0
+    return WIDE_CODES_INSTRUCTIONS if codes.wide else CODES_INSTRUCTIONS
 
 
 def registers(

@@ -17,7 +17,7 @@ from typing import Any
 
 from gemmgen.kernel.tensor_map import UNIT
 from gemmgen.problem.device import L2_LINE
-from gemmgen.problem.dtype import DType
+from gemmgen.problem.dtype import WORD, DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.matrix import ORDERS, Matrix, Order
 from gemmgen.problem.sizes import MatrixSizes
@@ -34,9 +34,10 @@ COPY_LINES, COPY_CHUNKS = 8, 32  # of a block's tile: a line a warp, a chunk of 
 COPY_ALIGNS = UNIT, L2_LINE  # bytes of which a copy's lines may begin at multiples
 PACKED_COLUMNS, PACKED_DEPTH = 64, 128  # of B in a chunk of what is packed; k of it, at most
 PACKED_LINE = 128  # bytes
-ADDED = {DType.BF16: 128, DType.F16: 1024}  # to codes, which become the last bits of the sum,
-MAGIC = {DType.BF16: 0x4300, DType.F16: 0x6400}  # and the bits of these numbers
-CODES_STEP = 16  # k of a word of eight codes: it holds those of two columns
+ADDED = {DType.BF16: 2**7, DType.F16: 2**10, DType.F32: 2**23}  # to codes, which become the last bits of the sum,
+MAGIC = {DType.BF16: 0x4300, DType.F16: 0x6400, DType.F32: 0x4B000000}  # and the bits of these numbers
+CODES_STEP = 16  # k of a thread's eight codes of a step, of two columns
+CODES_AT_ONCE = 8
 TRANSPOSE_TILE = 64  # lines, and elements of each, of a block's tile that is transposed through shared memory
 
 
@@ -220,11 +221,11 @@ class LineSums(_Before):
 
 @dataclass(frozen=True)
 class Pack(Prepare):
-    """A launch that packs B's codes of 4 bits, their scales and zero points, as wgmma takes fragments of B's columns.
+    """A launch that packs B's codes of 4 or 8 bits, their scales and zero points, as wgmma takes fragments of B's columns.
 
     Chunks of PACKED_COLUMNS columns by `depth` of K follow each other, along N first. A chunk has lines of 128 bytes:
     first its codes, 16 bytes or less for each thread of a warpgroup, then a line of scales, then, if there are any, a
-    line of zero points as numbers of A's type. What lies beyond N has codes, scales and zero points of 0.
+    line of zero points, to whose bits those of `Codes.beside_zero` are added. What lies beyond N has codes, scales and zero points of 0.
     """
 
     order: Order = "r"
@@ -236,8 +237,11 @@ class Pack(Prepare):
 
     def chunk_lines(self, problem: Problem) -> int:
         """Lines of 128 bytes of a chunk."""
-        codes = PACKED_COLUMNS * self.depth(problem) * problem.types.b.storage_bits // 8 // PACKED_LINE
-        return codes + 1 + problem.inputs.zeros
+        return self.code_words(problem) * WORD // PACKED_LINE + 1 + problem.inputs.zeros
+
+    def code_words(self, problem: Problem) -> int:
+        """Words of a chunk's codes, behind which its scales lie."""
+        return PACKED_COLUMNS * self.depth(problem) * problem.code_bits // (8 * WORD)
 
     def pieces(self, problem: Problem) -> int:
         return 1
@@ -271,6 +275,7 @@ class Codes:
     """Packed codes as threads read them, to make the numbers that tensor cores multiply: see templates/device/codes.cu.
 
     number  the type of the numbers that they stand for
+    bits    of a code: 4 or 8
     zeros   whether each group has a zero point
     middle  the code that stands for 0 where it has none
     depth   k of a chunk
@@ -279,6 +284,7 @@ class Codes:
     """
 
     number: DType
+    bits: int
     zeros: bool
     middle: int
     depth: int
@@ -291,34 +297,65 @@ class Codes:
         types, inputs = problem.types, problem.inputs
         if not problem.coded:
             return None
-        middle = 8 if types.b.is_signed else 0
+        bits = problem.code_bits
+        middle = 2 ** (bits - 1) if types.b.is_signed else 0
         fused = fused and types.a is DType.BF16
-        return cls(types.a, inputs.zeros, middle, Pack("B").depth(problem), fused, problem.scaled_depth > 0)
+        return cls(types.a, bits, inputs.zeros, middle, Pack("B").depth(problem), fused, problem.scaled_depth > 0)
+
+    @property
+    def wide(self) -> bool:
+        """Whether numbers of A's type have too few bits for a code beside an exponent: those of f32 take it then."""
+        return self.bits >= self.number.precision
+
+    @property
+    def holder(self) -> DType:
+        """The type of the number whose last bits a code becomes."""
+        return DType.F32 if self.wide else self.number
 
     @property
     def magic(self) -> str:
-        """The bits of the number whose last bits a code becomes, in hexadecimal digits."""
-        return f"{MAGIC[self.number]:04x}"
+        """The bits of that number for code 0, in hexadecimal digits."""
+        return f"{MAGIC[self.holder]:04x}"
 
     @property
     def added(self) -> int:
         """The number that is added to a code: the one whose bits `magic` has."""
-        return ADDED[self.number]
+        return ADDED[self.holder]
 
     @property
     def zero(self) -> str:
-        """The same digits of the zero point where no group has one; negated if `fused`."""
-        return f"{(MAGIC[self.number] | (self.fused << 15)) + self.middle:04x}"
+        """The same digits of the zero point where no group has one; negated where fma subtracts it."""
+        return f"{(MAGIC[self.holder] | (self.negated << 15)) + self.middle:04x}"
+
+    @property
+    def negated(self) -> bool:
+        """Whether zero points are negated, for fma to subtract them from pairs of codes."""
+        return self.fused and not self.wide
+
+    @property
+    def beside_zero(self) -> int:
+        """Bits that a packed zero point has beside its own: those of `magic`, if they fit 16 bits."""
+        return 0 if self.wide else MAGIC[self.holder]
+
+    @property
+    def step_words(self) -> int:
+        """Words that hold a thread's eight codes of a step."""
+        return CODES_AT_ONCE * self.bits // (8 * WORD)
 
     @property
     def words(self) -> int:
         """Words that a thread loads at once."""
-        return min(4, self.depth // CODES_STEP)
+        return self.steps * self.step_words
+
+    @property
+    def steps(self) -> int:
+        """Steps of K whose codes a thread loads at once, in 16 bytes or less."""
+        return min(UNIT // WORD // self.step_words, self.depth // CODES_STEP)
 
     @property
     def span(self) -> int:
         """k of the words that a thread loads at once."""
-        return CODES_STEP * self.words
+        return CODES_STEP * self.steps
 
 
 Step = Prepare | LineSums  # a launch before a kernel

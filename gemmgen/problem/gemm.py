@@ -13,7 +13,7 @@ a Case gives it a number.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -155,6 +155,8 @@ class Problem:
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
+        if self.types.coded != self.inputs.coded:
+            object.__setattr__(self, "types", replace(self.types, coded=self.inputs.coded))
         if self.inputs.own_c and self.batch == 1:
             object.__setattr__(self, "batch", self.inputs.groups)
         self._require_sizes()

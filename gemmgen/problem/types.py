@@ -111,6 +111,9 @@ class Types:
     even. Integer sums wrap around at 32 bits, and so does their scaling where C is s32; results of e4m3, e5m2, s8 and
     u8 saturate.
 
+    coded  whether B holds codes, which stand for numbers of A's type. Codes of 4 bits always do; a `Problem` whose B has
+           scales sets it for those of 8 bits
+
     Raises InvalidInput where no kernel computes such a product.
     """
 
@@ -118,8 +121,11 @@ class Types:
     b: DType
     c: DType
     compute: Compute = Compute.FMA
+    coded: bool = False
 
     def __post_init__(self) -> None:
+        if self.b in NIBBLES:
+            object.__setattr__(self, "coded", True)
         packed = self.b in NIBBLES and self.compute in (Compute.FMA, Compute.PROMOTED)
         for name, dtype in (("A", self.a), ("B", self.a if packed else self.b)):
             require(dtype in ELEMENTS, f"{name} of {dtype.label}: a product takes {_labels(ELEMENTS)}")
@@ -195,13 +201,13 @@ class Types:
     @property
     def note(self) -> str:
         """What a caller has to know of results; empty where they are as exact as the types of sums allow."""
-        return "" if self.b in NIBBLES else self.compute.note
+        return "" if self.coded else self.compute.note
 
     @property
     def factors(self) -> tuple[DType, DType]:
         """The types of what instructions multiply: those of A and B, of their pieces, or of the numbers of A's type
-        that B's codes of 4 bits stand for."""
-        if self.b.storage_bits < 8:
+        that B's codes stand for."""
+        if self.coded:
             return self.a, self.a
         pieces = self.compute.pieces
         return (self.a, self.b) if pieces is None else (pieces.dtype, pieces.dtype)

@@ -115,13 +115,15 @@ class PackText(_StepText):
         self.n, self.k = self._size("N"), self._size("K")
         self.depth, self.lines = prepare.depth(problem), prepare.chunk_lines(problem)
         self.columns, self.words = PACKED_COLUMNS, PACKED_LINE // WORD  # of a chunk; of one of its lines
-        self.access = min(4, self.depth // 16)  # words that a thread of the kernel takes at once
         self.group = problem.inputs.group  # k that share a scale; 0: all
         self.zeros, self.signed = problem.inputs.zeros, problem.types.b.is_signed
         self.scaled_by = "their scales and zero points" if self.zeros else "their scales"
         codes = Codes.of(problem)
         assert codes is not None, "what is packed has codes"
-        self.magic, self.added = codes.magic, codes.added  # a zero point becomes the last bits of such a number
+        self.bits, self.code_words = codes.bits, prepare.code_words(problem)
+        self.access = codes.steps  # of K, whose codes a thread of the kernel takes at once
+        # A zero point becomes the last bits of such a number; 0: it stays as it is.
+        self.magic, self.added = f"{codes.beside_zero:04x}" if codes.beside_zero else "", codes.added
         self.along_k = self._operand.order == "c"
         chunks = f"ceil({self.n} / {self.columns}) * ceil({self.k} / {self.depth})"
         self.extent = f"{chunks} * {self.lines * self.words} words of 32 bits, at an address divisible by 16"

@@ -9,7 +9,7 @@ model's.
 
 gemm               a product in torch.compile and autograd
 Linear             torch.nn.Linear by kernels, chosen by the number of rows; it packs its weight once
-QuantisedLinear    the same with a weight of 4 bits, for inference
+QuantisedLinear    the same with a weight of 4 or 8 bits, for inference
 BlockScaledLinear  the same with weight and activations of fp8, which have scales by block, for inference
 replace_linear     puts them in place of a model's torch.nn.Linear
 """

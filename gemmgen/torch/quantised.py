@@ -1,4 +1,4 @@
-"""Linear layers whose weights are quantised to 4 bits."""
+"""Linear layers whose weights are quantised to 4 or 8 bits."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import torch
 
 from gemmgen.arrays.binding import Prepared
 from gemmgen.checkpoints.weight import QuantisedWeight
+from gemmgen.problem.dtype import DType
 from gemmgen.support.errors import require
 from gemmgen.torch.inference import InferenceLinear
 from gemmgen.torch.operator import OPERATOR, Kernel
 
 
 class QuantisedLinear(InferenceLinear):
-    """y = x * W^T + bias, like torch.nn.Linear, with W quantised to 4 bits and a scale for each group along K.
+    """y = x * W^T + bias, like torch.nn.Linear, with W quantised to 4 or 8 bits and a scale for each group along K.
 
     weight   the quantised weight, packed once for all kernels and kept as the buffer `packed`
     bias     a tensor of N elements, or None
@@ -62,5 +63,7 @@ def _packed(kernel: Kernel, weight: QuantisedWeight) -> tuple[str, Any]:
 
     scales = tensor(weight.scales.view(np.int16)).view(getattr(torch, str(weight.scale_type.numpy)))
     zeros, codes = weight.packed_zeros(), weight.packed(weight.element).reshape(weight.n, -1)
+    if weight.element is DType.S8:  # which has a byte per code, as torch.int8
+        codes = codes.view(np.int8)
     made = kernel.pack_b(tensor(codes), scales, None if zeros is None else tensor(zeros))
     return made.layout, made.array

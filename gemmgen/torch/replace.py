@@ -68,7 +68,9 @@ def _layer(linear: Any, weight: QuantisedWeight | None, kernels: Sequence[Kernel
     problem, inputs = kernels[0].source.problem, kernels[0].source.problem.inputs
     if weight is None and inputs.coded:
         values, group = linear.weight.detach().float().cpu().numpy(), inputs.group or linear.in_features
-        weight = QuantisedWeight.nearest(values, group, problem.types.a, symmetric=not inputs.zeros)
+        weight = QuantisedWeight.nearest(
+            values, group, problem.types.a, symmetric=not inputs.zeros, bits=problem.code_bits
+        )
     if weight is not None:
         return QuantisedLinear(weight, linear.bias, kernels)
     if inputs.blocks:

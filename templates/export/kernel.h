@@ -7,11 +7,11 @@
 //% if m.name in out.written
  *              is written: ${ out.written[m.name] }
 //% elif m.name == "B" and out.coded
- *              codes of 4 bits, ${ "-8 to 7 in two's complement" if out.types.b.is_signed else "0 to 15" }: a byte holds two, the first in its lower half
+ *              codes of ${ out.problem.code_bits } bits, ${ out.code_range }${ ": a byte holds two, the first in its lower half" if out.halves }
 //% endif
 //% endfor
 //% for x in out.problem.companions
- *     ${ "%-8s" | format(x.name) } ${ out.element[x.name] }, ${ x.lies(out.problem.sizes) }${ ", without padding" if x.rows.text(out.problem.sizes) != "1" and x.unit == 1 }: ${ x.meaning }${ "; two to a byte, as in B" if x.dtype == out.types.b }
+ *     ${ "%-8s" | format(x.name) } ${ out.element[x.name] }, ${ x.lies(out.problem.sizes) }${ ", without padding" if x.rows.text(out.problem.sizes) != "1" and x.unit == 1 }: ${ x.meaning }${ "; two to a byte, as in B" if out.coded and x.dtype == out.types.b and out.halves }
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
  *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ "%s elements" | format(out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }${ ("; another for each product, behind the last's" if v.written else "; the same for all products") if out.problem.batched }

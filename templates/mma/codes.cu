@@ -1,4 +1,4 @@
-/*# B of 4 bits: its tile in shared memory holds packed chunks as they lie, of which threads dequantise fragments. #*/
+/*# B of codes: its tile in shared memory holds packed chunks as they lie, of which threads dequantise fragments. #*/
 //% from "copy/access.cu" import limits
 //% from "device/codes.cu" import chunks_across, numbers, scales, words
 //% macro copy(x)
@@ -39,7 +39,7 @@ __device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n
         if (k == 0) packed[j].scales = load_scales(chunk, column + lane / 4);
         if (k % ${ x.codes.span } == 0) packed[j].codes = reinterpret_cast<const Codes*>(chunk)[k / ${ x.codes.span } * 128 + column * 2 + lane];
         unsigned fragment[4];
-        dequantise(packed[j].codes.at[k / 16 % ${ x.codes.words }], packed[j].scales, fragment);
+        dequantise(packed[j].codes.at[k / 16 % ${ x.codes.steps }], packed[j].scales, fragment);
         #pragma unroll
         for (int r = 0; r < 4; ++r) b[2 * j + r % 2][r / 2] = fragment[r];
     }

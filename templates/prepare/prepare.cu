@@ -114,13 +114,21 @@ ${ head(c) }
 }
 //%- endmacro
 
-/*# A block packs chunks of B: the kernel's threads take words of eight codes, each its own. #*/
+/*# A block packs chunks of B: the kernel's threads take eight codes at a time, each its own. #*/
 //% macro pack(c)
+/*# A code of B, and a zero point, as it lies in a chunk: those with a sign from 0 on. #*/
+//% set stored = {4: "(%s[from / 2] >> (from %% 2 ? 4 : 0) & 15)%s", 8: "(%s[from] & 255)%s"}[c.bits]
+//% set flipped = " ^ %d" | format(2 ** (c.bits - 1)) if c.signed else ""
 //% set offset = "static_cast<long long>(%s) * %s + %s" | format(*(("column", c.lead, "at") if c.along_k else ("at", c.lead, "column")))
 //% set group = "first_k / %d" | format(c.group) if c.group else "0"
 // ${ c.part } = B's codes with ${ c.scaled_by }, in chunks of ${ c.columns } columns by ${ c.depth } of K: ${ c.lines } lines of 128 bytes each.
+//% if c.bits == 4
 // Of 16 columns by 16 k, lane 4 g + t of a warp has columns g and g + 8 at k = 2 t, 2 t + 1, 2 t + 8 and 2 t + 9: eight codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
+//% else
+// Of 16 columns by 16 k, lane 4 g + t of a warp has columns g and g + 8 at k = 2 t, 2 t + 1, 2 t + 8 and 2 t + 9: eight codes, two words.
+// Codes 2 r and 2 r + 1 make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
+//% endif
 extern "C" __global__ void __launch_bounds__(${ c.threads })
 ${ c.entry }(
     ${ parameters(c.parameters)[2:] })
@@ -136,26 +144,38 @@ ${ overlap("") | trim("\n") }
         for (int i = threadIdx.x; i < ${ c.columns * c.depth // 8 }; i += ${ c.threads }) {
             const int thread = i / ${ c.access } % 128, step = i / ${ 128 * c.access } * ${ c.access } + i % ${ c.access };  // of the warpgroup, of 16 of K
             const int n = first_n + thread / 32 * 16 + thread % 32 / 4, k = first_k + step * 16 + thread % 4 * 2;
-            unsigned word = 0;
+            ${ "unsigned word = 0" if c.bits == 4 else "uint2 words = {}" };
             #pragma unroll
             for (int v = 0; v < 8; ++v) {
                 const int column = n + v / 2 % 2 * 8, at = k + v / 4 * 8 + v % 2;
                 if (column >= ${ c.n } || at >= ${ c.k }) continue;
                 const long long from = ${ offset };
-                const unsigned code = (B[from / 2] >> (from % 2 ? 4 : 0) & 15)${ " ^ 8" if c.signed };
+                const unsigned code = ${ stored | format("B", flipped) };
+//% if c.bits == 4
                 word |= code << 4 * (v / 2 + v % 2 * 4);
+//% else
+                (v < 4 ? words.x : words.y) |= code << 8 * (v % 4);
+//% endif
             }
+//% if c.bits == 4
             chunk[i] = word;
+//% else
+            reinterpret_cast<uint2*>(chunk)[i] = words;
+//% endif
         }
         for (int i = threadIdx.x; i < ${ c.columns }; i += ${ c.threads }) {
             const int n = first_n + i;
             const bool inside = n < ${ c.n };
             const long long from = static_cast<long long>(${ group }) * ${ c.n } + n;
-            unsigned short* const own = reinterpret_cast<unsigned short*>(chunk + ${ c.columns * c.depth // 8 }) + i;
+            unsigned short* const own = reinterpret_cast<unsigned short*>(chunk + ${ c.code_words }) + i;
             *own = inside ? scales_b[from].bits : 0;
 //% if c.zeros
-            const int zero = inside ? (zeros_b[from / 2] >> (from % 2 ? 4 : 0) & 15)${ " ^ 8" if c.signed } : 0;
+            const int zero = inside ? ${ stored | format("zeros_b", flipped) } : 0;
+//% if c.magic
             own[${ c.columns }] = static_cast<unsigned short>(0x${ c.magic } | zero);  // ${ c.added } plus the zero point
+//% else
+            own[${ c.columns }] = static_cast<unsigned short>(zero);
+//% endif
 //% endif
         }
     }

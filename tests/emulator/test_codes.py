@@ -1,4 +1,4 @@
-"""Kernels that multiply codes of 4 bits, in the emulator: as they are defined, and bit by bit as planned."""
+"""Kernels that multiply codes of 4 and 8 bits, in the emulator: as they are defined, and bit by bit as planned."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ KERNELS = (
     ("f16,u4,f16_promoted", "scales=32+zeros", "rr", (None, 64, 128), {"BN": 64, "CONSUMERS": 1, "BK": 64}),
     ("bf16,s4,bf16_promoted", "scales=K", "rc", (None, 256, 512), {"BN": 256, "BM": 64, "STAGES": 2}),
     ("bf16,u4,f32_promoted", "scales=64", "rc", (33, 128, 624), {"SPLIT": 2, "PERSISTENT": 0, "BM": 48}),
+    ("bf16,u8,bf16", "scales=128+zeros", "rc", (None, 72, 208), {}),
+    ("f16,s8,f16", "scales=32+zeros", "rr", (None, 64, 128), {"BN": 64, "CONSUMERS": 1, "BK": 64}),
+    ("f16,u8,f16", "scales=128+zeros", "cc", (None, 192, 256), {"BN": 192, "CONSUMERS": 3, "BM": 32, "STAGES": 2}),
+    ("bf16,s8,bf16", "scales=64", "rc", (33, 128, 400), {"SPLIT": 2, "PERSISTENT": 0, "BM": 48}),
+    ("bf16,s8,f32", "scales=K", "rc", (None, 136, 272), {}),
 )
 BY_MMA = (
     ("bf16,u4,bf16", "scales=128+zeros", "rc", (None, 136, 256), {}, "sm_80"),
@@ -49,6 +54,9 @@ BY_MMA = (
     ),
     ("bf16,s4,f32", "scales=K", "cc", (40, 67, 384), {"SPLIT": 3, "BM": 16}, "sm_80"),
     ("bf16,u4,bf16", "scales=64+zeros", "rc", (None, 72, 256), {"BK": 128, "BM": 64, "WM": 32}, "sm_120"),
+    ("bf16,u8,bf16", "scales=128+zeros", "rr", (None, 136, 256), {}, "sm_80"),
+    ("bf16,s8,f32", "scales=K", "cc", (40, 67, 384), {"SPLIT": 3, "BM": 16}, "sm_90"),
+    ("f16,s8,f16", "scales=32+zeros", "rc", (None, 64, 128), {"BN": 64, "BK": 64, "WN": 32}, "sm_86"),
 )
 
 
@@ -59,7 +67,7 @@ def executor(shared_store):
 
 
 # `make soak` runs all.
-FEW = {*(KERNELS[number][:4] for number in (0, 3, 5, 6, 9)), *(BY_MMA[number][:4] for number in (0, 2, 3))}
+FEW = {*(KERNELS[number][:4] for number in (0, 3, 5, 6, 9, 13, 14)), *(BY_MMA[number][:4] for number in (0, 2, 3, 5))}
 
 
 def some(kernels):
@@ -100,7 +108,7 @@ def test_codes_packed_alike_are_multiplied_by_mma_sync(types, inputs, layout, si
     [
         ({"k": None}, "an instruction's numbers of codes are all within K"),
         ({"k": 200}, "an instruction's numbers of codes are all within K"),
-        ({"types": "bf16,u8,bf16"}, "it multiplies B of 4 bits"),
+        ({"types": "f32,u8,f32"}, "no wgmma multiplies these types"),
         ({"n": 67}, "sums of C's transpose are stored only by TMA"),
     ],
 )
@@ -144,27 +152,35 @@ def test_a_library_packs_codes_once_for_all_its_kernels(shared_store, tmp_path) 
 
 
 @pytest.mark.parametrize(
-    ("types", "inputs", "layout"), [("bf16,u4,bf16", "scales=128+zeros", "rc"), ("f16,s4,f16", "scales=64", "rr")]
+    ("types", "inputs", "layout"),
+    [
+        ("bf16,u4,bf16", "scales=128+zeros", "rc"),
+        ("f16,s4,f16", "scales=64", "rr"),
+        ("bf16,u8,bf16", "scales=128+zeros", "rc"),
+        ("f16,s8,f16", "scales=64", "rr"),
+    ],
 )
 def test_arrays_are_multiplied_by_codes_packed_before(types, inputs, layout, shared_store) -> None:
     problem = Problem(None, 128, 256, types=types, layout=layout, inputs=inputs)
     source = render(problem, WGMMA, WGMMA.default(problem), "sm_90")
     number, group = problem.types.a, problem.inputs.group
-    rng, groups = np.random.default_rng(0), 256 // group
-    codes = rng.integers(0, 16, (128, 256), np.uint8)
-    zeros = rng.integers(0, 16, (groups, 128), np.uint8) if problem.inputs.zeros else None
-    scales = (rng.random((groups, 128)) / 100).astype(number.numpy)
+    rng, groups, bits = np.random.default_rng(0), 256 // group, problem.code_bits
+    codes = rng.integers(0, 2**bits, (128, 256), np.uint8)
+    zeros = rng.integers(0, 2**bits, (groups, 128), np.uint8) if problem.inputs.zeros else None
+    scales = (rng.random((groups, 128)) / 2 ** (bits + 2)).astype(number.numpy)
     a = rng.standard_normal((5, 256)).astype(number.numpy)
-    held = halves(codes if layout == "rc" else np.ascontiguousarray(codes.T))
+    stored = halves if bits == 4 else lambda one: one.view(problem.types.b.numpy)
+    held = stored(codes if layout == "rc" else np.ascontiguousarray(codes.T))
     with ArrayKernel(source, EmulatedBackend(source, shared_store)) as kernel:
-        c = kernel(a, kernel.pack_b(held, scales, None if zeros is None else halves(zeros)))
+        c = kernel(a, kernel.pack_b(held, scales, None if zeros is None else stored(zeros)))
         with pytest.raises(InvalidInput, match="multiplies codes with scales: pack_b takes them"):
             kernel.prepare_b(held)
         with pytest.raises(InvalidInput, match="codes have K = 128: this kernel is built for K = 256"):
-            kernel.pack_b(held[:, :64] if layout == "rc" else held[:128], scales, zeros)
+            kernel.pack_b(held[:, : 16 * bits] if layout == "rc" else held[:128], scales, zeros)
         with pytest.raises(InvalidInput, match=r"scales_b has \d+ elements: this product has \d+"):
-            kernel.pack_b(held, scales[:1], None if zeros is None else halves(zeros))
+            kernel.pack_b(held, scales[:1], None if zeros is None else stored(zeros))
     values = codes.astype(int) if zeros is None else codes.astype(int) - zeros.repeat(group, 0).T
-    values = (values ^ 8) - 8 if problem.types.b.is_signed else values
+    sign = 2 ** (bits - 1)
+    values = (values ^ sign) - sign if problem.types.b.is_signed else values
     weights = (values * scales.repeat(group, 0).T.astype(float)).astype(number.numpy).astype(float)
     np.testing.assert_allclose(c.astype(float), a.astype(float) @ weights.T, rtol=0.01, atol=0.01)

@@ -97,7 +97,7 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
         ({"kernels": True}, "product linear: kernels = True: write the most"),
         (
             {"inputs": "groups=4"},
-            "product linear: inputs = groups=4: a library has kernels for codes of 4 bits, and for blocks",
+            "product linear: inputs = groups=4: a library has kernels for codes, and for blocks",
         ),
         (
             {"types": "bf16,u4,bf16", "inputs": "scales=128"},

@@ -14,15 +14,18 @@ CASES = (
     ("f16,s4,f16", "scales=32+zeros", 72, 208),
     ("bf16,u4,f32", "scales=64", 8, 400),
     ("f16,u4,f16", "scales=K+zeros", 136, 272),
+    ("bf16,u8,bf16", "scales=128+zeros", 72, 208),
+    ("f16,s8,f16", "scales=32+zeros", 136, 400),
+    ("bf16,s8,f32", "scales=K", 64, 16),
 )
 
 
 def drawn(case, seed: int = 0) -> Scaled:
     rng, group = np.random.default_rng(seed), case.problem.inputs.group or case.k
-    groups = -(-case.k // group)
-    codes = rng.integers(0, 16, (case.n, case.k)).astype(np.uint8)
+    groups, codes_of_type = -(-case.k // group), 2**case.problem.code_bits
+    codes = rng.integers(0, codes_of_type, (case.n, case.k)).astype(np.uint8)
     scales = rng.integers(0, 2**16, (groups, case.n)).astype(np.uint16)
-    zeros = rng.integers(0, 16, (groups, case.n)).astype(np.uint8) if case.problem.inputs.zeros else None
+    zeros = rng.integers(0, codes_of_type, (groups, case.n)).astype(np.uint8) if case.problem.inputs.zeros else None
     return Scaled(codes, scales, zeros)
 
 
@@ -50,3 +53,15 @@ def test_a_word_has_the_codes_of_a_lane_s_fragment() -> None:
     for r, (column, k) in enumerate([(0, 0), (8, 0), (0, 8), (8, 8)]):
         n, first = warp * 16 + g + column, step * 16 + 2 * t + k
         assert word >> 4 * r & 0x000F000F == int(codes[n, first]) | int(codes[n, first + 1]) << 16
+
+
+def test_two_words_have_the_bytes_of_a_lane_s_fragment() -> None:
+    """Register r of an instruction takes bytes 2 r and 2 r + 1."""
+    case = Problem(None, 64, 64, types="bf16,s8,bf16", layout="rc", inputs="scales=64").case(m=1)
+    codes = np.random.default_rng(1).integers(0, 256, (64, 64)).astype(np.uint8)
+    words = packed(case, Scaled(codes, np.zeros((1, 64), np.uint16)))
+    warp, g, t, step = 2, 5, 3, 3
+    own = words[step // 2 * 512 + (warp * 32 + 4 * g + t) * 4 + step % 2 * 2 :][:2].view(np.uint8)
+    for r, (column, k) in enumerate([(0, 0), (8, 0), (0, 8), (8, 8)]):
+        n, first = warp * 16 + g + column, step * 16 + 2 * t + k
+        np.testing.assert_array_equal(own[2 * r : 2 * r + 2], codes[n, first : first + 2] ^ 128)

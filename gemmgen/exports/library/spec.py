@@ -13,7 +13,7 @@
     epilogue = "bias+gelu"   # scales and zero points are epilogues: "scale_m+scale_n"
     batch = 1                # or the number of products for which kernels are chosen, or "?": the function serves any
 
-Kernels are chosen for the given sizes; every product serves all other sizes as well, except that B of 4-bit codes
+Kernels are chosen for the given sizes; every product serves all other sizes as well, except that B of codes
 (`inputs`) is packed before for its one N and K. docs/library-file.md has every key.
 """
 
@@ -78,7 +78,7 @@ class Product:
     tune     sizes (M, N, K) to tune kernels for; if there are none, some of m, n and k
     invariant  whether the bits of a row of C are the same whatever M is, and wherever the row stands: all kernels are
                of one class of summation
-    inputs   how A and B are given: as plain matrices, B as codes of 4 bits with scales along K, or both with scales by
+    inputs   how A and B are given: as plain matrices, B as codes of 4 or 8 bits with scales along K, or both with scales by
              block
     """
 
@@ -107,7 +107,7 @@ class Product:
             require(one, f"{sizes}: codes of {self.types.b.label} are packed for one N and one K: write numbers")
         else:
             known = self.inputs.is_plain or self.inputs.blocks
-            require(known, f"inputs = {self.inputs}: a library has kernels for codes of 4 bits, and for blocks")
+            require(known, f"inputs = {self.inputs}: a library has kernels for codes, and for blocks")
         assert self.general is not None  # Problem checks the rest
 
     @property

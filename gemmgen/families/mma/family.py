@@ -33,11 +33,11 @@ from gemmgen.families.mma.operands import (
 )
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.cost import (
-    CODES_INSTRUCTIONS,
     GLOBAL_LATENCY,
     SCHEDULERS,
     STALLS,
     block_cost,
+    code_instructions,
     instructions,
     registers,
     tiled,
@@ -45,7 +45,7 @@ from gemmgen.kernel.cost import (
 )
 from gemmgen.kernel.notes import block, promoted_sums, shared_tiles
 from gemmgen.kernel.plan import Cost, Never, Plan, Share, SumOrder, Tile, Work
-from gemmgen.kernel.prepare import Pack
+from gemmgen.kernel.prepare import Codes, Pack
 from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import Problem
@@ -164,7 +164,7 @@ class MmaFamily(Family):
         """Blocks that follow each other store C by instructions of their threads, in rows that fill few sectors."""
         problem, mma, value = plan.problem, cast(MmaConfig, plan.config), plan.constants
         pairs_a, pairs_b = _pairs(problem)
-        codes = CODES_INSTRUCTIONS * problem.coded
+        codes = code_instructions(Codes.of(problem))
         conversions = (4 * mma.WM / MMA_M * pairs_a + mma.WN / PAIR_N * (4 * pairs_b + codes)) / value["K_STEP"]
         warps_per_scheduler = plan.consumers * share.resident / WARP / SCHEDULERS
         stored = (EPILOGUE_INSTRUCTIONS + problem.function_instructions) * plan.work.outputs

@@ -53,7 +53,7 @@ CHECKED = {
     "MMA == 0 or BK == 0": "fragments of the small operand come straight to registers",
     "MMA == 0 or X_ALONG_K == 1": "a register of a fragment holds two neighbouring k",
     "DEPTH == 1 or UNIFORM == 0": "operands that nothing converts are taken a k at a time",
-    # Codes of 4 bits
+    # Codes
     "CODES == 0 or MMA == 1": "numbers that codes stand for are made as fragments for tensor cores",
     "CODES == 0 or ASYNC == 0": "packed codes go to registers",
     "CODES == 0 or VEC == 4": "a thread's codes of a chunk lie side by side",

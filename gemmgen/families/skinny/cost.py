@@ -10,10 +10,10 @@ from typing import cast
 from gemmgen.families.skinny.axes import SkinnyConfig
 from gemmgen.families.skinny.operands import LANES_OF_K, dots, roles, unpacking
 from gemmgen.kernel.cost import (
-    CODES_INSTRUCTIONS,
     GLOBAL_LATENCY,
     arriving_cycles,
     barrier_cycles,
+    code_instructions,
     instructions,
     memory_us,
     reduction_us,
@@ -22,7 +22,7 @@ from gemmgen.kernel.cost import (
     unit_cycles,
 )
 from gemmgen.kernel.plan import Cost, Plan, Share, Work
-from gemmgen.kernel.prepare import PACKED_COLUMNS
+from gemmgen.kernel.prepare import PACKED_COLUMNS, Codes
 from gemmgen.problem.device import BANK_BYTES, WARP
 from gemmgen.problem.dtype import WIDEST_ACCESS, WORD
 from gemmgen.problem.gemm import Problem
@@ -105,7 +105,7 @@ def _conversions(problem: Problem, config: SkinnyConfig, value: Mapping[str, int
     x, w = roles(problem)
     taken = 0.0
     if problem.coded:
-        taken = CODES_INSTRUCTIONS * value["LOADS"] / LANES_OF_K
+        taken = code_instructions(Codes.of(problem)) * value["LOADS"] / LANES_OF_K
     elif config.MMA:
         taken = 0.0 if w.along_k else config.T / 2  # two neighbouring k of a weight meet in a register
     elif not dots(problem, config):

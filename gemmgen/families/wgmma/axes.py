@@ -149,9 +149,10 @@ CHECKED = {
     "C_BOXES == 1 or SPLIT == 1": "a block of a split tile stores too few columns for several boxes",
     "C_BOXES == 1 or BN % (CN * C_BOXES) == 0": "all pieces of C have the same number of boxes",
     "WHOLE == 0 or OUTPUTS == 0": "threads store what an epilogue writes beside C, within its edges",
-    # Codes of 4 bits
+    # Codes
     "CODES == 0 or SWAP == 1": "numbers that codes stand for are in registers, which feed the rows of an instruction",
     "CODES == 0 or BATCH == 1": "codes of one matrix are packed",
+    "CODES == 0 or LINES_B <= 256": "a box of TMA has at most 256 lines of packed codes",
     "BK % CODES_K == 0": "a k tile has whole chunks of packed codes",
     "CODES == 0 or K > 0 and K % 16 == 0": "an instruction's numbers of codes are all within K",
     "CODES * PROMOTED == 0 or BK % (2 * CODES_K) == 0": "two chunks of codes have accumulators by turns",
@@ -202,7 +203,7 @@ CHECKED = {
         f"SPLIT == 1 or {codes} or STAGES * BK * (BM * A_BYTES + {b}) >= PRODUCTS * BM * BN * ELEMENT_BYTES": (
             "the ring has room for a tile's sums"
         )
-        for codes, b in (("CODES == 1", "PRODUCTS * BN * B_BYTES"), ("CODES == 0", "BN / 2"))
+        for codes, b in (("CODES == 1", "PRODUCTS * BN * B_BYTES"), ("CODES == 0", "BN * CODE_BITS / 8"))
     },
     # Stages
     "STAGES >= 2": "one stage is filled while another is read",

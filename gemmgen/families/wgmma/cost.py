@@ -60,7 +60,7 @@ def work_of(problem: Problem, config: WgmmaConfig, value: Mapping[str, int]) -> 
     moved = (config.BM * size_a + problem.products * config.BN * size_b) * config.BK
     tile = cluster_tile(config)
     spared = moved - config.BM * config.BN * (size_a / tile["BN"] + problem.products * size_b / tile["BM"]) * config.BK
-    read = rows * (size_a if size_b >= 1 else size_b) + rows // M * columns * size_a  # bytes of a tile, for each k
+    read = rows * (size_b if problem.coded else size_a) + rows // M * columns * size_a  # bytes of a tile, for each k
     outputs = rows * columns // threads
     loaded = value[mmas(config)] * FRAGMENT if config.FROM_REGISTERS else 0  # registers of a step of k
     fragments = 2 * loaded  # and of the next one

@@ -60,7 +60,7 @@ from gemmgen.problem.types import PROMOTION, Compute
 from gemmgen.problem.wgmma import WARPGROUP, M, Wgmma
 from gemmgen.support.words import plural
 
-CODES_ROWS = 16  # of a tile where B has codes of 4 bits, which few rows of A are multiplied by
+CODES_ROWS = 16  # of a tile where B has codes, which few rows of A are multiplied by
 PROMOTED_COLUMNS = 128  # whose sums, twice, fit a consumer's registers; half of them, with a scale each
 NOTE_WIDTH = 110  # characters of a line of a kernel's header
 
@@ -136,6 +136,7 @@ class WgmmaFamily(Family):
             "CUT_LINES": int(cuts_lines(problem)),
             "OUTPUTS": len(problem.epilogue.outputs),
             "SCALED_LINES": int(problem.inputs.lines),
+            "CODE_BITS": problem.code_bits,
             "CODES_K": Pack("B").depth(problem) if problem.coded else 1,
         }
 

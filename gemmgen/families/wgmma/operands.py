@@ -169,7 +169,7 @@ def sums_type(types: Types) -> DType | None:
         return None
     tf32, fp8 = types.factors[0] is DType.F32, types.a in (DType.E4M3, DType.E5M2)
     cut = (Compute.PROMOTED, Compute.FAST)
-    shorter = types.compute in cut and types.b.storage_bits == 8  # of codes sums are whole, if promoted
+    shorter = types.compute in cut and not types.coded  # of codes sums are whole, if promoted
     return sums if tf32 == (types.compute is Compute.TF32) and fp8 == shorter else None
 
 

@@ -8,7 +8,7 @@
 //% if m.name in p.out.written
  *              is written: ${ p.out.written[m.name] }
 //% elif m.name == "B" and p.out.takes_packed
- *              codes of 4 bits, ${ "-8 to 7 in two's complement" if p.out.types.b.is_signed else "0 to 15" }: a byte holds two, the first in its lower half.
+ *              codes of ${ p.out.problem.code_bits } bits, ${ p.out.code_range }${ ": a byte holds two, the first in its lower half" if p.out.halves }.
  *              Calls take what ${ p.out.name }_pack_b made of it
 //% endif
 //% endfor

@@ -80,7 +80,7 @@ struct Storage {
     }
 };
 
-//% if test.codes
+//% if test.codes and out.halves
 // Codes of 4 bits as they lie in memory, two to a byte, the first in its lower half: band, lines with padding, band.
 struct Codes {
     static constexpr size_t BAND = 1024 + ${ out.pointer_align };  // bytes

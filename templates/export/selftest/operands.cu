@@ -26,14 +26,14 @@ Operands make_operands(const Check& s)
 //% if "value" in test.drawn or "before" in test.drawn
     const auto value = [&] { return exact ? random.integer(s.reach) : random.uniform(); };
 //% endif
-//% if "value_s8" in test.drawn
+//% if "value_s8" in test.drawn and not test.codes
     const auto value_s8 = [&] { return ${ "exact ? random.integer(s.reach) : " if exact }random.below(256) - 128; };
 //% endif
-//% if "value_u8" in test.drawn
+//% if "value_u8" in test.drawn and not test.codes
     const auto value_u8 = [&] { return random.below(${ "exact ? s.reach + 1 : 256" if exact else "256" }); };
 //% endif
 //% for dtype in [out.types.b] if test.codes
-    const auto value_${ dtype.label } = [&] { return random.below(16)${ " - 8" if dtype.is_signed }; };
+    const auto value_${ dtype.label } = [&] { return random.below(${ 2 ** dtype.storage_bits })${ " - %d" | format(2 ** (dtype.storage_bits - 1)) if dtype.is_signed }; };
 //% endfor
 //% if "scale" in test.drawn
     const auto scale = [&] { return ${ "exact ? 1 << random.below(%d) : " | format(test.exact_scales) }random.uniform(); };

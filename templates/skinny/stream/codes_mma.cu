@@ -1,4 +1,4 @@
-/*# Packed codes of 4 bits, on tensor cores: the warps of a block take the same T columns, each at other k. #*/
+/*# Packed codes, on tensor cores: the warps of a block take the same T columns, each at other k. #*/
 //% from "device/codes.cu" import chunks_across, numbers, scales, words
 //% from "device/mma.cu" import mma
 //% from "skinny/stream/mma_sums.cu" import store_sums
@@ -36,7 +36,11 @@ __device__ __forceinline__ Codes load_codes(const unsigned* from)
 {
     Codes found;
     asm volatile("ld.global.nc.L1::no_allocate.v${ view.codes.words }.u32 {%${ range(view.codes.words) | join(", %") }}, [%${ view.codes.words }];"
+//% if view.codes.step_words == 1
                  : ${ '"=r"(found.at[%s])' | format(range(view.codes.words) | join(']), "=r"(found.at[')) } : "l"(from));
+//% else
+                 : "=r"(found.at[0].x), "=r"(found.at[0].y), "=r"(found.at[1].x), "=r"(found.at[1].y) : "l"(from));
+//% endif
     return found;
 }
 

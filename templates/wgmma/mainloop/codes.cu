@@ -1,4 +1,4 @@
-/*# B of 4 bits: threads dequantise it into registers, wgmma's first operand, for C^T = B^T A^T. #*/
+/*# B of codes: threads dequantise it into registers, wgmma's first operand, for C^T = B^T A^T. #*/
 //% import "wgmma/mainloop/awaited.cu" as awaited
 //% from "device/codes.cu" import numbers, scales, words
 //% from "wgmma/layout.cu" import by_k, descriptor
@@ -115,7 +115,7 @@ load_codes(${ chunk }, codes${ of(view) });
         Fragments& fragment = fragments[step / K_STEP % 2];
 //% filter indent(8, true)
 //% call all(view)
-dequantise(codes${ of(view) }[step / ${ view.codes.span }].at[step / 16 % ${ view.codes.words }], scales${ which }${ of(view) }, fragment${ of(view) });
+dequantise(codes${ of(view) }[step / ${ view.codes.span }].at[step / 16 % ${ view.codes.steps }], scales${ which }${ of(view) }, fragment${ of(view) });
 //% if view.cut_k
 #pragma unroll
 for (int r = 0; r < 4; ++r)  // beyond K: zeros of A times a scale of infinity would be NaN
