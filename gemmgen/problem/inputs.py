@@ -253,6 +253,8 @@ class Inputs:
         if not self.coded:
             packed = types.b.storage_bits < 8
             require(not packed, f"B of {types.b.label} needs scales, as numbers of A's type: inputs = scales=128")
+            promoted = types.compute is Compute.PROMOTED and types.b.is_integer
+            require(not promoted, f"B of {types.b.label}: {types.compute.label} sums go with scales: inputs = scales=128")
             return
         require(types.b in SCALED, f"B of {types.b.label}: scales along K are for {_labels(SCALED)}")
         require(

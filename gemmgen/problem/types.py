@@ -126,7 +126,8 @@ class Types:
     def __post_init__(self) -> None:
         if self.b in NIBBLES:
             object.__setattr__(self, "coded", True)
-        packed = self.b in NIBBLES and self.compute in (Compute.FMA, Compute.PROMOTED)
+        bytes_ = self.b in BYTES and self.a in HALVES and self.compute is Compute.PROMOTED  # codes alone are such
+        packed = bytes_ or (self.b in NIBBLES and self.compute in (Compute.FMA, Compute.PROMOTED))
         for name, dtype in (("A", self.a), ("B", self.a if packed else self.b)):
             require(dtype in ELEMENTS, f"{name} of {dtype.label}: a product takes {_labels(ELEMENTS)}")
         require(not packed or not self.a.is_integer, f"B of {self.b.label}, A of {self.a.label}: floats multiply it")

@@ -107,7 +107,7 @@ ${ text if count == 1 else "%s * %d" | format(text, count) }
     for (int first = 0; first < s.K; first += ${ depth }) {
         ${ T } sum = ${ zero };
 //% if zeros
-        const int zero_point = code(zeros_b, ${ row });
+        const int zero_point = ${ element_at("zeros_b", row) };
 //% endif
         for (int k = first; k < min(first + ${ depth }, s.K); ++k) {
 ${ read_a(kernel) | indent(4, true) }            const int b = ${ element_at("B", place) }${ " - zero_point" if zeros };

@@ -40,6 +40,8 @@ KERNELS = (
     ("f16,u8,f16", "scales=128+zeros", "cc", (None, 192, 256), {"BN": 192, "CONSUMERS": 3, "BM": 32, "STAGES": 2}),
     ("bf16,s8,bf16", "scales=64", "rc", (33, 128, 400), {"SPLIT": 2, "PERSISTENT": 0, "BM": 48}),
     ("bf16,s8,f32", "scales=K", "rc", (None, 136, 272), {}),
+    ("bf16,u8,bf16_promoted", "scales=128+zeros", "rc", (None, 136, 512), {"STAGES": 2}),
+    ("f16,s8,f32_promoted", "scales=64", "rc", (33, 128, 624), {"SPLIT": 2, "PERSISTENT": 0, "BM": 48, "STAGES": 3}),
 )
 BY_MMA = (
     ("bf16,u4,bf16", "scales=128+zeros", "rc", (None, 136, 256), {}, "sm_80"),
@@ -67,7 +69,7 @@ def executor(shared_store):
 
 
 # `make soak` runs all.
-FEW = {*(KERNELS[number][:4] for number in (0, 3, 5, 6, 9, 13, 14)), *(BY_MMA[number][:4] for number in (0, 2, 3, 5))}
+FEW = {*(KERNELS[number][:4] for number in (0, 3, 5, 6, 9, 13, 14, 18)), *(BY_MMA[number][:4] for number in (0, 2, 3, 5))}
 
 
 def some(kernels):

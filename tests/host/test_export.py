@@ -50,11 +50,13 @@ def mapped(source: KernelSource, *maps: TensorMap, **launch: Any) -> KernelSourc
 QUANTISED = "aux(alpha * (acc - zero_a * column_sum) * scale_n + beta * C) + residual"
 MAPS = TensorMap("A", (64, 64), 128, 256), TensorMap("B", (128, 32), 0)
 CODES = Problem(None, 136, 256, types="bf16,u4,bf16", layout="rc", inputs="scales=128+zeros")
+BYTES = Problem(None, 136, 256, types="f16,s8,f16", layout="rc", inputs="scales=64+zeros")
 SAMPLES = {
     "plain": naive(),
     "quantised": naive(types="u8,s8,bf16", epilogue=QUANTISED),
     "mapped": mapped(naive(types="bf16", ld_align=8, epilogue="bias"), *MAPS, persistent=True),
     "codes": render(CODES, WGMMA, WGMMA.default(CODES)).renamed("gemm"),
+    "bytes": render(BYTES, WGMMA, WGMMA.default(BYTES)).renamed("gemm"),
 }
 
 UNTESTED = ("mapped", "gemm_selftest.cu")  # it is as the others'
@@ -239,6 +241,8 @@ def test_files_of_codes_say_what_their_bytes_are() -> None:
     assert "An element of B is code * scale, rounded once to f16." in header and "zeros_b" not in header
     readme = shared_texts([interface_of(SAMPLES["codes"], "sm_90a")])["README.md"]
     assert "`gemm_pack_b` packs B, scales_b and zeros_b once" in " ".join(readme.split())
+    whole = own_texts(SAMPLES["bytes"], "sm_90a")["gemm.h"]
+    assert "codes of 8 bits, -128 to 127 in two's complement\n" in whole and "two to a byte" not in whole
 
 
 @pytest.mark.parametrize(

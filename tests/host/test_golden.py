@@ -238,6 +238,12 @@ SAMPLES = {
     "wgmma_u4_scaled_sums_rc": Sample(
         WGMMA, {}, (None, 4096, 4096), "rc", types="bf16,u4,bf16", compute=Compute.PROMOTED, inputs="scales=128+zeros"
     ),
+    "wgmma_u8_scaled_rc": Sample(WGMMA, {}, (None, 4096, 4096), "rc", types="bf16,u8,bf16", inputs="scales=128+zeros"),
+    "wgmma_s8_scaled_sums_rc": Sample(
+        WGMMA, {"STAGES": 2}, (None, 4096, 4096), "rc", types="f16,s8,f16", compute=Compute.PROMOTED, inputs="scales=64"
+    ),
+    "mma_s8_scaled_rr": Sample(MMA, {}, (None, 520, 1024), "rr", types="f16,s8,f16", inputs="scales=128"),
+    "skinny_u8_scaled_rc": Sample(SKINNY, {}, (8, 4096, 4096), "rc", types="bf16,u8,bf16", inputs="scales=128+zeros"),
     "mma_u4_scaled_rc": Sample(MMA, {}, (None, 4096, 4096), "rc", types="bf16,u4,bf16", inputs="scales=128+zeros"),
     "mma_s4_scaled_rr": Sample(
         MMA,
