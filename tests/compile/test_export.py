@@ -377,6 +377,7 @@ def test_nvcc_has_no_warning(arch: int, tmp_path: Path) -> None:
         ("4096x4096x4096", "rc", {"types": "bf16", "batch": 3, "epilogue": "aux+gelu"}),
         ("?x136x256", "rc", {**CODES, "epilogue": "bias"}),
         ("4096x4096x4096", "rr", {"types": "f16,s4,f32", "inputs": "scales=K", "ldb": None}),
+        ("?x136x256", "rc", {"types": "bf16,s8,bf16", "inputs": "scales=64+zeros"}),
     ],
 )
 def test_nvcc_has_no_warning_of_wgmma(shape: str, layout: str, problem: dict[str, Any], tmp_path: Path) -> None:
@@ -821,10 +822,12 @@ OPEN = Problem(None, None, None, types="bf16,u4,bf16", epilogue="acc", inputs="s
 SIGNED = Problem(None, 40, 96, types="f16,s4,f16", layout="rc", epilogue="acc", inputs="scales=32+zeros")
 HALVES = Problem(None, 72, 200, types="bf16,s4,f32", epilogue="acc", inputs="scales=64", ldb=None)
 WHOLE = Problem(9, 70, None, types="f16,u4,f32", layout="rc", epilogue="acc", inputs="scales=K")
+BYTES = Problem(None, 40, 96, types="bf16,s8,f32", layout="rc", epilogue="acc", inputs="scales=32+zeros")
 MISTAKES = {  # in the launch that packs
     "the group": (OPEN, "first_k / 128", "first_k / 256"),
     "the sign": (SIGNED, "& 15) ^ 8", "& 15)"),
     "the half of a byte": (HALVES, "from % 2 ? 4 : 0", "from % 2 ? 0 : 4"),
+    "the bytes of both words": (BYTES, "v < 4 ? words.x : words.y", "v < 4 ? words.y : words.x"),
     "the column": (WHOLE, "(0) * 70 + n", "(0) * 70 + n / 2"),
 }
 
@@ -835,6 +838,7 @@ MISTAKES = {  # in the launch that packs
     [
         (OPEN, None),
         (HALVES, 14),
+        (BYTES, None),
         *(pytest.param(one, None, marks=pytest.mark.soak) for one in (SIGNED, HALVES, WHOLE)),
     ],
     ids=str,

@@ -20,10 +20,14 @@ ${ name }(
     for (int at = 0; at < ${ c.k }; ++at) {
         const int* const chunk = prepared_b + (at / ${ c.depth } * across + n / 64) * ${ c.lines * c.words };
         const int step = at % ${ c.depth } / 16, within = at % 16, thread = column / 16 * 32 + column % 8 * 4 + within % 8 / 2;
-        const int word = chunk[step / ${ c.access } * ${ 128 * c.access } + thread * ${ c.access } + step % ${ c.access }];
-        const int code = word >> 4 * (within / 8 * 2 + column / 8 % 2 + within % 2 * 4) & 15;
-        const ${ TA }* const scales = reinterpret_cast<const ${ TA }*>(chunk + ${ c.columns * c.depth // 8 });
-        const int zero = ${ "scales[64 + column].bits & 15" if c.zeros else "8" if c.signed else "0" };
+        const int own = step / ${ c.access } * ${ 128 * c.access } + thread * ${ c.access } + step % ${ c.access };  // eight codes
+//% if c.bits == 4
+        const int code = chunk[own] >> 4 * (within / 8 * 2 + column / 8 % 2 + within % 2 * 4) & 15;
+//% else
+        const int code = chunk[2 * own + within / 8] >> 8 * (column / 8 % 2 * 2 + within % 2) & 255;
+//% endif
+        const ${ TA }* const scales = reinterpret_cast<const ${ TA }*>(chunk + ${ c.code_words });
+        const int zero = ${ "scales[64 + column].bits & %d" | format(2 ** c.bits - 1) if c.zeros else 2 ** (c.bits - 1) if c.signed else "0" };
         sum += float(A[1LL * m * ${ lda } + at]) * float(${ TA }(float(code - zero) * float(scales[column])));
     }
     C[1LL * m * ${ ldc } + n] = ${ TC }(sum);
