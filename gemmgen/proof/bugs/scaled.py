@@ -1,4 +1,4 @@
-"""Bugs of kernels whose operands have scales: codes of 4 bits, and blocks of fp8."""
+"""Bugs of kernels whose operands have scales: codes of 4 and 8 bits, and blocks of fp8."""
 
 from __future__ import annotations
 
@@ -64,6 +64,30 @@ CODES_BUGS: tuple[Bug, ...] = (
         "[at / CHUNK_K][1 - consumer], codes", (*OFF, UNDER_WAY)),
     Bug("zeros beyond K times a scale", "K tail", on.WGMMA_CODES_CUT, "if (k + at + step >= s.K) fragment[r] = 0;", "",
         OFF),
+    # Of 8 bits
+    Bug("both words of eight codes in each other's place", "packed elements", on.WGMMA_BYTES,
+        "v < 4 ? words.x : words.y", "v < 4 ? words.y : words.x", OFF),
+    Bug("bytes of a word from its end", "packed elements", on.WGMMA_BYTES, "code << 8 * (v % 4)",
+        "code << 8 * (3 - v % 4)", OFF),
+    Bug("steps of a thread in the order of 4 bits", "swapped index", on.WGMMA_BYTES,
+        "thread = i / 2 % 128, step = i / 256 * 2 + i % 2", "thread = i / 4 % 128, step = i / 512 * 4 + i % 4", OFF),
+    Bug("bytes keep their sign", "packed elements", on.WGMMA_BYTES_CUT, "& 255) ^ 128", "& 255)", OFF),
+    Bug("zero points of seven bits", "zero point", on.WGMMA_BYTES, "static_cast<unsigned short>(zero)",
+        "static_cast<unsigned short>(zero & 127)", OFF),
+    Bug("scales behind half of the codes", "scale", on.WGMMA_BYTES, "(chunk + 16 * CHUNK_K)", "(chunk + 8 * CHUNK_K)",
+        OFF),
+    Bug("a signed byte's middle is 127", "zero point", on.WGMMA_BYTES_CUT, "replicated(0x6480)", "replicated(0x647f)",
+        OFF),
+    Bug("the first word's codes again", "packed elements", on.WGMMA_BYTES, "r < 2 ? codes.x : codes.y", "codes.x",
+        OFF),
+    Bug("the first of each pair twice", "packed elements", on.WGMMA_BYTES, "0x7443 : 0x7441", "0x7442 : 0x7440", OFF),
+    Bug("the first column's codes for both", "packed elements", on.WGMMA_BYTES_CUT, "0x5352 : 0x5150",
+        "0x5150 : 0x5150", OFF),
+    Bug("zero points of bytes in turns by pairs", "zero point", on.WGMMA_BYTES, "of.zero[r % 2]", "of.zero[r / 2]",
+        OFF),
+    Bug("the lower half of a difference", "packed elements", on.WGMMA_BYTES, "0x7632", "0x5410", OFF),
+    Bug("differences of seven bits", "precision", on.WGMMA_BYTES, "__float_as_uint(second), 0x7632)",
+        "__float_as_uint(second), 0x7632) & 0xfffefffe", OFF),
     # What is in flight
     Bug("the step before is not awaited", "wait count", on.WGMMA_CODES, "wgmma_wait<1>();", "", (IN_FLIGHT, UNDER_WAY)),
     Bug("a stage is released as its own products begin", "phase", on.WGMMA_CODES,

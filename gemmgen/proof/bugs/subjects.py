@@ -241,6 +241,16 @@ WGMMA_CODES_SUMS = Subject(
     Problem(None, 136, 384, types=Types.parse("f16,s4,f32", Compute.PROMOTED), layout="rc", inputs="scales=64"),
     (("BM", 16), ("BN", 128), ("BK", 128), ("CONSUMERS", 2), ("STAGES", 3)), WGMMA,
 )  # fmt: skip
+WGMMA_BYTES = Subject(
+    "wgmma bf16 u8 rc, scales and zero points",
+    Problem(None, 136, 256, types="bf16,u8,bf16", layout="rc", inputs="scales=128+zeros"),
+    (("BM", 16), ("BN", 128), ("BK", 128), ("CONSUMERS", 2), ("STAGES", 3)), WGMMA,
+)  # fmt: skip
+WGMMA_BYTES_CUT = Subject(
+    "wgmma f16 s8 rr, K ends in a chunk",
+    Problem(None, 72, 208, types="f16,s8,f16", layout="rr", inputs="scales=64"),
+    (("BM", 16), ("BN", 64), ("BK", 128), ("CONSUMERS", 1), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
 MMA_CODES = Subject(
     "mma bf16 u4 rc, two groups a k tile",
     Problem(None, 136, 512, types="bf16,u4,bf16", layout="rc", inputs="scales=64+zeros"),

@@ -1,8 +1,8 @@
-"""Right edits of kernels that multiply codes of 4 bits."""
+"""Right edits of kernels that multiply codes of 4 and 8 bits."""
 
 from __future__ import annotations
 
-from gemmgen.proof.bugs.subjects import MMA_CODES, WGMMA_CODES, WGMMA_CODES_CUT
+from gemmgen.proof.bugs.subjects import MMA_CODES, WGMMA_BYTES, WGMMA_CODES, WGMMA_CODES_CUT
 from gemmgen.proof.edits.base import Edit
 
 CODES_EDITS = (
@@ -21,6 +21,10 @@ CODES_EDITS = (
         "if (k % 64 == 0) packed[j].codes = "
         "reinterpret_cast<const Codes*>(chunk)[k / 64 * 128 + column * 2 + lane];",
         "packed[j].codes.at[k / 16 % 4] = chunk[(k / 64 * 128 + column * 2 + lane) * 4 + k / 16 % 4];",
+    ),)),
+    Edit("differences of bytes converted, not cut", WGMMA_BYTES, ((
+        "const unsigned difference = __byte_perm(__float_as_uint(first), __float_as_uint(second), 0x7632);",
+        'unsigned difference; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(difference) : "f"(second), "f"(first));',
     ),)),
     Edit("numbers of both columns in turns", WGMMA_CODES, (("""\
     for (int r = 0; r < 4; ++r) {
