@@ -9,7 +9,7 @@ import gemmgen
 from gemmgen.arrays.emulated import EmulatedBackend
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.exports.library.spec import spec_from
-from gemmgen.families import MMA, WGMMA
+from gemmgen.families import MMA, SKINNY, WGMMA
 from gemmgen.families.base import first_rejection
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.epilogue import LINEAR, parse_epilogue
@@ -21,6 +21,7 @@ from gemmgen.support.errors import InvalidInput
 from gemmgen.verification.verifier import verify
 
 EXAMPLES = 12
+SM_90 = parse_arch("sm_90").limits
 KERNELS = (
     ("bf16,u4,bf16", "scales=128+zeros", "rc", (None, 136, 256), {}),
     ("bf16,u4,bf16", "scales=64", "rr", (None, 128, 256), {"BM": 64}),
@@ -86,7 +87,7 @@ def test_codes_are_numbers_rounded_once_or_sums_are_scaled(types, inputs, layout
         epilogue=parse_epilogue("scale_m+bias") if sizes[0] is None and axes else LINEAR,
     )
     config = WGMMA.default(problem).with_values(**axes)
-    assert first_rejection(WGMMA, problem, config, parse_arch("sm_90").limits) is None
+    assert first_rejection(WGMMA, problem, config, SM_90) is None
     source = render(problem, WGMMA, config, "sm_90")
     verdict = verify(executor, source, examples=EXAMPLES, largest=160, runs=2)
     assert verdict.failure is None, verdict.failure
@@ -117,8 +118,33 @@ def test_codes_packed_alike_are_multiplied_by_mma_sync(types, inputs, layout, si
 def test_what_wgmma_does_not_take_is_refused_with_the_reason(more, because) -> None:
     fields = {"m": None, "n": 128, "k": 256, "types": "bf16,u4,bf16", "layout": "rc", "inputs": "scales=128"} | more
     problem = Problem(**fields)
-    rejection = first_rejection(WGMMA, problem, WGMMA.default(problem), parse_arch("sm_90").limits)
+    rejection = first_rejection(WGMMA, problem, WGMMA.default(problem), SM_90)
     assert rejection is not None and because in rejection.constraint.because
+
+
+@pytest.mark.parametrize(("types", "inputs", "warps"), [("bf16,u4,bf16", "scales=128", 3), ("f16,s8,f16", "scales=K", 2)])
+def test_a_step_of_skinny_has_whole_chunks(types, inputs, warps) -> None:
+    problem = Problem(8, 128, 768, types=types, layout="rc", inputs=inputs)
+    rejection = first_rejection(SKINNY, problem, SKINNY.default(problem).with_values(WARPS=warps), SM_90)
+    assert rejection is not None and rejection.constraint.because == "the codes of a block's next step begin a chunk"
+    whole = SKINNY.default(problem).with_values(WARPS=2 * warps)
+    assert first_rejection(SKINNY, problem, whole, SM_90) is None
+
+
+BY_SKINNY = (
+    ("bf16,u8,bf16", "scales=128+zeros", "rc", (None, 136, 416), {"WARPS": 4}),
+    ("f16,s8,f16", "scales=32", "rr", (3, 72, 256), {"WARPS": 2, "T": 32, "UNROLL": 2}),
+    ("bf16,s8,f32", "scales=K", "rc", (20, 64, 512), {"WARPS": 4, "S": 16, "SPLIT": 2, "UNROLL": 2}),
+)
+
+
+@pytest.mark.parametrize(("types", "inputs", "layout", "sizes", "axes"), BY_SKINNY, ids=str)
+def test_codes_of_8_bits_are_streamed_to_registers(types, inputs, layout, sizes, axes, executor) -> None:
+    problem = Problem(*sizes, types=types, layout=layout, inputs=inputs)
+    config = SKINNY.default(problem).with_values(**axes)
+    assert first_rejection(SKINNY, problem, config, SM_90) is None
+    verdict = verify(executor, render(problem, SKINNY, config, "sm_90"), examples=EXAMPLES, largest=160, runs=2)
+    assert verdict.failure is None, verdict.failure
 
 
 def halves(codes):

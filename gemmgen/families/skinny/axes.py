@@ -59,6 +59,7 @@ CHECKED = {
     "CODES == 0 or VEC == 4": "a thread's codes of a chunk lie side by side",
     "CODES * PROMOTED == 0": "only naive and wgmma multiply sums of codes by scales",
     "CODES == 0 or K > 0 and K % CODES_K == 0": "numbers of codes are made for all k of an access",
+    "STEP % CODES_CHUNK == 0": "the codes of a block's next step begin a chunk",
     f"CODES == 0 or {PACKED_COLUMNS} % T == 0": f"a chunk of packed codes has {PACKED_COLUMNS} columns",
     "BLOCKS == 0": "only naive and wgmma multiply blocks that have scales",
 }

@@ -129,6 +129,7 @@ class Skinny(Family):
             **sizes_of(problem),
             **sizes,
             "CODES_K": 1 if codes is None else codes.span,
+            "CODES_CHUNK": 1 if codes is None else codes.depth,
             "PROMOTED": int(problem.types.compute is Compute.PROMOTED),
             "SMALL": small if known else 0,
             "ALONG_K": int(w.along_k),
