@@ -205,7 +205,7 @@ def load(kernel: Kernel, *, device: DeviceChoice = "auto") -> ArrayKernel:
 def load_library(folder: Folder, *, device: DeviceChoice = "auto") -> ArrayLibrary:
     """Load the products of a folder that `library` wrote, by name, as functions of arrays: see `load`.
 
-    Each takes arrays of any size; one whose B has 4 bits any number of rows of A.
+    Each takes arrays of any size; one whose B holds codes any number of rows of A.
 
     The rules in its record choose among its kernels, as its dispatcher in C does. Raises InvalidInput if the folder
     holds no library, or none for this device's architecture.

@@ -154,7 +154,7 @@ _PROBLEM = (
         metavar="|".join(compute.label for compute in Compute),
         help="How products are made and summed. fma: in the type of the sums, on CUDA or tensor cores; the others on "
         "tensor cores. tf32: operands of f32 are rounded to 11 bits; f16acc: sums of f16 in f16; promoted, fast: sums "
-        "of e4m3 and e5m2 in 14 bits, of 128 products or of all; promoted of 4-bit codes: scales multiply sums; "
+        "of e4m3 and e5m2 in 14 bits, of 128 products or of all; promoted of codes: scales multiply sums; "
         "bf16x6: as exact as f32, by six products of pieces.",
     ),
     click.option(
@@ -207,7 +207,7 @@ _PROBLEM = (
         "numbers. blocks: A has scales of 1 x 128, B of 128 x 128; blocks+lines: B, too, of 1 x 128; with +padded "
         "rows of scales begin at multiples of 16 bytes. "
         "im2col=56x56x64_3x3_p1x1_s1x1_d1x1: A is images. Family naive serves all; mma and skinny (sm_80 and newer) "
-        "and wgmma (sm_90) B of 4 bits with scales; wgmma blocks, with --compute promoted.",
+        "and wgmma (sm_90) B of codes with scales; wgmma blocks, with --compute promoted.",
     ),
     _distance_option(
         "--ld-residual", "Leading dimension of the epilogue's residual in elements; ? leaves it to run time."

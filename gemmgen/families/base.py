@@ -174,10 +174,10 @@ def never_cut(plan: Plan) -> Iterator[Never]:
 
 def sizes_of(problem: Problem) -> dict[str, int]:
     """The facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
-    are stored in the type of the sums), FMA (0: CUDA cores are less exact than the problem promises), SUMMED (which of
-    A and B have rows or columns that an epilogue sums), PRODUCTS (matrices side by side in B), PLAIN (1:
-    elements of A and B are multiplied as they are), BLOCKS (1: blocks of A and B have scales) and CODES (1: B holds codes, with scales along
-    K)."""
+    are stored in the type of the sums), FMA (0: CUDA cores are less exact than the problem promises), SUMMED (which
+    of A and B have rows or columns that an epilogue sums), PRODUCTS (matrices side by side in B), PLAIN (1: elements
+    of A and B are multiplied as they are), BLOCKS (1: blocks of A and B have scales) and CODES (1: B holds codes,
+    with scales along K)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {

@@ -1,8 +1,9 @@
-"""B's codes of 4 or 8 bits as kernels of wgmma take them, on the host: what the launch of a `Pack` writes, and its inverse.
+"""B's codes of 4 or 8 bits as kernels of wgmma take them, on the host: what a `Pack`'s launch writes, and its inverse.
 
 A chunk has 64 columns of B by `depth` of K. Of 16 columns by 16 k, lane 4 g + t of a warp has columns g and g + 8 at
-k = 2 t, 2 t + 1, 2 t + 8 and 2 t + 9: eight codes, in one word or in two. A line of scales follows the codes of a chunk, and a line
-of zero points, if there are any: of numbers of A's type whose last bits are those of a code, where these have room.
+k = 2 t, 2 t + 1, 2 t + 8 and 2 t + 9: eight codes, in one word or in two. A line of scales follows the codes of a
+chunk, and a line of zero points, if there are any: of numbers of A's type whose last bits are those of a code, where
+these have room.
 """
 
 from __future__ import annotations

@@ -221,11 +221,12 @@ class LineSums(_Before):
 
 @dataclass(frozen=True)
 class Pack(Prepare):
-    """A launch that packs B's codes of 4 or 8 bits, their scales and zero points, as wgmma takes fragments of B's columns.
+    """A launch that packs B's codes, their scales and zero points, as wgmma takes fragments of B's columns.
 
     Chunks of PACKED_COLUMNS columns by `depth` of K follow each other, along N first. A chunk has lines of 128 bytes:
     first its codes, 16 bytes or less for each thread of a warpgroup, then a line of scales, then, if there are any, a
-    line of zero points, to whose bits those of `Codes.beside_zero` are added. What lies beyond N has codes, scales and zero points of 0.
+    line of zero points, to whose bits those of `Codes.beside_zero` are added. What lies beyond N has codes, scales and
+    zero points of 0.
     """
 
     order: Order = "r"

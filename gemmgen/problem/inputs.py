@@ -164,7 +164,7 @@ class Inputs:
 
     @property
     def _parts(self) -> Iterator[str]:
-        if self.coded:
+        if self.group is not None:
             yield f"scales={_group_text(self.group)}"
         if self.zeros:
             yield "zeros"
@@ -254,7 +254,9 @@ class Inputs:
             packed = types.b.storage_bits < 8
             require(not packed, f"B of {types.b.label} needs scales, as numbers of A's type: inputs = scales=128")
             promoted = types.compute is Compute.PROMOTED and types.b.is_integer
-            require(not promoted, f"B of {types.b.label}: {types.compute.label} sums go with scales: inputs = scales=128")
+            require(
+                not promoted, f"B of {types.b.label}: {types.compute.label} sums go with scales: inputs = scales=128"
+            )
             return
         require(types.b in SCALED, f"B of {types.b.label}: scales along K are for {_labels(SCALED)}")
         require(

@@ -35,7 +35,7 @@ class Compute(Enum):
     TF32      operands of f32 are rounded to the 11 bits of tf32 first, and multiplied by tensor cores
     F16       of operands of f16: tensor cores keep their sums in f16, and round these at each step
     PROMOTED  of e4m3 and e5m2: tensor cores keep 13 bits behind a sum's first, and kernels add such sums of
-              PROMOTION products up in f32. Of codes of 4 bits: differences from zero points are multiplied, and sums of
+              PROMOTION products up in f32. Of codes: differences from zero points are multiplied, and sums of
               at most PROMOTION products are multiplied by their group's scale as they are added up
     FAST      the same, without adding up: 13 bits for all of K
     BF16X6    operands of f32 are sums of three pieces of bf16, of which tensor cores multiply six pairs: see `Pieces`.
@@ -111,8 +111,8 @@ class Types:
     even. Integer sums wrap around at 32 bits, and so does their scaling where C is s32; results of e4m3, e5m2, s8 and
     u8 saturate.
 
-    coded  whether B holds codes, which stand for numbers of A's type. Codes of 4 bits always do; a `Problem` whose B has
-           scales sets it for those of 8 bits
+    coded  whether B holds codes, which stand for numbers of A's type: any u4 and s4, and u8 and s8 where a `Problem`
+           gives B scales
 
     Raises InvalidInput where no kernel computes such a product.
     """

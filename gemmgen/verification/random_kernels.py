@@ -96,12 +96,20 @@ SOME_INPUTS = (
 )
 ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
 SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with,
-# Of families that serve, beside plain matrices, B of 4 bits, with sizes that they take, and scales of blocks:
+# Of families that serve, beside plain matrices, B of codes, with sizes that they take, and scales of blocks:
 CODES_INPUTS = (
     *[PLAIN] * 8,
     *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros", "blocks", "blocks+lines+padded")),
 )
-CODES_TYPES = ("bf16,u4,bf16", "f16,s4,f16", "bf16,s4,f32", "bf16,u8,bf16", "f16,s8,f16", "bf16,u4,bf16_promoted", "f16,s4,f32_promoted")
+CODES_TYPES = (
+    "bf16,u4,bf16",
+    "f16,s4,f16",
+    "bf16,s4,f32",
+    "bf16,u8,bf16",
+    "f16,s8,f16",
+    "bf16,u4,bf16_promoted",
+    "f16,s4,f32_promoted",
+)
 CODES_N, CODES_K = (8, 64, 72, 128, 200), (16, 48, 128, 208, 256)
 PROMOTED_TYPES = ("e4m3,e4m3,bf16_promoted", "e4m3,e4m3,f32_promoted", "e5m2,e4m3,f16_promoted")
 BLOCK_TYPES = ("e4m3,e4m3,bf16", "e4m3,e4m3,f32", "e4m3,e5m2,f16", "e4m3")  # and those of blocks

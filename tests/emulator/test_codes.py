@@ -70,7 +70,10 @@ def executor(shared_store):
 
 
 # `make soak` runs all.
-FEW = {*(KERNELS[number][:4] for number in (0, 3, 5, 6, 9, 13, 14, 18)), *(BY_MMA[number][:4] for number in (0, 2, 3, 5))}
+FEW = {
+    *(KERNELS[number][:4] for number in (0, 3, 5, 6, 9, 13, 14, 18)),
+    *(BY_MMA[number][:4] for number in (0, 2, 3, 5)),
+}
 
 
 def some(kernels):
@@ -122,7 +125,9 @@ def test_what_wgmma_does_not_take_is_refused_with_the_reason(more, because) -> N
     assert rejection is not None and because in rejection.constraint.because
 
 
-@pytest.mark.parametrize(("types", "inputs", "warps"), [("bf16,u4,bf16", "scales=128", 3), ("f16,s8,f16", "scales=K", 2)])
+@pytest.mark.parametrize(
+    ("types", "inputs", "warps"), [("bf16,u4,bf16", "scales=128", 3), ("f16,s8,f16", "scales=K", 2)]
+)
 def test_a_step_of_skinny_has_whole_chunks(types, inputs, warps) -> None:
     problem = Problem(8, 128, 768, types=types, layout="rc", inputs=inputs)
     rejection = first_rejection(SKINNY, problem, SKINNY.default(problem).with_values(WARPS=warps), SM_90)

@@ -78,8 +78,8 @@ class Product:
     tune     sizes (M, N, K) to tune kernels for; if there are none, some of m, n and k
     invariant  whether the bits of a row of C are the same whatever M is, and wherever the row stands: all kernels are
                of one class of summation
-    inputs   how A and B are given: as plain matrices, B as codes of 4 or 8 bits with scales along K, or both with scales by
-             block
+    inputs   how A and B are given: as plain matrices, B as codes of 4 or 8 bits with scales along K, or both with
+             scales by block
     """
 
     name: str

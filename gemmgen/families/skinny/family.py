@@ -13,7 +13,7 @@ weights in flight are copies to shared memory, where each thread has a ring of i
 compiler waits for none too early. If a register holds bytes of four neighbouring k, one instruction multiplies and sums
 them.
 
-Packed codes of 4 bits lie as tensor cores take them: a lane dequantises what it loads, and the warps of a block divide
+Packed codes lie as tensor cores take them: a lane dequantises what it loads, and the warps of a block divide
 K.
 
 Either way SPLIT blocks can share a tile of C, so that the grid fills the card where the long side alone does not. Fewer
