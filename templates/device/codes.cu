@@ -37,8 +37,10 @@ struct alignas(${ 4 * of.words }) Codes {
 //% if of.negated
 // It is negated, for fma to subtract it.
 //% endif
-//% if not of.sums
-// Scales are replicated${ " in both halves of a word" if of.wide else ", too" }.
+//% if not of.sums and of.wide
+// Scales are replicated in both halves of a word.
+//% elif not of.sums
+// Scales are replicated, too.
 //% endif
 struct Scales {
 //% if of.sums

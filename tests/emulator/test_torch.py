@@ -358,10 +358,12 @@ def test_layers_of_codes_compute_what_their_rounded_weights_do(of_codes) -> None
         model(x.clone().requires_grad_())
 
 
-def test_a_plain_layer_is_rounded_for_kernels_of_codes(of_codes) -> None:
+@pytest.mark.parametrize(("bits", "symmetric"), [(4, False), (8, False), (8, True)])
+def test_a_plain_layer_is_rounded_for_kernels_of_codes(bits, symmetric, of_codes) -> None:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(128, 64)).to(torch.bfloat16).requires_grad_(False)
-    x, weight = torch.randn(3, 128).to(torch.bfloat16), QuantisedWeight.nearest(model[0].weight.float().numpy(), 64)
+    x, plain = torch.randn(3, 128).to(torch.bfloat16), model[0].weight.float().numpy()
+    weight = QuantisedWeight.nearest(plain, 64, symmetric=symmetric, bits=bits)
     replace_linear(layered := torch.nn.Sequential(model[0]), lambda _: of_codes(weight))
     replace_linear(model, lambda _: of_codes(weight), weights={"0": weight})
     torch.testing.assert_close(layered(x), model(x), rtol=0, atol=0)

@@ -659,15 +659,22 @@ def test_torchs_tensors_are_read(torch: Any) -> None:
         read("compressed-tensors", tensors | {"weight_packed": tensors["weight_packed"].to("meta")})
 
 
-@given(st.integers(1, 5), st.integers(1, 70), st.sampled_from([32, 64]), st.booleans(), st.integers(0, 2**32 - 1))
+@given(
+    st.integers(1, 5),
+    st.integers(1, 70),
+    st.sampled_from([32, 64]),
+    st.booleans(),
+    st.sampled_from([4, 8]),
+    st.integers(0, 2**32 - 1),
+)
 def test_a_weight_is_rounded_to_the_nearest_code_of_its_group(
-    n: int, k: int, group: int, symmetric: bool, seed: int
+    n: int, k: int, group: int, symmetric: bool, bits: int, seed: int
 ) -> None:
     weight = np.random.default_rng(seed).standard_normal((n, k)).astype(np.float32)
-    found = QuantisedWeight.nearest(weight, group, DType.F32, symmetric=symmetric)
+    found = QuantisedWeight.nearest(weight, group, DType.F32, symmetric=symmetric, bits=bits)
     steps = np.repeat(found.scales.T, group, axis=1)[:, :k]
-    zeros = 8 if found.zeros is None else np.repeat(found.zeros.T.astype(int), group, axis=1)[:, :k]
-    inside = (np.rint(weight / steps) + zeros >= 0) & (np.rint(weight / steps) + zeros <= 15)
+    zeros = found.middle if found.zeros is None else np.repeat(found.zeros.T.astype(int), group, axis=1)[:, :k]
+    inside = (np.rint(weight / steps) + zeros >= 0) & (np.rint(weight / steps) + zeros < 2**bits)
     error = np.abs(found.dequantised() - weight)
     assert (error[inside] <= 0.5001 * steps[inside]).all() and (error <= 1.01 * steps).all()
 
