@@ -60,8 +60,10 @@ __device__ __forceinline__ float float_of(unsigned short f16)
 }
 
 //% endif
+//% if not (of.sums and of.wide)
 __device__ __forceinline__ unsigned replicated(unsigned number) { return number | number << 16; }
 
+//% endif
 //% if raw
 // Scales as they lie in memory. They are converted where they are used, since that waits for the loads.
 struct RawScales {

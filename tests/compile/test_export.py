@@ -377,7 +377,7 @@ def test_nvcc_has_no_warning(arch: int, tmp_path: Path) -> None:
         ("4096x4096x4096", "rc", {"types": "bf16", "batch": 3, "epilogue": "aux+gelu"}),
         ("?x136x256", "rc", {**CODES, "epilogue": "bias"}),
         ("4096x4096x4096", "rr", {"types": "f16,s4,f32", "inputs": "scales=K", "ldb": None}),
-        ("?x136x256", "rc", {"types": "bf16,s8,bf16", "inputs": "scales=64+zeros"}),
+        ("?x136x512", "rc", {"types": "bf16,s8,bf16_promoted", "inputs": "scales=64+zeros"}),
     ],
 )
 def test_nvcc_has_no_warning_of_wgmma(shape: str, layout: str, problem: dict[str, Any], tmp_path: Path) -> None:
