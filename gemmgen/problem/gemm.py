@@ -380,7 +380,7 @@ class Problem:
     @property
     def one_product(self) -> bool:
         """Whether each element of C is computed from one row of A and one column of B: no groups of rows, no images."""
-        return self.inputs.is_plain or self.inputs.group is not None or self.inputs.blocks
+        return self.inputs.is_plain or self.coded or self.inputs.blocks
 
     def align_of(self, operand: str) -> int:
         """Bytes that divide the address of an operand."""

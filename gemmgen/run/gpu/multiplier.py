@@ -102,7 +102,7 @@ class Multiplier:
     def _factor(self, case: Case, addresses: Mapping[str, int], name: str, magnitudes: bool) -> Any:
         """The numbers of A or B as they are multiplied, K x lines: lines of A are rows, those of B columns."""
         matrix, inputs = case.tensors[name], case.problem.inputs
-        codes = name == "B" and inputs.group is not None
+        codes = name == "B" and case.problem.coded
         along_rows = name == "B"
         decoded = self._decoded(matrix, addresses[name], case.batch, magnitudes and not codes, along_rows)
         if not codes:
