@@ -91,6 +91,7 @@ def launch_from(fields: Mapping[str, Any]) -> Launch:
         launch["persistent"],
         tuple(step_of_record(one) for one in launch["prepares"]),
         launch["overlapped"],
+        launch["groups"],
     )
 
 

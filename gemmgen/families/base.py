@@ -50,10 +50,15 @@ def rules(checked: Mapping[str, str], asserted: Mapping[str, str], *shared: Cons
 
 
 ONE_PRODUCT = Constraint("PRODUCTS == 1", "acc2, the sums of a second product, are for wgmma and naive", False)
-PLAIN_INPUTS = Constraint("PLAIN == 1", "only naive multiplies A and B that --inputs says are no plain matrices", False)
+PLAIN_INPUTS = Constraint("PLAIN == 1", "it multiplies no A and B that --inputs says are no plain matrices: naive does", False)
 SCALED_INPUTS = Constraint(
     "PLAIN + CODES + BLOCKS == 1",
     "besides plain matrices it multiplies codes of B with scales along K, and blocks with scales",
+    False,
+)
+GROUPED_INPUTS = Constraint(
+    "PLAIN + CODES + BLOCKS == 1 or GROUPS > 0",
+    "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, and groups of rows",
     False,
 )
 CUDA_CORES = Constraint("FMA == 1", "only tensor cores compute as --compute asks", False)
@@ -176,8 +181,8 @@ def sizes_of(problem: Problem) -> dict[str, int]:
     """The facts that every family has: M, N, K and BATCH (0 at run time), ELEMENT_BYTES (of sums), UNIFORM (1: operands
     are stored in the type of the sums), FMA (0: CUDA cores are less exact than the problem promises), SUMMED (which
     of A and B have rows or columns that an epilogue sums), PRODUCTS (matrices side by side in B), PLAIN (1: elements
-    of A and B are multiplied as they are), BLOCKS (1: blocks of A and B have scales) and CODES (1: B holds codes,
-    with scales along K)."""
+    of A and B are multiplied as they are), BLOCKS (1: blocks of A and B have scales), CODES (1: B holds codes, with
+    scales along K) and GROUPS (of rows, in their order, with a B each; 0: none)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {
@@ -190,6 +195,7 @@ def sizes_of(problem: Problem) -> dict[str, int]:
         "PLAIN": int(problem.inputs.is_plain),
         "BLOCKS": int(problem.inputs.blocks),
         "CODES": int(problem.coded),
+        "GROUPS": problem.inputs.row_groups,
     }
 
 
@@ -259,6 +265,7 @@ class Family(ABC):
     types          examples of its types, as `Types.parse` reads them, if it serves only a few
     any_inputs     whether it serves every `Problem.inputs`; others serve plain ones
     scaled_inputs  whether it serves codes of B with scales along K, or blocks with scales, too
+    grouped_inputs  whether it serves groups of rows beside these, whose ends lie on the device
     arch_specific  whether its kernels need instructions of one architecture: they are compiled for sm_90a, others for
                    sm_90
     """
@@ -276,6 +283,7 @@ class Family(ABC):
     types: tuple[str, ...] = ()
     any_inputs: bool = False
     scaled_inputs: bool = False
+    grouped_inputs: bool = False
     arch_specific: bool = False
 
     @property
@@ -283,7 +291,8 @@ class Family(ABC):
         """`constraints`, and what holds of all families."""
         if self.any_inputs:
             return self.constraints
-        return (SCALED_INPUTS if self.scaled_inputs else PLAIN_INPUTS, *self.constraints)
+        beside = SCALED_INPUTS if self.scaled_inputs else PLAIN_INPUTS
+        return (GROUPED_INPUTS if self.grouped_inputs else beside, *self.constraints)
 
     def __reduce__(self) -> str:
         """The module-level name of the family, "WGMMA": processes exchange families by it."""

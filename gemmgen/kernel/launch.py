@@ -74,6 +74,8 @@ class Launch:
                   computes the same
     prepares      launches before it on the same stream, in order: the kernel reads their copies and sums
     overlapped    whether these may start before the launch ahead of them has ended: they wait for it themselves
+    groups        groups of rows, each of which begins with a tile of its own and may be empty, so that the number of
+                  tiles is known on the device alone: the grid counts the most that there can be; 0: none
     """
 
     threads: int
@@ -88,6 +90,7 @@ class Launch:
     persistent: bool = False
     prepares: tuple[Step, ...] = ()
     overlapped: bool = False
+    groups: int = 0
 
     def __post_init__(self) -> None:
         require(type(self.threads) is int and 1 <= self.threads <= MAX_THREADS, f"{self.threads} threads a block")
@@ -110,6 +113,7 @@ class Launch:
             known = ", ".join(LAUNCH_ATTRIBUTES)
             require(name in LAUNCH_ATTRIBUTES, f"unknown launch attribute {name!r}: known are {known}")
         require(not self.persistent or not self.adds_up, "blocks that share tiles are not persistent")
+        require(self.groups == 0 or self.persistent, f"tiles of {self.groups} groups of rows need persistent blocks")
         require(
             self.cluster in (1, self.splits) or not self.adds_up,
             f"{self.splits} blocks share K in clusters of {self.cluster}",
@@ -131,7 +135,7 @@ class Launch:
     @property
     def document(self) -> dict[str, Any]:
         """The launch as JSON-ready data; fields that few launches set are left out when empty."""
-        few = ("maps", "persistent", "prepares", "overlapped")
+        few = ("maps", "persistent", "prepares", "overlapped", "groups")
         said = asdict(self) | {
             "maps": tuple(one.document for one in self.maps),
             "prepares": tuple(one.document for one in self.prepares),
@@ -139,12 +143,27 @@ class Launch:
         return {name: value for name, value in said.items() if value or name not in few}
 
     def tiles(self, case: Case) -> int:
-        """Tiles of C that the grid computes for `case`."""
+        """Tiles of C that the grid computes for `case`, at most."""
         return self.tiles_of_sizes(case.values)
 
     def tiles_of_sizes(self, sizes: Mapping[str, float]) -> int:
-        """Tiles of C that the grid computes for M, N, K and, in a batch, the batch size."""
-        return tiles_of_sizes(self.grid, sizes)
+        """Tiles of C that the grid computes for M, N, K and, in a batch, the batch size; with `groups` the most that
+        ends of groups can give."""
+        if not self.groups:
+            return tiles_of_sizes(self.grid, sizes)
+        (_, height), *others = self.grid
+        rows = int(sizes["M"])
+        groups = min(self.groups, rows)  # that have a row
+        return (groups + (rows - groups) // height) * tiles_of_sizes(others, sizes)
+
+    def typical_tiles(self, case: Case) -> int:
+        """Tiles of C for `case`; with `groups` if all have the same number of rows."""
+        if not self.groups:
+            return self.tiles(case)
+        (_, height), *others = self.grid
+        groups = min(self.groups, case.m)
+        even = groups * -(-case.m // (groups * height)) * tiles_of_sizes(others, case.values)
+        return min(even, self.tiles(case))
 
     def blocks(self, case: Case) -> int:
         """The number of blocks of the full grid for `case`."""
@@ -161,9 +180,11 @@ class Launch:
         """The grid of a persistent kernel that does the work of `blocks`, if an SM has room for one block.
 
         It is the smallest grid that takes no more turns than `sms` blocks would: idle SMs leave their power to the
-        others.
+        others. With `groups` nobody knows the number of turns, and no SM is left idle.
         """
         clusters, at_once = blocks // self.cluster, sms // self.cluster
+        if self.groups:
+            return min(clusters, at_once) * self.cluster
         turns = max(1, -(-clusters // at_once))
         return -(-clusters // turns) * self.cluster
 

@@ -92,7 +92,7 @@ def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Pre
     fit = occupancy(device.arch, launch.threads, min(used, most), plan.shared_bytes)
     if fit.blocks == 0:
         return Prediction(device.name, used, plan.shared_bytes, fit, math.inf, math.inf, "latency")
-    blocks = launch.blocks(case)
+    blocks = launch.blocks_per_tile * launch.typical_tiles(case) if launch.groups else launch.blocks(case)
     reached = device.clustered_sms(launch.cluster)
     at_once = launch.resident(blocks, device.sms) if launch.persistent else fit.blocks * reached
     time, bound = _time_us(plan, case, device, fit.blocks, max(0, used - most))
@@ -130,7 +130,7 @@ def representative(problem: Problem) -> Case:
 def _time_us(plan: Plan, case: Case, device: DeviceSpec, fit: int, spilled: int) -> tuple[float, Bound]:
     """(time in microseconds, what bounds it): the busiest SM's steps, where `fit` blocks have room."""
     launch = plan.launch
-    blocks = launch.blocks_per_tile * launch.tiles(case)
+    blocks = launch.blocks_per_tile * launch.typical_tiles(case)
     # Stream-K spreads the last wave evenly; without it the busiest SM has one block more than others.
     per_sm = blocks / device.sms if launch.stream else -(-blocks // device.clustered_sms(launch.cluster))
     resident = 1 if launch.persistent else min(fit, math.ceil(per_sm))

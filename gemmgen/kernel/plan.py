@@ -275,7 +275,8 @@ class Plan:
         """The sizes (M, N, K, batch) that may not be a whole number of tiles: accesses are checked only there."""
         tiles = {"M": self.tile[0], "N": self.tile[1], "K": self.work.depth, "batch": 1, **dict(self.launch.grid)}
         known = {name: size for name, size in self.problem.sizes.items() if name in tiles}
-        return frozenset(name for name, size in known.items() if size is None or size % tiles[name] != 0)
+        cut = {"M"} if self.launch.groups else set()  # where a group ends
+        return frozenset(name for name, size in known.items() if name in cut or size is None or size % tiles[name] != 0)
 
     @property
     def k_tiles(self) -> tuple[float, float]:

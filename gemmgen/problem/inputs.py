@@ -200,6 +200,11 @@ class Inputs:
         return self.masked or self.along_k
 
     @property
+    def row_groups(self) -> int:
+        """The number of groups of rows, in their order, of one A and one C; 0: other inputs."""
+        return 0 if self.own_c or self.gathered else self.groups
+
+    @property
     def needs_rows(self) -> bool:
         """Whether A has to be row-major, as its rows are taken one by one."""
         return self.gathered or self.conv is not None

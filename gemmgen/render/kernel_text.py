@@ -88,7 +88,7 @@ class Kernel:
         self.launch_bounds = ("THREADS", "MINB") if "MINB" in plan.constants else ("THREADS",)
         # The constant that says how many blocks a cluster has; "" where there is none.
         self.cluster = "" if launch.cluster == 1 else "SPLIT" if launch.splits > 1 else "CLUSTER"
-        self.tiles = " * ".join(size if tile == 1 else f"ceil({size} / {tile})" for size, tile in launch.grid)
+        self.tiles = " * ".join(_tiles_text(size, tile, launch.groups if size == "M" else 0) for size, tile in launch.grid)
         counted = "" if launch.stream is None else f", for T = {self.tiles} tiles"
         self.header = HeaderText(problem, launch, self.computes, self.blocks, counted)
         self.outputs = tuple(operand.name for operand in problem.epilogue.outputs)  # what is written beside C
@@ -263,6 +263,13 @@ class Kernel:
         if self.plan.family != DEFAULT_FAMILY or not own:  # with neither the model chooses
             yield f"--family {self.plan.family}"
         yield from own
+
+
+def _tiles_text(size: str, tile: int, groups: int) -> str:
+    """The number of tiles along a size, at most."""
+    if groups:
+        return f"(min({size}, {groups}) + max({size} - {groups}, 0) / {tile})"
+    return size if tile == 1 else f"ceil({size} / {tile})"
 
 
 def problem_words(problem: Problem) -> Iterator[str]:

@@ -13,7 +13,7 @@ from gemmgen.problem.operands import is_amax
 from gemmgen.run.executor import Floats, LoadedKernel, Operands
 from gemmgen.run.turns import grid_of, tiles_in_turns, turns_of
 from gemmgen.support.errors import CandidateFailed, Failure
-from gemmgen.verification.companions import computed
+from gemmgen.verification.companions import computed, groups_of_rows
 from gemmgen.verification.comparison import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.device_check import judge
@@ -150,7 +150,8 @@ def _check_on_host(kernel: LoadedKernel, situation: Situation, operands: Operand
         result = kernel.run(case, operands, seed=seed, watch=name == "C", output=name)
         worst = max(worst, _judge_whole(kernel, situation, operands, result, name, tally))
         if name == "C":
-            _judge_bits(situation, result, Window.whole(case), tally)
+            for window in computed(case, operands)[:1]:
+                _judge_bits(situation, result, window, tally)
     return worst
 
 
@@ -289,7 +290,8 @@ def check_tiles(
     blocks = launch.blocks_of(case, drawn)
     numbers = launch.tiles_of(case, blocks).tolist()
     chosen: list[int] = np.random.default_rng(situation.seed).permutation(blocks).tolist()
-    written, worst = tiles_of(case, launch, np.argwhere(elements_written(kernel, situation, operands, chosen))), 0.0
+    elements, worst = np.argwhere(elements_written(kernel, situation, operands, chosen)), 0.0
+    written = tiles_of_groups(case, launch, elements, operands) if launch.groups else tiles_of(case, launch, elements)
     if case.problem.inputs.leaves_rows:  # tiles without a row of a group are not written, others maybe in part
         written = [part for tile in written for one in computed(case, operands) if (part := tile.part_in(one))]
     else:
@@ -374,6 +376,20 @@ def tiles_of(case: Case, launch: Launch, elements: npt.NDArray[np.int64]) -> lis
     numbers = np.unique(np.ravel_multi_index(tuple((elements // sizes).T), counts))
     places = zip(*(axis.tolist() for axis in np.unravel_index(numbers, counts)), strict=True)
     return [_tile(case, height, width, depth, *place) for place in places]
+
+
+def tiles_of_groups(
+    case: Case, launch: Launch, elements: npt.NDArray[np.int64], operands: Operands
+) -> list[Window]:
+    """The same where each group of rows begins with a tile; elements of no group are of none."""
+    (_, height), (_, width) = launch.grid
+    ends = operands.extra["offs"].astype(np.int64)
+    rows, columns = elements[elements[:, 0] < ends[-1]].T
+    group = groups_of_rows(operands, rows)
+    begins = np.concatenate([[0], ends])[group]
+    tops, lefts = begins + (rows - begins) // height * height, columns // width * width
+    edges = np.unique([tops, lefts, np.minimum(tops + height, ends[group])], axis=1).T.tolist()
+    return [Window(top, left, bottom, min(left + width, case.n)) for top, left, bottom in edges]
 
 
 def _tile(case: Case, height: int, width: int, depth: int, *number: int) -> Window:

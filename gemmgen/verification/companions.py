@@ -168,6 +168,11 @@ def rows_of_groups(case: Case, operands: Operands, rows: slice) -> list[tuple[in
     return [(group, of_group) for group, of_group in found if of_group.start < of_group.stop]
 
 
+def groups_of_rows(operands: Operands, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The group of each of `rows`, none of which lies behind the last end."""
+    return np.searchsorted(operands.extra["offs"], rows, side="right")
+
+
 def computed(case: Case, operands: Operands) -> list[Window]:
     """The parts of C that are computed; other elements keep their values."""
     inputs, whole = case.problem.inputs, Window.whole(case)

@@ -12,11 +12,12 @@
 , ${ names[size] }
 //%- endfor
 //%- endmacro
-/*# and from row `m` and column `n` on. #*/
-//% macro left(edges, m, n)
+/*# and from row `m` and column `n` on, where C has these `ends`. #*/
+//% set of_c = {"M": "s.M", "N": "s.N"}
+//% macro left(edges, m, n, ends=of_c)
 //% set from = {"M": m, "N": n}
 //%- for size in edges
-, s.${ size } - ${ from[size] }
+, ${ ends[size] } - ${ from[size] }
 //%- endfor
 //%- endmacro
 /*# How a store of row m, and of VC columns from n on, sees an edge: by whether tiles move back from it. #*/

@@ -54,7 +54,7 @@ for (int at = 0; at < B${ x.MN }; at += LINE_${ x.X }) ${ box(view, x, behind ~ 
 //%- endmacro
 /*# A box, from element `k` and line `mn` on, to so many elements `behind` the stage's beginning. #*/
 //% macro box(view, x, behind, k, mn)
-tma_load_${ "multicast_" if x.shared }${ view.box_rank }d(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_" ~ x.X if x.shared }, ${ "box_" if x.ragged else "&map_" }${ x.x }, full, ${ k if x.along_k else mn }, ${ mn if x.along_k else k }${ " + part" if x.shared }${ matrix_of(view, x) }${ ", (1 << CLUSTER) - 1" if x.shared });
+tma_load_${ "multicast_" if x.shared }${ view.box_rank + x.grouped }d(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_" ~ x.X if x.shared }, ${ "box_" if x.ragged else "&map_" }${ x.x }, full, ${ k if x.along_k else mn }, ${ mn if x.along_k else k }${ " + part" if x.shared }${ matrix_of(view, x) }${ ", (1 << CLUSTER) - 1" if x.shared });
 //%- endmacro
 /*# The chunks of the tile's columns, for each chunk's k. #*/
 //% macro packed(view, x)
@@ -74,5 +74,7 @@ tma_load_2d(shared.b[ring.stage], &map_b, full, 0, (k / CHUNK_K * ((s.N + 63) / 
 , origin_${ x.x }.near, origin_${ x.x }.far
 //%- elif view.batched
 , matrix
+//%- elif x.grouped
+, tile.group
 //%- endif
 //%- endmacro

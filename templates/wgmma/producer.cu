@@ -4,12 +4,13 @@
 //% from "wgmma/range.cu" import interval_end, k_begin, k_end
 //% macro produce(view)
 //% import view.roles as roles
+//% import view.schedule as schedule
 //% import view.tiles as tiles
 if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
 //% if view.donates
     setmaxnreg_dec<PRODUCER_REGISTERS>();
 //% endif
-    if (${ roles.idle }) return;  // no __syncthreads follows
+${ schedule.leave_idle(roles) }
 //% filter indent(4, true)
 //% call tiles.each_tile(view)
 ${ load_tile(view) }
@@ -19,7 +20,8 @@ ${ load_tile(view) }
 }
 //% endmacro
 //% macro load_tile(view)
-${ tile_of_block(view) }/*% if not view.pieces %*/
+//% import view.schedule as schedule
+${ tile_of_block(view) }${ schedule.one_of_warp() }/*% if not view.pieces %*/
 ${ matrix_of_block(view) }/*% endif %*/
 //% for x in [view.a, view.b] if x.shared
 const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this block brings, to the whole cluster

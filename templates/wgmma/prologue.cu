@@ -1,6 +1,6 @@
 /*# What all threads do before they take their roles. #*/
 //% from "device/dependent_launch.cu" import overlap
-//% from "wgmma/range.cu" import matrix_number, tile_number, tiles_of_matrix
+//% from "wgmma/range.cu" import matrix_number
 /*# The barriers are set up, and the kernel before on the stream has ended. #*/
 //% macro prologue(kernel, view)
 //% import view.blocks as blocks
@@ -30,20 +30,19 @@ ${ overlap("  // the barriers are set up while the kernel before still runs") | 
 /*# Which tiles there are, and which range of K is this block's. #*/
 //% macro work(kernel, view)
 //% import view.blocks as blocks
+//% import view.schedule as schedule
 //% import view.tiles as tiles
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
 //% if kernel.drops_alpha
     if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
 //% endif
-${ blocks.rank(view) }/*% if view.persistent or view.batched %*/
-    const int tiles = ${ tiles_of_matrix(view) };  // of a matrix C
-/*% endif %*/
-${ tiles.schedule(view) }    Ring ring;
+${ blocks.rank(view) }${ schedule.count(view) }${ tiles.schedule(view) }    Ring ring;
 //% endmacro
 /*# The tile of C that a block computes, #*/
 //% macro tile_of_block(view)
 //% import view.blocks as blocks
-const TileOrigin tile = tile_of_block(s, ${ tile_number(view) }${ blocks.rank_argument });
+//% import view.schedule as schedule
+const TileOrigin tile = ${ schedule.tile(view) }${ blocks.rank_argument });
 //% endmacro
 /*# and of which matrix. #*/
 //% macro matrix_of_block(view)

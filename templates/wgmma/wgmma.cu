@@ -17,10 +17,10 @@
 //% from "wgmma/producer.cu" import produce
 //% from "wgmma/consumer.cu" import consume
 //% from "epilogue/sums.cu" import load_sums
-//% import "device/raster.cu" as rasters
 //% import view.blocks as blocks
 //% import view.mainloop as mainloop
 //% import view.roles as roles
+//% import view.schedule as schedule
 //% import view.store as store
 //% import view.tiles as tiles
 ${ header(kernel) }
@@ -39,7 +39,7 @@ ${ shared(kernel, view) }
 ${ ring(view) }
 ${ mainloop.types(view) }
 ${ store.origin(view) }
-${ rasters[view.raster]() }
+${ schedule.functions(view) }
 //% if view.pointers
 ${ map_origin() }
 //% endif

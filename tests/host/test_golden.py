@@ -270,6 +270,24 @@ SAMPLES = {
     "wgmma_blocks_lines_cr": Sample(
         WGMMA, {}, (4096, 7168, None), "cr", types="e4m3,e4m3,f32", compute=Compute.PROMOTED, inputs="blocks+lines"
     ),
+    "wgmma_groups_rc": Sample(WGMMA, {}, (None, 1536, 2048), "rc", dtype=DType.BF16, inputs="groups=128"),
+    "wgmma_groups_few_rows": Sample(
+        WGMMA,
+        {"BM": 16, "BN": 128, "STAGES": 7, "SWAP": 1, "WHOLE": 1, "BROADCAST": 1},
+        (None, 28672, 4096),
+        "rc",
+        dtype=DType.F16,
+        inputs="groups=8",
+    ),
+    "wgmma_groups_across_rr_epilogue": Sample(
+        WGMMA,
+        {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1, "WHOLE": 1},
+        (None, 1536, 1024),
+        "rr",
+        dtype=DType.BF16,
+        inputs="groups=64",
+        epilogue="bias+gelu+residual",
+    ),
     "wgmma_gated_rc": Sample(WGMMA, {}, (None, 14336, 4096), "rc", dtype=DType.BF16, epilogue="swiglu"),
     "wgmma_gated_cluster_rr_batch": Sample(
         WGMMA,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gemmgen.families.base import PDL_CONSTRAINTS, SPLIT_FITS, pdl_axis, rules
+from gemmgen.families.base import PDL_CONSTRAINTS, SPLIT_FITS, grid_fits, pdl_axis, rules
 from gemmgen.kernel.config import Config, axis
 from gemmgen.kernel.prepare import COPY_ALIGNS
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
@@ -106,7 +106,7 @@ def _least(extent: str, tile: str, step: str, across: str) -> str:
 
 # Whether a cluster's tiles may end beyond C, of which so many lie beside each other, and the others below.
 BESIDE = "(1 + ACROSS * (CLUSTER - 1))"
-CUT = f"M * N == 0 or M % (BM * (CLUSTER / {BESIDE})) > 0 or N % (BN * {BESIDE}) > 0"
+CUT = f"GROUPS > 0 or M * N == 0 or M % (BM * (CLUSTER / {BESIDE})) > 0 or N % (BN * {BESIDE}) > 0"
 
 CHECKED = {
     "HAS_WGMMA == 1": "no wgmma multiplies these types as exactly as --compute says",
@@ -128,6 +128,11 @@ CHECKED = {
             ("CLUSTER == 1", "ACROSS == 0 and M % (CLUSTER * BM) == 0 or ACROSS == 1 and N % (CLUSTER * BN) == 0"),
         )
     },
+    # Groups of rows
+    "GROUPS == 0 or PERSISTENT == 1": "only the device knows the tiles of groups, of which a block computes several",
+    "GROUPS == 0 or A_ALONG_K == 1": f"a group begins at any row, and a box of TMA at a multiple of {UNIT} bytes",
+    "GROUPS == 0 or AS_IT_LIES == 1": "matrices of groups are not copied for TMA or wgmma",
+    "GROUPS == 0 or CLUSTER == 1 or ACROSS == 1": "tiles below each other may be of two groups, which share no B",
     "SUMMED == 0 or INTEGER == 1": "zero points are of s8 and u8",
     "SUMMED == 0 or PRODUCTS == 1": "zero points need a single matrix B",
     "BM >= 1 and BN >= 1 and BK >= 1": "a tile holds at least one element",
@@ -322,5 +327,6 @@ SLOW = {
     "N == 0 or BN < 2 * N or BN == 16": "most of the tile would lie outside of C",
 }
 
-CONSTRAINTS = rules(CHECKED, ASSERTED, *SPLIT_FITS, *PDL_CONSTRAINTS)
+GROUPS_FIT = grid_fits("((M + BM - 1) / BM + GROUPS) * ((N + BN - 1) / BN)")
+CONSTRAINTS = rules(CHECKED, ASSERTED, *SPLIT_FITS, GROUPS_FIT, *PDL_CONSTRAINTS)
 PRUNING = rules(SLOW, {})

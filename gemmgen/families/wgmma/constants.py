@@ -112,7 +112,9 @@ def at_once(problem: Problem, config: WgmmaConfig) -> bool:
 
 
 def _edges(problem: Problem, config: WgmmaConfig) -> bool:
-    """Whether C may end inside a tile of a block or of a cluster."""
+    """Whether C, or a group of its rows, may end inside a tile of a block or of a cluster."""
+    if problem.inputs.row_groups:
+        return True
     below, beside = (1, config.CLUSTER) if config.ACROSS else (config.CLUSTER, 1)
     sides = (problem.m, config.BM * below), (problem.n, config.BN * beside)
     return any(size is None or size % max(1, tile) != 0 for size, tile in sides)

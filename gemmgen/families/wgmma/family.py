@@ -81,6 +81,7 @@ class WgmmaFamily(Family):
         *("f32_tf32", "f32_bf16x6", "f16_f16acc", "e4m3,e4m3,bf16_promoted", "e5m2,e4m3,f16_fast"),
     )
     scaled_inputs = True
+    grouped_inputs = True
     arch_specific = True
 
     def default(self, problem: Problem) -> Config:
@@ -113,10 +114,9 @@ class WgmmaFamily(Family):
     def facts(self, problem: Problem) -> dict[str, int]:
         (a, b), (feeds_a, feeds_b) = taken(problem), can_feed(problem)
         types, (factor_a, factor_b) = problem.types, problem.types.factors
-        typical, sizes = dict(problem.typical), (("M", problem.m), ("N", problem.n), ("batch", problem.batch))
         return {
             **sizes_of(problem),
-            **{f"TYPICAL_{name.upper()}": size or typical.get(name, 0) for name, size in sizes},
+            **_typical(problem),
             "A_BYTES": factor_a.size,
             "B_BYTES": factor_b.size,
             "C_BYTES": types.c.size,
@@ -157,6 +157,7 @@ class WgmmaFamily(Family):
             persistent=bool(one.PERSISTENT),
             prepares=before,
             overlapped=bool(before),
+            groups=problem.inputs.row_groups,
         )
         work, tile, mma = work_of(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
@@ -222,6 +223,7 @@ class WgmmaFamily(Family):
             return
         case = problem.case()
         tiles = -(-case.m // one.BM) * -(-case.n // one.BN) * case.batch if one.PERSISTENT else 1  # of a block, at most
+        tiles = plan.launch.tiles(case) if plan.launch.groups else tiles
         most = int(tiles * plan.k_tiles[1])
         if most < stages:
             because = f"a block goes through {plural(most, 'k tile')} at most, and the ring has {stages} stages"
@@ -255,6 +257,16 @@ class WgmmaFamily(Family):
         return (*lines, *_copies_prose(plan.problem, one), *_start_prose(one), *shared_tiles(plan.launch))
 
 
+def _typical(problem: Problem) -> dict[str, int]:
+    """The sizes that tiles are to fit, 0 where they are unknown. Groups of rows count as a batch of even ones."""
+    typical, sizes = dict(problem.typical), (("M", problem.m), ("N", problem.n), ("batch", problem.batch))
+    rows, columns, batch = (size or typical.get(name, 0) for name, size in sizes)
+    groups = min(problem.inputs.row_groups, rows)
+    if groups:
+        rows, batch = -(-rows // groups), groups
+    return {"TYPICAL_M": rows, "TYPICAL_N": columns, "TYPICAL_BATCH": batch}
+
+
 def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
     """Header lines on how A, B and C reach the tensor cores and leave them."""
     if one.CLUSTER > 1:
@@ -262,6 +274,9 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
             f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
             f"each lets TMA send its part of {'A' if one.ACROSS else 'B'} to all of them"
         )
+    groups = problem.inputs.row_groups
+    if groups:
+        yield f"Groups  up to {groups} of rows have tiles of their own: each warp finds those of its block by the ends"
     if problem.pointers:
         yield "Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix"
     if problem.coded:
@@ -273,6 +288,8 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
         yield from _fed_prose(feeds(one).upper())
     if staged(problem):
         yield "Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered"
+        if groups:
+            yield "        pieces in which a group ends leave by threads, which store the group's rows alone"
         if one.WHOLE:
             yield "        pieces of it are staged whole: TMA drops what lies beyond C"
     else:

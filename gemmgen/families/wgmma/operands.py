@@ -44,6 +44,7 @@ class Operand(Side):
     ragged   whether a run-time size may cut its last tile, which then comes by a second map
     shared   whether each block of a cluster loads a part of these lines for all of its blocks
     beside   number of matrices side by side; a k tile has the boxes of one matrix after those of the other
+    grouped  whether each group of rows has a matrix of its own
     packed   whether it is made of packed codes: a box has the chunks of the tile's columns that lie side by side
     """
 
@@ -54,6 +55,7 @@ class Operand(Side):
     ragged: bool
     shared: bool
     beside: int = 1
+    grouped: bool = False
     packed: bool = False
 
 
@@ -201,14 +203,15 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     pieces = problem.types.compute.pieces
     rows, columns = (None, None) if pieces else (problem.m, problem.n)  # a large product's tile is seldom too large
     whole = pieces is not None or problem.pointers  # boxes, whatever of them lies outside
-    of_a = _operand(config, a, type_a.size, rows, ragged=not whole)
+    groups = problem.inputs.row_groups > 0  # which begin at any row: no box is the last one of A
+    of_a = _operand(config, a, type_a.size, rows, ragged=not whole and not groups)
     if problem.coded:
         pack = Pack("B")
         lines = pack.chunk_lines(problem) * (config.BN // PACKED_COLUMNS)
         boxes = config.BK // pack.depth(problem)
         return of_a, Operand("b", "n", True, PACKED_WORDS, boxes, lines, False, False, False, packed=True)
     of_b = _operand(config, b, type_b.size, columns, ragged=not whole and problem.products == 1)
-    return of_a, replace(of_b, beside=problem.products)
+    return of_a, replace(of_b, beside=problem.products, grouped=groups)
 
 
 def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: bool) -> Operand:
@@ -231,8 +234,8 @@ def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: b
 
 
 def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
-    """The matrices that TMA moves, except those that an epilogue reaches as it does C."""
-    reached = not staged(problem) or problem.epilogue.written_matrices
+    """The matrices that TMA moves, except those that an epilogue reaches as it does C, and C of groups of rows."""
+    reached = not staged(problem) or problem.epilogue.written_matrices or problem.inputs.row_groups
     return tuple(one for one in problem.matrices if one.name in ("A", "B") or (one.name == "C" and not reached))
 
 
@@ -274,7 +277,7 @@ def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
         lines = x.lines // config.CLUSTER if x.shared else x.lines
         span, rounds = x.line * dtype.size, problem.types.compute is Compute.TF32
         for tail in (False, True)[: 1 + x.ragged]:
-            box = (x.line, lines, *piece)
+            box = (x.line, lines, *((1,) if x.grouped else piece))
             maps.append(map_of(x.X, box, span, PROMOTION_BYTES, rounds, problem.pointers, tail))
     if staged(problem):
         columns, rows = piece_box(problem, config)

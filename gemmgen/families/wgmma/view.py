@@ -53,9 +53,10 @@ class WgmmaView:
         self.linear = problem.epilogue.is_linear  # C is alpha * acc + beta * C
         self.batched = problem.batched  # tensor maps have a third dimension
         self.batch = problem.batch or "batch"  # how many matrices that counts: a number, or the parameter's name
+        self.groups = problem.inputs.row_groups  # of rows, each with its B; 0: none
         self.pointers = problem.pointers  # and a fourth: of all memory, for matrices that lie where pointers say
         self.c_rank = 4 if self.pointers else 3 if self.batched else 2  # dimensions of C's tensor map
-        self.box_rank = 3 if self.pieces else self.c_rank  # and of those of A and B
+        self.box_rank = 3 if self.pieces else self.c_rank  # and of those of A and B, with one more for B of groups
         self.matrix = "matrix" if self.batched else ""  # how the kernel calls the number of a matrix of the batch
         # Sizes that the kernel has from tensor maps, or as numbers.
         self.unread = ("batch", *(name for matrix in mapped(problem) for name in (matrix.ld, matrix.stride)))
@@ -104,7 +105,8 @@ class WgmmaView:
         self.whole = bool(one.WHOLE)  # threads stage whole pieces of C, and TMA drops what lies beyond an edge
         self.edges = _edges(plan, one)  # of M and N those whose edges threads check nevertheless
         # Threads compute addresses of matrix elements in global memory, as TMA does not move all of them.
-        self.reaches = not self.staged or any(operand.is_matrix for operand in problem.epilogue.operands)
+        matrices = any(operand.is_matrix for operand in problem.epilogue.operands)
+        self.reaches = not self.staged or matrices or bool(self.groups)
         self.vectors = not self.direct or bool(self.limited)  # code beside copies of operands moves vectors
         self.chunk = UNIT // problem.types.c.size  # elements of C per 16 bytes
         self.chunks = plan.constants["CN"] * problem.types.c.size // UNIT  # of 16 bytes per line in shared memory
@@ -120,12 +122,14 @@ class WgmmaView:
         self.row_access = row_access(problem)  # elements of C that a lane of warps that store rows stores at once
         self.rows_unroll = bool(one.ROWS_UNROLL)  # the loop over eight of these rows is unrolled
         # Dimensions of the boxes that TMA loads,
-        self.loaded_ranks = tuple(dict.fromkeys((self.box_rank, self.c_rank if self.loads_c else self.box_rank)))
+        of_b = self.box_rank + self.b.grouped
+        self.loaded_ranks = tuple(dict.fromkeys((self.box_rank, of_b, self.c_rank if self.loads_c else self.box_rank)))
         self.stored_ranks = (self.c_rank,) if self.staged else ()  # and of those that it stores
 
     def _templates(self) -> None:
         """Choose the templates of templates/wgmma that the kernel is made of, and macros of others."""
         self.tiles = _path("tiles", "turns" if self.pingpong else "persistent" if self.persistent else "one")
+        self.schedule = _path("schedule", "groups" if self.groups else "grid")
         self.blocks = _path("blocks", "split" if self.split else "multicast" if self.cluster > 1 else "alone")
         self.raster = {"": "raster", "m": "raster_below", "n": "raster_beside"}[self.along]
         self.mainloop = _path("mainloop", self._loop())
@@ -136,6 +140,7 @@ class WgmmaView:
         self.roles = _path("roles", "uniform" if self.uniform else "plain")
         sums = "transposed" if self.swapped else "direct"
         self.store = _path("store", sums if self.direct else "staged" if self.staged else "rows")
+        self.moves = _path("moves", "masked" if self.groups else "whole")
         self.boxes = _path("boxes", "several" if self.c_boxes > 1 else "one")
         self.epilogue = f"epilogue/{'linear' if self.linear else 'at_once' if self.at_once else 'tree'}.cu"
         self.batches = "pointers" if self.pointers else "strided" if self.batched else "none"

@@ -77,8 +77,9 @@ const ThreadOrigin thread = thread_origin();
 //% macro store_piece(kernel, view, inputs)
 //% import view.epilogue as epilogue
 //% import view.matrices as matrices
+//% import view.schedule as schedule
 //% set column_amax = "column_amax" in kernel.outputs
-//% set rows_left = left(kernel.c_edges, "row", "n")
+//% set rows_left = left(kernel.c_edges, "row", "n", schedule.ends)
 ${ piece_of_sums(view) | trim("\n") }
 ${ inputs }${ TC }* const c = shared.c[threadIdx.x / 32];
 //% if column_amax
@@ -95,7 +96,7 @@ for (int j = 0; j < TM; ++j) {  // eight rows of each warp
         __syncwarp();
     }
 //% endif
-    store_row(c, s${ left(view.edges, "m", "n") }, thread, j, sums[j]${ matrices.second_row }${ sums_of_row(kernel, "j") }, ${ epilogue.arguments }${ ", column_amaxs" if column_amax });
+    store_row(c, s${ left(view.edges, "m", "n", schedule.ends) }, thread, j, sums[j]${ matrices.second_row }${ sums_of_row(kernel, "j") }, ${ epilogue.arguments }${ ", column_amaxs" if column_amax });
     __syncwarp();
     store_rows(to, s${ rows_left }, c);
 }

@@ -18,8 +18,9 @@ ${ tma.parity(view) | trim("\n") }
 //% macro store_piece(kernel, view, inputs)
 //% import view.epilogue as epilogue
 //% import view.matrices as matrices
+//% import view.schedule as schedule
 ${ piece_of_sums(view) | trim("\n") }
 ${ tma.take(view) | trim("\n") }
-${ inputs }store_c(c, s${ left(view.edges, "m", "n") }, thread, sums${ matrices.second }${ sums_taken(kernel) }, ${ epilogue.arguments });
+${ inputs }store_c(c, s${ left(view.edges, "m", "n", schedule.ends) }, thread, sums${ matrices.second }${ sums_taken(kernel) }, ${ epilogue.arguments });
 ${ tma.send(view) | trim("\n") }
 //% endmacro

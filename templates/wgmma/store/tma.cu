@@ -9,6 +9,7 @@ ${ fence_proxy_async() }
 //% endmacro
 //% macro staged_at(view)
 //% import view.boxes as boxes
+//% import view.moves as moves
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
 // XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank. Where a piece has several boxes,
 // these lie one behind the other.
@@ -22,7 +23,8 @@ __device__ __forceinline__ int staged_at(int m, int n)
 //% endif
 }
 
-//% endmacro
+${ moves.functions(view) }
+//%- endmacro
 /*# What a consumer's thread is to know of itself: whether it stores, #*/
 //% macro leads()
 const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
@@ -35,31 +37,23 @@ unsigned c_parity = 0;  // of the phase of shared.c_loaded
 //% endmacro
 /*# Room for a piece in shared memory, and the old C in it. #*/
 //% macro take(view)
-//% import view.boxes as boxes
 //% import view.each as mmas
+//% import view.moves as moves
 ${ TC }* const c = shared.c[consumer][${ mmas.piece(view) } % C_STAGES];
 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
 named_barrier_sync(1 + consumer, 128);
 //% if view.loads_c
 if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: it may be uninitialised
-    if (leads) {
-        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * ${ view.piece } * sizeof(${ TC }));
-${ boxes.load(view) | indent(8, true) | trim("\n") }
-    }
-    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-    c_parity ^= 1;
+${ moves.load(view) | indent(4, true) | trim("\n") }
 }
 //% endif
 //% endmacro
 /*# What lies there on its way to C. #*/
 //% macro send(view)
-//% import view.boxes as boxes
+//% import view.moves as moves
 fence_proxy_async();
 named_barrier_sync(1 + consumer, 128);
-if (leads) {
-${ boxes.store(view) | indent(4, true) | trim("\n") }
-    tma_store_commit();
-}
+${ moves.store(view) | trim("\n") }
 //% endmacro
 //% macro leave()
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it

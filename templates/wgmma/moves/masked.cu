@@ -1,0 +1,41 @@
+/*# Pieces of C whose rows are all of one group move by TMA. Of others threads move the group's rows: the next ones are another
+    tile's, which another block may store meanwhile. #*/
+//% import "wgmma/moves/whole.cu" as whole
+//% macro functions(view)
+// The first `rows` rows of a staged piece to C, where it begins at `to`, up to `columns`: a chunk of 16 bytes at a time.
+__device__ __forceinline__ void store_rows(${ TC }* to, Shape s, int rows, int columns, const ${ TC }* piece)
+{
+${ each_chunk(view, "min(rows, %s)" | format(view.box_lines)) }        if (n < columns) *reinterpret_cast<uint4*>(to + Offset(m) * s.ldc + n) = *reinterpret_cast<const uint4*>(piece + staged_at(m, n));
+    }
+}
+
+//% if view.loads_c
+// The other way; the piece's further rows and columns become zero.
+__device__ __forceinline__ void load_rows(const ${ TC }* from, Shape s, int rows, int columns, ${ TC }* piece)
+{
+${ each_chunk(view, view.box_lines) }        const bool exists = m < rows && n < columns;
+        *reinterpret_cast<uint4*>(piece + staged_at(m, n)) = exists ? *reinterpret_cast<const uint4*>(from + Offset(m) * s.ldc + n) : uint4{};
+    }
+}
+
+//% endif
+//% endmacro
+//% macro each_chunk(view, rows)
+    constexpr int CHUNK = 16 / sizeof(${ TC }), CHUNKS = ${ view.boxes_columns } / CHUNK;  // elements of one; chunks of a row
+    for (int i = static_cast<int>(threadIdx.x) % 128; i < ${ rows } * CHUNKS; i += 128) {
+        const int m = i / CHUNKS, n = i % CHUNKS * CHUNK;
+//% endmacro
+//% macro load(view)
+if (m + ${ view.box_lines } <= tile.end) {
+${ whole.load(view) | indent(4, true) | trim("\n") }
+} else {
+    load_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
+    named_barrier_sync(1 + consumer, 128);
+}
+//% endmacro
+//% macro store(view)
+//% import view.boxes as boxes
+if (m + ${ view.box_lines } > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
+else if (leads) ${ boxes.store(view) | trim("\n") }
+if (leads) tma_store_commit();  // a group for each piece, with or without a store
+//% endmacro

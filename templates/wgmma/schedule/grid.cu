@@ -1,0 +1,24 @@
+/*# Tiles of C by their numbers in the grid. #*/
+//% import "device/raster.cu" as rasters
+//% from "epilogue/extent.cu" import of_c
+//% from "wgmma/range.cu" import tile_number, tiles_of_matrix
+//% set ends = of_c
+//% macro functions(view)
+${ rasters[view.raster]() }
+//%- endmacro
+/*# How many there are, #*/
+//% macro count(view)
+/*% if view.persistent or view.batched %*/
+    const int tiles = ${ tiles_of_matrix(view) };  // of a matrix C
+/*% endif %*/
+//%- endmacro
+/*# and where the block's lies. #*/
+//% macro tile(view)
+tile_of_block(s, ${ tile_number(view) }
+//%- endmacro
+/*# One thread of the producer finds it. #*/
+//% macro leave_idle(roles)
+    if (${ roles.idle }) return;  // no __syncthreads follows
+//%- endmacro
+//% macro one_of_warp()
+//%- endmacro

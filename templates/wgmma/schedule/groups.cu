@@ -1,0 +1,97 @@
+/*# Tiles of groups of rows, whose ends are known on the device alone: each group begins with a tile of its own. A warp finds the
+    tiles of its block by itself, and goes on from one to the next. #*/
+//% from "wgmma/range.cu" import tile_number
+//% set ends = {"M": "tile.end", "N": "s.N"}
+//% macro functions(view)
+//% set width, to_column = ("CLUSTER_N", "CLUSTER_N + rank * BN") if view.along == "n" else ("BN", "BN")
+//% set many = view.groups > 32
+// Where in C a tile begins, its group, and the row at which that ends.
+struct TileOrigin { int m, n, group, end; };
+
+__device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
+{
+    return (rows + BM - 1) / BM * ((s.N + ${ width } - 1) / ${ width });
+}
+
+// A lane's value in all lanes of the warp.
+__device__ __forceinline__ int of_lane(int value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
+
+// Groups of rows, at most 32 at a time: each lane of a warp has one. All of its lanes call these functions together.
+struct Groups {
+    int begin, end;  // rows of the lane's group
+    int tiles;       // of the groups from the first lane's up to it
+//% if many
+    int first = 0;   // the first lane's group
+    int before = 0;  // tiles of the groups before that
+/*% endif %*/
+
+    // Groups behind the last one are empty.
+    __device__ __forceinline__ void load(const int* offs, Shape s)
+    {
+        const int lane = threadIdx.x % 32, group = ${ "first + lane" if many else "lane" };
+        begin = group > 0 ? offs[min(group, ${ view.groups }) - 1] : 0;
+        end = offs[min(group, ${ view.groups - 1 })];
+        tiles = tiles_of_rows(end - begin, s);
+        #pragma unroll
+        for (int distance = 1; distance < 32; distance *= 2) {
+            const int below = __shfl_up_sync(0xffffffffu, tiles, distance);
+            if (lane >= distance) tiles += below;
+        }
+    }
+
+    // Loads the first groups, and counts the tiles of all.
+    __device__ __forceinline__ int start(const int* offs, Shape s)
+    {
+        load(offs, s);
+//% if many
+        int all = 0;
+        for (int group = threadIdx.x % 32; group < ${ view.groups }; group += 32) all += tiles_of_rows(offs[group] - (group > 0 ? offs[group - 1] : 0), s);
+        #pragma unroll
+        for (int distance = 16; distance > 0; distance /= 2) all += __shfl_xor_sync(0xffffffffu, all, distance);
+        return all;
+//% else
+        return of_lane(tiles, 31);
+//% endif
+    }
+
+    // The tile of this number, which exists, and is none below one that was asked for. The tiles of a group go down GROUP tile rows
+    // before the next tile column, so that blocks that run together read the same tiles of A and B from L2.
+    __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number${ ", int rank" if view.along == "n" })
+    {
+//% if many
+        int behind = before + of_lane(tiles, 31);
+        while (number >= behind) {
+            before = behind;
+            first += 32;
+            load(offs, s);
+            behind += of_lane(tiles, 31);
+        }
+        number -= before;
+//% endif
+        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;  // that has the tile's group
+        const int from = of_lane(begin, lane), to = of_lane(end, lane);
+        number -= of_lane(tiles, lane) - tiles_of_rows(to - from, s);
+
+        const int rows = (to - from + BM - 1) / BM, columns = (s.N + ${ width } - 1) / ${ width };  // of tiles
+        const int above = number / (GROUP * columns) * GROUP;
+        const int height = min(GROUP, rows - above);  // the last of these tile rows may be fewer
+        const int within = number % (GROUP * columns);
+        return {from + (above + within % height) * BM, within / height * ${ to_column }, ${ "first + lane" if many else "lane" }, to};
+    }
+};
+//%- endmacro
+//% macro count(view)
+    Groups groups;
+    const int tiles = groups.start(offs, s);  // of all groups
+//% endmacro
+//% macro tile(view)
+groups.find(offs, s, ${ tile_number(view) }
+//%- endmacro
+/*# A warp of the producer finds it, and one of its threads goes on. #*/
+//% macro leave_idle(roles)
+    if (${ roles.idle_warp }) return;  // no __syncthreads follows
+    const bool loads = ${ roles.one_of_warp };
+//%- endmacro
+//% macro one_of_warp()
+if (!loads) continue;  // to the next tile, which all lanes find together
+//% endmacro
