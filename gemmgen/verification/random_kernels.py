@@ -101,6 +101,9 @@ CODES_INPUTS = (
     *[PLAIN] * 8,
     *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros", "blocks", "blocks+lines+padded")),
 )
+# and of those that serve groups of rows, too:
+GROUPED_INPUTS = (*CODES_INPUTS, *map(Inputs.parse, ("groups=1", "groups=5", "groups=40")), *[PLAIN] * 2)
+GROUPED_N = (8, 64, 72, 131, 200)
 CODES_TYPES = (
     "bf16,u4,bf16",
     "f16,s4,f16",
@@ -154,14 +157,17 @@ def problems(
     m, n, k = (draw(sizes) for _ in range(3))
     k = inputs.conv.depth if inputs.conv is not None else k
     known = SCALED_TYPES if inputs.coded else BLOCK_TYPES if inputs.blocks else of_types
-    if inputs.coded and inputs_of is CODES_INPUTS:
+    if inputs.coded and inputs_of is not ANY_INPUTS:
         n, k, known = draw(st.sampled_from(CODES_N)), draw(st.sampled_from(CODES_K)), CODES_TYPES
-    if inputs.blocks and inputs_of is CODES_INPUTS:
+    if inputs.blocks and inputs_of is not ANY_INPUTS:
         known = PROMOTED_TYPES
     types = Types.parse(draw(st.sampled_from(known)))
     least = min(dtype.size for dtype in types.operands)
+    if inputs.row_groups and inputs_of is not ANY_INPUTS:  # matrices that TMA and wgmma take as they lie
+        layout = Layout.parse(draw(st.sampled_from(("rc", "rc", "rr"))))
+        n, k, least = draw(st.sampled_from((None, *GROUPED_N))), draw(st.sampled_from((None, *CODES_K))), max(ALIGNS)
     aligns = [align for align in reversed(ALIGNS) if align >= least]
-    pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from(ALIGNS))
+    pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from(aligns if least == max(ALIGNS) else ALIGNS))
     problem = Problem(m, n, k, None, layout, pointer_align=pointer_align, ld_align=ld_align, types=types, inputs=inputs)
     if inputs.is_plain and (small_batches or draw(st.sampled_from((False, False, True)))):
         batch, pointers = draw(st.sampled_from((None, None, *BATCHES))), draw(st.sampled_from((False, False, True)))
@@ -196,7 +202,8 @@ def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
 def points(draw: st.DrawFn, family: Family, schedule: str, limits: Limits) -> RandomKernel:
     """Random kernels of `family` and `schedule` that `limits` accept."""
     epilogues = EPILOGUES if ONE_PRODUCT in family.constraints else WITH_GATED
-    inputs = ANY_INPUTS if family.any_inputs else CODES_INPUTS if family.scaled_inputs else (PLAIN,)
+    beside = GROUPED_INPUTS if family.grouped_inputs else CODES_INPUTS if family.scaled_inputs else (PLAIN,)
+    inputs = ANY_INPUTS if family.any_inputs else beside
     drawn = problems(family.small_batches, family.types or ANY_TYPES, family.multiple, epilogues, inputs)
     problem = draw(drawn)
     assume(first_rejection(family, problem, family.default(problem), limits) is None)

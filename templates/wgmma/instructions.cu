@@ -16,7 +16,7 @@ ${ blocks.loads(view) }
 //% if view.staged or view.limited
 ${ fence_proxy_async() }
 //% endif
-//% if view.staged or view.pingpong or view.split
+//% if view.staged or view.pingpong or view.split or view.groups
 ${ named_barrier_sync() }
 //% endif
 //% if view.pingpong

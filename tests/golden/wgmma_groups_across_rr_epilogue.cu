@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_1150cba6
+// gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_afdbce74
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                               C is read unless beta = 0, A and B always
@@ -186,12 +186,17 @@ struct Groups {
     int first = 0;   // the first lane's group
     int before = 0;  // tiles of the groups before that
 
-    // Groups behind the last one are empty.
+    // Groups behind the last one end there, too.
+    __device__ __forceinline__ static int end_of(const int* offs, int group)
+    {
+        return group < 0 ? 0 : offs[min(group, 63)];
+    }
+
     __device__ __forceinline__ void load(const int* offs, Shape s)
     {
         const int lane = threadIdx.x % 32, group = first + lane;
-        begin = group > 0 ? offs[min(group, 64) - 1] : 0;
-        end = offs[min(group, 63)];
+        begin = end_of(offs, group - 1);
+        end = end_of(offs, group);
         tiles = tiles_of_rows(end - begin, s);
         #pragma unroll
         for (int distance = 1; distance < 32; distance *= 2) {
@@ -205,11 +210,13 @@ struct Groups {
     {
         load(offs, s);
         int all = 0;
-        for (int group = threadIdx.x % 32; group < 64; group += 32)
-            all += tiles_of_rows(offs[group] - (group > 0 ? offs[group - 1] : 0), s);
+        for (int i = 0; i < 64; i += 32) {
+            const int group = i + static_cast<int>(threadIdx.x) % 32;
+            all += tiles_of_rows(end_of(offs, group) - end_of(offs, group - 1), s);
+        }
         #pragma unroll
         for (int distance = 16; distance > 0; distance /= 2) all += __shfl_xor_sync(0xffffffffu, all, distance);
-        return all;
+        return of_lane(all, 0);  // all lanes have it, and so the compiler knows: loops over tiles stay uniform
     }
 
     // The tile of this number, which exists, and is none below one that was asked for. The tiles of a group go down
@@ -217,15 +224,16 @@ struct Groups {
     // L2.
     __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number, int rank)
     {
-        int behind = before + of_lane(tiles, 31);
-        while (number >= behind) {
-            before = behind;
+        number -= before;
+        unsigned ends;  // a bit for each lane: its group ends with the tile or later
+        while ((ends = __ballot_sync(0xffffffffu, tiles > number)) == 0) {
+            const int all = of_lane(tiles, 31);
+            number -= all;
+            before += all;
             first += 32;
             load(offs, s);
-            behind += of_lane(tiles, 31);
         }
-        number -= before;
-        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;  // that has the tile's group
+        const int lane = __ffs(ends) - 1;  // that has the tile's group
         const int from = of_lane(begin, lane), to = of_lane(end, lane);
         number -= of_lane(tiles, lane) - tiles_of_rows(to - from, s);
 
@@ -572,7 +580,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_1150cba6(
+gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_afdbce74(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ bias_n, const float* __restrict__ residual, int M, float alpha, float beta)

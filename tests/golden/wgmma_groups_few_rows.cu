@@ -1,4 +1,4 @@
-// gemm_f16_rc_Mx28672x4096_sm90_bab6e15a
+// gemm_f16_rc_Mx28672x4096_sm90_564ed69e
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
@@ -137,12 +137,17 @@ struct Groups {
     int begin, end;  // rows of the lane's group
     int tiles;       // of the groups from the first lane's up to it
 
-    // Groups behind the last one are empty.
+    // Groups behind the last one end there, too.
+    __device__ __forceinline__ static int end_of(const int* offs, int group)
+    {
+        return group < 0 ? 0 : offs[min(group, 7)];
+    }
+
     __device__ __forceinline__ void load(const int* offs, Shape s)
     {
         const int lane = threadIdx.x % 32, group = lane;
-        begin = group > 0 ? offs[min(group, 8) - 1] : 0;
-        end = offs[min(group, 7)];
+        begin = end_of(offs, group - 1);
+        end = end_of(offs, group);
         tiles = tiles_of_rows(end - begin, s);
         #pragma unroll
         for (int distance = 1; distance < 32; distance *= 2) {
@@ -434,7 +439,7 @@ __device__ __forceinline__ void stage_transposed(F16* c, int row, int column, co
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_Mx28672x4096_sm90_bab6e15a(
+gemm_f16_rc_Mx28672x4096_sm90_564ed69e(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, F16* __restrict__ C, const int* __restrict__ offs, int M, float alpha,
     float beta)

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1536x2048_sm90_9f6c05d8
+// gemm_bf16_rc_Mx1536x2048_sm90_d180e36f
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 128 groups of rows, B one of as many matrices; rows past the last end stay as is
@@ -168,12 +168,17 @@ struct Groups {
     int first = 0;   // the first lane's group
     int before = 0;  // tiles of the groups before that
 
-    // Groups behind the last one are empty.
+    // Groups behind the last one end there, too.
+    __device__ __forceinline__ static int end_of(const int* offs, int group)
+    {
+        return group < 0 ? 0 : offs[min(group, 127)];
+    }
+
     __device__ __forceinline__ void load(const int* offs, Shape s)
     {
         const int lane = threadIdx.x % 32, group = first + lane;
-        begin = group > 0 ? offs[min(group, 128) - 1] : 0;
-        end = offs[min(group, 127)];
+        begin = end_of(offs, group - 1);
+        end = end_of(offs, group);
         tiles = tiles_of_rows(end - begin, s);
         #pragma unroll
         for (int distance = 1; distance < 32; distance *= 2) {
@@ -187,11 +192,13 @@ struct Groups {
     {
         load(offs, s);
         int all = 0;
-        for (int group = threadIdx.x % 32; group < 128; group += 32)
-            all += tiles_of_rows(offs[group] - (group > 0 ? offs[group - 1] : 0), s);
+        for (int i = 0; i < 128; i += 32) {
+            const int group = i + static_cast<int>(threadIdx.x) % 32;
+            all += tiles_of_rows(end_of(offs, group) - end_of(offs, group - 1), s);
+        }
         #pragma unroll
         for (int distance = 16; distance > 0; distance /= 2) all += __shfl_xor_sync(0xffffffffu, all, distance);
-        return all;
+        return of_lane(all, 0);  // all lanes have it, and so the compiler knows: loops over tiles stay uniform
     }
 
     // The tile of this number, which exists, and is none below one that was asked for. The tiles of a group go down
@@ -199,15 +206,16 @@ struct Groups {
     // L2.
     __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number)
     {
-        int behind = before + of_lane(tiles, 31);
-        while (number >= behind) {
-            before = behind;
+        number -= before;
+        unsigned ends;  // a bit for each lane: its group ends with the tile or later
+        while ((ends = __ballot_sync(0xffffffffu, tiles > number)) == 0) {
+            const int all = of_lane(tiles, 31);
+            number -= all;
+            before += all;
             first += 32;
             load(offs, s);
-            behind += of_lane(tiles, 31);
         }
-        number -= before;
-        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;  // that has the tile's group
+        const int lane = __ffs(ends) - 1;  // that has the tile's group
         const int from = of_lane(begin, lane), to = of_lane(end, lane);
         number -= of_lane(tiles, lane) - tiles_of_rows(to - from, s);
 
@@ -473,7 +481,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1536x2048_sm90_9f6c05d8(
+gemm_bf16_rc_Mx1536x2048_sm90_d180e36f(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs, int M, float alpha,
     float beta)
@@ -523,6 +531,14 @@ gemm_bf16_rc_Mx1536x2048_sm90_9f6c05d8(
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = groups.find(offs, s, number);
+        if (tile.m + consumer * MMAS_M * 64 >= tile.end) {  // the group has none of this consumer's rows
+            for (int k = 0; k < s.K; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.full[ring.stage], ring.parity);
+                named_barrier_sync(1 + consumer, 128);  // all warps have seen this phase, which the release may end
+                release_stage(shared, ring.stage);
+            }
+            continue;
+        }
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {

@@ -22,3 +22,6 @@ tile_of_block(s, ${ tile_number(view) }
 //%- endmacro
 //% macro one_of_warp()
 //%- endmacro
+/*# All consumers multiply it. #*/
+//% macro skip(view)
+//%- endmacro

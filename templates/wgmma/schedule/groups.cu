@@ -25,12 +25,17 @@ struct Groups {
     int before = 0;  // tiles of the groups before that
 /*% endif %*/
 
-    // Groups behind the last one are empty.
+    // Groups behind the last one end there, too.
+    __device__ __forceinline__ static int end_of(const int* offs, int group)
+    {
+        return group < 0 ? 0 : offs[min(group, ${ view.groups - 1 })];
+    }
+
     __device__ __forceinline__ void load(const int* offs, Shape s)
     {
         const int lane = threadIdx.x % 32, group = ${ "first + lane" if many else "lane" };
-        begin = group > 0 ? offs[min(group, ${ view.groups }) - 1] : 0;
-        end = offs[min(group, ${ view.groups - 1 })];
+        begin = end_of(offs, group - 1);
+        end = end_of(offs, group);
         tiles = tiles_of_rows(end - begin, s);
         #pragma unroll
         for (int distance = 1; distance < 32; distance *= 2) {
@@ -45,10 +50,13 @@ struct Groups {
         load(offs, s);
 //% if many
         int all = 0;
-        for (int group = threadIdx.x % 32; group < ${ view.groups }; group += 32) all += tiles_of_rows(offs[group] - (group > 0 ? offs[group - 1] : 0), s);
+        for (int i = 0; i < ${ view.groups }; i += 32) {
+            const int group = i + static_cast<int>(threadIdx.x) % 32;
+            all += tiles_of_rows(end_of(offs, group) - end_of(offs, group - 1), s);
+        }
         #pragma unroll
         for (int distance = 16; distance > 0; distance /= 2) all += __shfl_xor_sync(0xffffffffu, all, distance);
-        return all;
+        return of_lane(all, 0);  // all lanes have it, and so the compiler knows: loops over tiles stay uniform
 //% else
         return of_lane(tiles, 31);
 //% endif
@@ -59,16 +67,19 @@ struct Groups {
     __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number${ ", int rank" if view.along == "n" })
     {
 //% if many
-        int behind = before + of_lane(tiles, 31);
-        while (number >= behind) {
-            before = behind;
+        number -= before;
+        unsigned ends;  // a bit for each lane: its group ends with the tile or later
+        while ((ends = __ballot_sync(0xffffffffu, tiles > number)) == 0) {
+            const int all = of_lane(tiles, 31);
+            number -= all;
+            before += all;
             first += 32;
             load(offs, s);
-            behind += of_lane(tiles, 31);
         }
-        number -= before;
-//% endif
+        const int lane = __ffs(ends) - 1;  // that has the tile's group
+//% else
         const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;  // that has the tile's group
+//% endif
         const int from = of_lane(begin, lane), to = of_lane(end, lane);
         number -= of_lane(tiles, lane) - tiles_of_rows(to - from, s);
 
@@ -94,4 +105,17 @@ groups.find(offs, s, ${ tile_number(view) }
 //%- endmacro
 //% macro one_of_warp()
 if (!loads) continue;  // to the next tile, which all lanes find together
+//% endmacro
+/*# A consumer whose rows are none of the group's lets the tile pass; all have columns. #*/
+//% macro skip(view)
+//% if view.donates and not view.pingpong and not view.swapped
+if (tile.m + consumer * ${ view.mmas ~ " * " if view.mmas }64 >= tile.end) {  // the group has none of this consumer's rows
+    for (int k = 0; k < s.K; k += BK, ring.advance()) {
+        mbarrier_wait(&shared.full[ring.stage], ring.parity);
+        named_barrier_sync(1 + consumer, 128);  // all warps have seen this phase, which the release may end
+        release_stage(shared, ring.stage);
+    }
+    continue;
+}
+//% endif
 //% endmacro
