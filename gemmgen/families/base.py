@@ -50,7 +50,9 @@ def rules(checked: Mapping[str, str], asserted: Mapping[str, str], *shared: Cons
 
 
 ONE_PRODUCT = Constraint("PRODUCTS == 1", "acc2, the sums of a second product, are for wgmma and naive", False)
-PLAIN_INPUTS = Constraint("PLAIN == 1", "it multiplies no A and B that --inputs says are no plain matrices: naive does", False)
+PLAIN_INPUTS = Constraint(
+    "PLAIN == 1", "it multiplies no A and B that --inputs says are no plain matrices: naive does", False
+)
 SCALED_INPUTS = Constraint(
     "PLAIN + CODES + BLOCKS == 1",
     "besides plain matrices it multiplies codes of B with scales along K, and blocks with scales",

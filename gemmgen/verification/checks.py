@@ -378,9 +378,7 @@ def tiles_of(case: Case, launch: Launch, elements: npt.NDArray[np.int64]) -> lis
     return [_tile(case, height, width, depth, *place) for place in places]
 
 
-def tiles_of_groups(
-    case: Case, launch: Launch, elements: npt.NDArray[np.int64], operands: Operands
-) -> list[Window]:
+def tiles_of_groups(case: Case, launch: Launch, elements: npt.NDArray[np.int64], operands: Operands) -> list[Window]:
     """The same where each group of rows begins with a tile; elements of no group are of none."""
     (_, height), (_, width) = launch.grid
     ends = operands.extra["offs"].astype(np.int64)

@@ -167,7 +167,10 @@ def problems(
         layout = Layout.parse(draw(st.sampled_from(("rc", "rc", "rr"))))
         n, k, least = draw(st.sampled_from((None, *GROUPED_N))), draw(st.sampled_from((None, *CODES_K))), max(ALIGNS)
     aligns = [align for align in reversed(ALIGNS) if align >= least]
-    pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from(aligns if least == max(ALIGNS) else ALIGNS))
+    pointer_align, ld_align = (
+        draw(st.sampled_from(aligns)),
+        draw(st.sampled_from(aligns if least == max(ALIGNS) else ALIGNS)),
+    )
     problem = Problem(m, n, k, None, layout, pointer_align=pointer_align, ld_align=ld_align, types=types, inputs=inputs)
     if inputs.is_plain and (small_batches or draw(st.sampled_from((False, False, True)))):
         batch, pointers = draw(st.sampled_from((None, None, *BATCHES))), draw(st.sampled_from((False, False, True)))

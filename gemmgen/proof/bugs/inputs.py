@@ -34,7 +34,7 @@ INPUT_BUGS = (
     Bug("a tile has the group of its first row", "groups", on.NAIVE_GROUPS, "m >= offs[group]",
         "tile_m * BM >= offs[group]", (VALUE, BEHIND)),
     Bug("ends are taken for sizes", "groups", on.NAIVE_GROUPS, "m >= offs[group]", "m >= (end += offs[group])",
-        (READS, VALUE, POISON), also=("int group = 0;", "int group = 0, end = 0;")),
+        (READS, VALUE, POISON, BEHIND), also=("int group = 0;", "int group = 0, end = 0;")),
     Bug("a line of B to a group", "groups", on.NAIVE_GROUPS, "group * s.stride_b", "group * s.ldb", (VALUE, READS)),
     Bug("the next group's rows count", "masked groups", on.NAIVE_MASKED, "group_rows[matrix]", "group_rows[matrix + 1]",
         (READS, VALUE, POISON, BEHIND)),

@@ -277,6 +277,16 @@ WGMMA_LINES = Subject(
             inputs="blocks+lines+padded"),
     (("BM", 64), ("BN", 64), ("BK", 128), ("CONSUMERS", 1), ("STAGES", 3), ("IN_FLIGHT", 1)), WGMMA,
 )  # fmt: skip
+WGMMA_GROUPS = Subject(
+    "wgmma bf16 rc, groups of rows",
+    Problem(None, 136, 320, types="bf16", layout="rc", inputs="groups=40"),
+    (("BM", 128), ("BN", 128), ("CONSUMERS", 2), ("STAGES", 2), ("WHOLE", 1)), WGMMA,
+)  # fmt: skip
+WGMMA_GROUPS_FEW = Subject(
+    "wgmma bf16 rc, groups of few rows",
+    Problem(None, 136, 64, types="bf16", layout="rc", inputs="groups=5"),
+    (("BM", 24), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3), ("SWAP", 1)), WGMMA,
+)  # fmt: skip
 WGMMA_WHOLE = Subject(
     "wgmma bf16 rc, whole pieces of C",
     _changed(_typed("bf16", "rc"), n=72, ld_align=8, epilogue="scale_m+bias+silu"),
