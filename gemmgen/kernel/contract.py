@@ -80,7 +80,8 @@ class Contract:
         """The contract of a kernel of `problem` with this launch that takes the usual parameters, in their order.
 
         Tensor maps come first, as they need the widest alignment. An operand with a map has no pointer, except in a
-        batch of pointers, and except for C in groups of rows, whose last tiles threads store. If an earlier launch copies an operand, its map or pointer is the copy's.
+        batch of pointers, and C of groups of rows, whose last tiles threads store. If an earlier launch copies an
+        operand, its map or pointer is the copy's.
         """
         types, to = problem.types, "* const*" if problem.pointers else "*"
         packed = any(isinstance(one, Pack) for one in launch.copies)  # with the companions of B

@@ -613,6 +613,8 @@ class Case:
         """The least traffic with device memory: operands read once, C written once (read with beta), pointers read."""
         c_passes = 2 if self.beta != 0 and self.problem.epilogue.reads_c else 1
         a, b, c = (matrix.stored.least_bytes for matrix in self.matrices)
+        if self.m < self.problem.inputs.row_groups:  # so many of them have a row at most
+            b = b * self.m // self.problem.inputs.row_groups
         pointers = 3 * self.batch * POINTER_BYTES if self.problem.pointers else 0
         return a + b + c_passes * c + sum(one.stored.least_bytes for one in self.extra.values()) + pointers
 

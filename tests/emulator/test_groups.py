@@ -132,7 +132,7 @@ def test_the_bits_of_a_row_depend_on_its_own_group_alone(executor: EmulatorExecu
         ({"inputs": "groups=8+gathered"}, "besides plain matrices"),
         ({"lda": 257}, "not copied"),
     ],
-    ids=lambda one: str(one),
+    ids=str,
 )
 def test_what_is_refused_says_why(changed: dict, reason: str) -> None:
     fields = {"layout": "rc", "inputs": "groups=8", "types": "bf16", **changed}

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_afdbce74
+// gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_503ffa82
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                               C is read unless beta = 0, A and B always
@@ -16,10 +16,9 @@
 //         2 consumer warpgroups: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
 //         in turns: while one stores its tile of C, another multiplies the block's next one
 // Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
-// Groups  up to 64 of rows have tiles of their own: each warp finds those of its block by the ends
+// Groups  each begins with a tile of its own: warps find those of their block by the groups' ends
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         pieces in which a group ends leave by threads, which store the group's rows alone
-//         pieces of it are staged whole: TMA drops what lies beyond C
 //
 // Launch  up to (min(M, 64) + max(M - 64, 0) / 128) * ceil(N / 256) * 2 blocks of 384 threads, 164864 bytes of dynamic
 //         shared memory
@@ -580,7 +579,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_afdbce74(
+gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_503ffa82(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ bias_n, const float* __restrict__ residual, int M, float alpha, float beta)

@@ -1,4 +1,4 @@
-// gemm_f16_rc_Mx28672x4096_sm90_564ed69e
+// gemm_f16_rc_Mx28672x4096_sm90_8d6765ac
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
@@ -11,11 +11,10 @@
 // Block   16 x 128 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 7 stages;
 //         2 consumer warpgroups: 16 x 64 of C each by 4 wgmmas of 64 x 16 x 16 a k tile
-// Groups  up to 8 of rows have tiles of their own: each warp finds those of its block by the ends
+// Groups  each begins with a tile of its own: warps find those of their block by the groups' ends
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         pieces in which a group ends leave by threads, which store the group's rows alone
-//         pieces of it are staged whole: TMA drops what lies beyond C
 //
 // Launch  up to (min(M, 8) + max(M - 8, 0) / 16) * ceil(N / 128) blocks of 384 threads, 134144 bytes of dynamic shared
 //         memory
@@ -439,7 +438,7 @@ __device__ __forceinline__ void stage_transposed(F16* c, int row, int column, co
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_Mx28672x4096_sm90_564ed69e(
+gemm_f16_rc_Mx28672x4096_sm90_8d6765ac(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, F16* __restrict__ C, const int* __restrict__ offs, int M, float alpha,
     float beta)

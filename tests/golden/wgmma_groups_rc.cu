@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1536x2048_sm90_d180e36f
+// gemm_bf16_rc_Mx1536x2048_sm90_8b7b3ee4
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 128 groups of rows, B one of as many matrices; rows past the last end stay as is
@@ -11,7 +11,7 @@
 // Block   128 x 256 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 16 a k tile
-// Groups  up to 128 of rows have tiles of their own: each warp finds those of its block by the ends
+// Groups  each begins with a tile of its own: warps find those of their block by the groups' ends
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         pieces in which a group ends leave by threads, which store the group's rows alone
 //
@@ -481,7 +481,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1536x2048_sm90_d180e36f(
+gemm_bf16_rc_Mx1536x2048_sm90_8b7b3ee4(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs, int M, float alpha,
     float beta)

@@ -13,7 +13,7 @@ from gemmgen.exports.folder import require_exportable
 from gemmgen.exports.json_records import problem_document
 from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import FAMILIES, NAIVE
-from gemmgen.families.base import PLAIN_INPUTS, SCALED_INPUTS, first_rejection
+from gemmgen.families.base import first_rejection
 from gemmgen.problem.device import DEFAULT_ARCH, parse_arch
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
@@ -136,7 +136,8 @@ def test_other_families_refuse_inputs(family, problem):
     rejection = first_rejection(family, problem, family.default(problem), parse_arch(DEFAULT_ARCH).limits)
     assert rejection is not None
     scaled = family.scaled_inputs and (problem.inputs.group is not None or problem.inputs.blocks)
-    assert scaled or rejection.constraint is (SCALED_INPUTS if family.scaled_inputs else PLAIN_INPUTS)
+    grouped = family.grouped_inputs and problem.inputs.row_groups > 0
+    assert scaled or grouped or rejection.constraint is family.rules[0]
 
 
 @pytest.mark.parametrize("problem", [one for one in PROBLEMS if not one.inputs.blocks], ids=str)

@@ -274,9 +274,8 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
             f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
             f"each lets TMA send its part of {'A' if one.ACROSS else 'B'} to all of them"
         )
-    groups = problem.inputs.row_groups
-    if groups:
-        yield f"Groups  up to {groups} of rows have tiles of their own: each warp finds those of its block by the ends"
+    if problem.inputs.row_groups:
+        yield "Groups  each begins with a tile of its own: warps find those of their block by the groups' ends"
     if problem.pointers:
         yield "Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix"
     if problem.coded:
@@ -286,14 +285,18 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
         yield "Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C"
     if one.FROM_REGISTERS:
         yield from _fed_prose(feeds(one).upper())
-    if staged(problem):
-        yield "Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered"
-        if groups:
-            yield "        pieces in which a group ends leave by threads, which store the group's rows alone"
-        if one.WHOLE:
-            yield "        pieces of it are staged whole: TMA drops what lies beyond C"
-    else:
+    yield from _stores_prose(problem, one)
+
+
+def _stores_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
+    if not staged(problem):
         yield "Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines"
+        return
+    yield "Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered"
+    if problem.inputs.row_groups:
+        yield "        pieces in which a group ends leave by threads, which store the group's rows alone"
+    elif one.WHOLE:
+        yield "        pieces of it are staged whole: TMA drops what lies beyond C"
 
 
 def _start_prose(one: WgmmaConfig) -> tuple[str, ...]:
