@@ -200,7 +200,8 @@ class Problem:
         require(self.batch == count, f"inputs = {self.inputs} go with {products}, and batch = {text}")
         require(not self.pointers, f"inputs = {self.inputs} have no pointers to matrices")
         require(
-            self.products == 1, f"inputs = {self.inputs} go with one product, and {self.epilogue} takes {self.products}"
+            self.products == 1 or self.inputs.row_groups > 0,
+            f"inputs = {self.inputs} go with one product, and {self.epilogue} takes {self.products}",
         )
         conv = self.inputs.conv
         require(

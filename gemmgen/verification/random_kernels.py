@@ -177,7 +177,8 @@ def problems(
         problem = replace(problem, batch=batch, pointers=pointers)
     fits = epilogues.filter(lambda one: not (problem.pointers and one.has_matrix))
     if not inputs.is_plain:
-        fits = fits.filter(lambda one: one.products == 1 and not one.sums and not one.outputs)
+        fits = fits.filter(lambda one: one.products == 1 or inputs.row_groups > 0)
+        fits = fits.filter(lambda one: not one.sums and not one.outputs)
         fits = fits.filter(lambda one: not (inputs.along_k and one.reads_depth))
     problem = replace(problem, epilogue=draw(st.just(LINEAR) if types.scalar.is_integer else fits))
     lines: dict[str, Any] = {}

@@ -32,6 +32,7 @@ KERNELS: tuple[tuple[str, str, tuple[int | None, ...], str, str, dict[str, int]]
     ("bf16", "rc", (None, 128, 64), "groups=3", "bias+gelu+residual", {**FEW, "WHOLE": 1, "BROADCAST": 1}),
     ("bf16,bf16,f32", "rc", (None, 256, 128), "groups=33", "", {**TWO, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1}),
     ("bf16", "rc", (200, 131, 128), "groups=1", "", ONE),
+    ("bf16", "rc", (None, 72, 128), "groups=40", "swiglu", {**TWO, "WHOLE": 1}),
     ("f16", "rc", (None, 200, 128), "groups=8", "bias_m+silu", {**FEW, "BN": 128, "CONSUMERS": 2, "PINGPONG": 1}),
     ("bf16", "rc", (None, 128, 128), "groups=40", "", {"BM": 128, "BN": 128, "CONSUMERS": 1, "C_BOXES": 2, "WHOLE": 1}),
     ("bf16", "rc", (40, None, 64), "groups=3", "", {**TWO, "BROADCAST": 1}),
