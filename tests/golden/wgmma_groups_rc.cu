@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1536x2048_sm90_8b7b3ee4
+// gemm_bf16_rc_Mx1536x2048_sm90_7e0570e8
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 128 groups of rows, B one of as many matrices; rows past the last end stay as is
@@ -409,14 +409,16 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-// The first `rows` rows of a staged piece to C, where it begins at `to`, up to `columns`: a chunk of 16 bytes at a
-// time.
+// The first `rows` rows of a staged piece, which has more, to C, where it begins at `to`, up to `columns`: 16 bytes at
+// a time.
 __device__ __forceinline__ void store_rows(BF16* to, Shape s, int rows, int columns, const BF16* piece)
 {
     constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a row
-    for (int i = static_cast<int>(threadIdx.x) % 128; i < min(rows, 64) * CHUNKS; i += 128) {
+    #pragma unroll
+    for (int first = 0; first < 64 * CHUNKS; first += 128) {
+        const int i = first + static_cast<int>(threadIdx.x) % 128;
         const int m = i / CHUNKS, n = i % CHUNKS * CHUNK;
-        if (n < columns)
+        if (m < rows && n < columns)
             *reinterpret_cast<uint4*>(to + Offset(m) * s.ldc + n) =
                 *reinterpret_cast<const uint4*>(piece + staged_at(m, n));
     }
@@ -426,7 +428,9 @@ __device__ __forceinline__ void store_rows(BF16* to, Shape s, int rows, int colu
 __device__ __forceinline__ void load_rows(const BF16* from, Shape s, int rows, int columns, BF16* piece)
 {
     constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a row
-    for (int i = static_cast<int>(threadIdx.x) % 128; i < 64 * CHUNKS; i += 128) {
+    #pragma unroll
+    for (int first = 0; first < 64 * CHUNKS; first += 128) {
+        const int i = first + static_cast<int>(threadIdx.x) % 128;
         const int m = i / CHUNKS, n = i % CHUNKS * CHUNK;
         const bool exists = m < rows && n < columns;
         *reinterpret_cast<uint4*>(piece + staged_at(m, n)) = exists
@@ -481,7 +485,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1536x2048_sm90_8b7b3ee4(
+gemm_bf16_rc_Mx1536x2048_sm90_7e0570e8(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs, int M, float alpha,
     float beta)

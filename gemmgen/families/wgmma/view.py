@@ -23,7 +23,7 @@ from gemmgen.kernel.prepare import Codes
 from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
 from gemmgen.problem.inputs import BLOCK
 from gemmgen.problem.types import PROMOTION
-from gemmgen.problem.wgmma import M, Wgmma
+from gemmgen.problem.wgmma import WARPGROUP, M, Wgmma
 
 
 class WgmmaView:
@@ -112,6 +112,8 @@ class WgmmaView:
         self.chunks = plan.constants["CN"] * problem.types.c.size // UNIT  # of 16 bytes per line in shared memory
         self.full_lines = self.chunks == PATTERN_LINES  # a line fills a swizzle pattern: its number is the permutation
         self.piece_rows = rows  # rows of C that are stored at once
+        # A consumer's threads move pieces of groups in steps, a chunk each; the last step moves fewer.
+        self.part_step = bool(rows * (M if self.swapped else columns * one.C_BOXES) // self.chunk % WARPGROUP)
         # 8 x 8 matrices that a warp stores at once if C is transposed: two side by side, of 8 or 16 rows.
         self.matrices_at_once = 2 if rows % 16 else 4
         self.c_boxes = M // columns if self.swapped else one.C_BOXES  # boxes of TMA, side by side, in a piece of C

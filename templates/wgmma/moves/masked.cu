@@ -2,10 +2,10 @@
     tile's, which another block may store meanwhile. #*/
 //% import "wgmma/moves/whole.cu" as whole
 //% macro functions(view)
-// The first `rows` rows of a staged piece to C, where it begins at `to`, up to `columns`: a chunk of 16 bytes at a time.
+// The first `rows` rows of a staged piece, which has more, to C, where it begins at `to`, up to `columns`: 16 bytes at a time.
 __device__ __forceinline__ void store_rows(${ TC }* to, Shape s, int rows, int columns, const ${ TC }* piece)
 {
-${ each_chunk(view, "min(rows, %s)" | format(view.box_lines)) }        if (n < columns) *reinterpret_cast<uint4*>(to + Offset(m) * s.ldc + n) = *reinterpret_cast<const uint4*>(piece + staged_at(m, n));
+${ each_chunk(view) }        if (m < rows && n < columns) *reinterpret_cast<uint4*>(to + Offset(m) * s.ldc + n) = *reinterpret_cast<const uint4*>(piece + staged_at(m, n));
     }
 }
 
@@ -13,16 +13,18 @@ ${ each_chunk(view, "min(rows, %s)" | format(view.box_lines)) }        if (n < c
 // The other way; the piece's further rows and columns become zero.
 __device__ __forceinline__ void load_rows(const ${ TC }* from, Shape s, int rows, int columns, ${ TC }* piece)
 {
-${ each_chunk(view, view.box_lines) }        const bool exists = m < rows && n < columns;
-        *reinterpret_cast<uint4*>(piece + staged_at(m, n)) = exists ? *reinterpret_cast<const uint4*>(from + Offset(m) * s.ldc + n) : uint4{};
+${ each_chunk(view) }        const bool exists = m < rows && n < columns;
+        ${ "if (m < %s) " | format(view.box_lines) if view.part_step }*reinterpret_cast<uint4*>(piece + staged_at(m, n)) = exists ? *reinterpret_cast<const uint4*>(from + Offset(m) * s.ldc + n) : uint4{};
     }
 }
 
 //% endif
 //% endmacro
-//% macro each_chunk(view, rows)
+//% macro each_chunk(view)
     constexpr int CHUNK = 16 / sizeof(${ TC }), CHUNKS = ${ view.boxes_columns } / CHUNK;  // elements of one; chunks of a row
-    for (int i = static_cast<int>(threadIdx.x) % 128; i < ${ rows } * CHUNKS; i += 128) {
+    #pragma unroll
+    for (int first = 0; first < ${ view.box_lines } * CHUNKS; first += 128) {
+        const int i = first + static_cast<int>(threadIdx.x) % 128;
         const int m = i / CHUNKS, n = i % CHUNKS * CHUNK;
 //% endmacro
 //% macro load(view)
