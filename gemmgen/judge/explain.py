@@ -241,7 +241,7 @@ def _tiles(case: Case, plan: Plan) -> Iterator[TileLevel]:
     """The levels of tiling, from the grid down to a thread."""
     launch = plan.launch
     first = "tile" if launch.adds_up else "cluster" if launch.cluster > 1 else "block"
-    levels = [Tile(first, *_grid_tile(plan), launch.tiles(case))]
+    levels = [Tile(first, *_grid_tile(plan), launch.typical_tiles(case))]
     if launch.blocks_per_tile > 1:
         levels.append(Tile("block", *plan.tile, launch.blocks_per_tile))
     levels += plan.tiles

@@ -106,7 +106,7 @@ def _resources(it: Explanation) -> Iterator[tuple[str, str]]:
 
 def _waves(it: Explanation) -> str:
     launch, waves, sms = it.kernel.source.launch, figure(it.prediction.waves), it.device.sms
-    blocks = launch.blocks(it.case)
+    blocks = launch.typical_blocks(it.case)
     if not launch.persistent:
         return f"{waves}: {plural(blocks, 'block')} over {sms} SMs x {it.prediction.occupancy.blocks}"
     resident = plural(launch.resident(blocks, sms), "block")

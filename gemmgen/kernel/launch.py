@@ -165,6 +165,10 @@ class Launch:
         even = groups * -(-case.m // (groups * height)) * tiles_of_sizes(others, case.values)
         return min(even, self.tiles(case))
 
+    def typical_blocks(self, case: Case) -> int:
+        """The number of blocks that have a tile of those."""
+        return self.blocks_per_tile * self.typical_tiles(case) if self.groups else self.blocks(case)
+
     def blocks(self, case: Case) -> int:
         """The number of blocks of the full grid for `case`."""
         return self.blocks_of_sizes(case.values)

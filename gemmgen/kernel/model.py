@@ -92,7 +92,7 @@ def predict(plan: Plan, device: DeviceSpec, registers: int | None = None) -> Pre
     fit = occupancy(device.arch, launch.threads, min(used, most), plan.shared_bytes)
     if fit.blocks == 0:
         return Prediction(device.name, used, plan.shared_bytes, fit, math.inf, math.inf, "latency")
-    blocks = launch.blocks_per_tile * launch.typical_tiles(case) if launch.groups else launch.blocks(case)
+    blocks = launch.typical_blocks(case)
     reached = device.clustered_sms(launch.cluster)
     at_once = launch.resident(blocks, device.sms) if launch.persistent else fit.blocks * reached
     time, bound = _time_us(plan, case, device, fit.blocks, max(0, used - most))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from gemmgen.families import WGMMA
-from gemmgen.families.base import check, first_rejection
+from gemmgen.families.base import check
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Case, Problem
@@ -121,41 +121,3 @@ def test_the_bits_of_a_row_depend_on_its_own_group_alone(executor: EmulatorExecu
     alone = rows((0, 70, 70), 0)
     for ends, first in (((0, 70, 150), 0), ((13, 83, 83), 13), ((80, 150, 150), 80)):
         np.testing.assert_array_equal(rows(ends, first), alone)
-
-
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        ({"axes": {"PERSISTENT": 0}}, "only the device knows the tiles"),
-        ({"axes": {"CLUSTER": 2}}, "which share no B"),
-        ({"layout": "cr"}, "a group begins at any row"),
-        ({"inputs": "groups=8+masked"}, "besides plain matrices"),
-        ({"inputs": "groups=8+gathered"}, "besides plain matrices"),
-        ({"lda": 257}, "not copied"),
-    ],
-    ids=str,
-)
-def test_what_is_refused_says_why(changed: dict, reason: str) -> None:
-    fields = {"layout": "rc", "inputs": "groups=8", "types": "bf16", **changed}
-    axes = fields.pop("axes", {})
-    problem = Problem(None, 256, 256, **fields)
-    config = WGMMA.default(problem).with_values(**axes)
-    rejection = first_rejection(WGMMA, problem, config, LIMITS)
-    assert rejection is not None and reason in rejection.constraint.because
-
-
-@pytest.mark.parametrize("groups", [1, 3, 40])
-def test_the_launch_has_room_for_the_tiles_of_any_ends(groups: int) -> None:
-    problem = Problem(None, 256, 256, "bf16", "rc", inputs=f"groups={groups}")
-    launch = WGMMA.plan(problem, WGMMA.default(problem).with_values(**ONE)).launch
-    rng = np.random.default_rng(groups)
-    for rows in (1, 2, 63, 64, 65, 200):
-        case = problem.case(m=rows)
-        for _ in range(200):
-            ends = np.sort(rng.integers(0, rows + 1, groups))
-            tiles = int((-(-np.diff(ends, prepend=0) // 64)).sum()) * 4
-            assert tiles <= launch.tiles(case)
-        spread = np.minimum(np.arange(1, groups + 1), rows)  # a row each, and the rest for the last one
-        spread[-1] = rows
-        tiles = int((-(-np.diff(spread, prepend=0) // 64)).sum()) * 4
-        assert launch.tiles(case) == tiles >= launch.typical_tiles(case)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gemmgen.families import NAIVE
+from gemmgen.families import NAIVE, WGMMA
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.wgmma import ARCH
 from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.verification.verifier import verify
@@ -29,4 +30,23 @@ PROBLEMS = [
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
 def test_naive_computes_them_on_a_card(gpu: GpuExecutor, problem: Problem) -> None:
     verdict = verify(gpu, render(problem, NAIVE, NAIVE.default(problem)), examples=40)
+    assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)
+
+
+GROUPS = (
+    ("groups=128", {"WHOLE": 1, "BROADCAST": 1}, ""),
+    ("groups=8", {"BM": 16, "BN": 128, "STAGES": 7, "SWAP": 1, "WHOLE": 1}, ""),
+    ("groups=40", {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1, "WHOLE": 1}, "bias+gelu+residual"),
+)
+
+
+@pytest.mark.parametrize(("inputs", "axes", "epilogue"), GROUPS, ids=str)
+def test_wgmma_multiplies_groups_of_rows_on_a_card(
+    inputs: str, axes: dict[str, int], epilogue: str, gpu: GpuExecutor
+) -> None:
+    if gpu.arch.rstrip("a") != ARCH.rstrip("a"):
+        pytest.skip(f"wgmma needs {ARCH}, and the GPU here is {gpu.arch}")
+    more = {"epilogue": epilogue} if epilogue else {}
+    problem = Problem(None, 328, 320, "bf16", "rc", inputs=inputs, **more)
+    verdict = verify(gpu, render(problem, WGMMA, WGMMA.default(problem).with_values(**axes), ARCH), examples=40)
     assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)

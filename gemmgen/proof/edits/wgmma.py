@@ -28,6 +28,12 @@ WGMMA_EDITS = (
         ("        if (s.K > 0) release_stage(shared, previous);\n", ""))),
     Edit("no products in flight while fragments are loaded", on.WGMMA_ROWS, (
         ("wgmma_wait<1>();", "wgmma_wait<0>();"),)),
+    Edit("tiles of a group row by row", on.WGMMA_GROUPS, (
+        ("from + (above + within % height) * BM, within / height * BN",
+         "from + number / columns * BM, number % columns * BN"),)),
+    Edit("a tile's group found by a loop over lanes", on.WGMMA_GROUPS_FEW, (
+        ("const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;",
+         "int lane = 0; while (of_lane(tiles, lane) <= number) ++lane;"),)),
     Edit("fragments of other columns", on.WGMMA_COLUMNS, (
         ("(warp % 2 * 2 + g / 4) ^ (g / 2 % 2 * 5)", "warp % 2 * 4 + g / 2"),)),
     Edit("another thread of the producer", on.WGMMA_CR, (

@@ -1,0 +1,75 @@
+"""Groups of rows in wgmma: what is refused, how many tiles a launch has room for, and what the model takes for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gemmgen.exports.record_reading import launch_from
+from gemmgen.families import WGMMA
+from gemmgen.families.base import first_rejection
+from gemmgen.kernel.model import predict
+from gemmgen.problem.device import DEVICES, parse_arch
+from gemmgen.problem.gemm import Problem
+
+LIMITS = parse_arch("sm_90a").limits
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"axes": {"PERSISTENT": 0}}, "only the device knows the tiles"),
+        ({"axes": {"CLUSTER": 2}}, "which share no B"),
+        ({"layout": "cr"}, "a group begins at any row"),
+        ({"inputs": "groups=8+masked"}, "besides plain matrices"),
+        ({"inputs": "groups=8+gathered"}, "besides plain matrices"),
+        ({"lda": 257}, "not copied"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_says_why(changed: dict[str, Any], reason: str) -> None:
+    fields: dict[str, Any] = {"layout": "rc", "inputs": "groups=8", "types": "bf16", **changed}
+    axes = fields.pop("axes", {})
+    problem = Problem(None, 256, 256, **fields)
+    config = WGMMA.default(problem).with_values(**axes)
+    rejection = first_rejection(WGMMA, problem, config, LIMITS)
+    assert rejection is not None and reason in rejection.constraint.because
+
+
+@pytest.mark.parametrize("groups", [1, 3, 40])
+def test_the_launch_has_room_for_the_tiles_of_any_ends(groups: int) -> None:
+    problem = Problem(None, 256, 256, "bf16", "rc", inputs=f"groups={groups}")
+    launch = WGMMA.plan(problem, WGMMA.default(problem).with_values(BM=64, BN=64, CONSUMERS=1)).launch
+    rng = np.random.default_rng(groups)
+    for rows in (1, 2, 63, 64, 65, 200):
+        case = problem.case(m=rows)
+        for _ in range(200):
+            ends = np.sort(rng.integers(0, rows + 1, groups))
+            tiles = int((-(-np.diff(ends, prepend=0) // 64)).sum()) * 4
+            assert tiles <= launch.tiles(case)
+        spread = np.minimum(np.arange(1, groups + 1), rows)  # a row each, and the rest for the last one
+        spread[-1] = rows
+        tiles = int((-(-np.diff(spread, prepend=0) // 64)).sum()) * 4
+        assert launch.tiles(case) == tiles >= launch.typical_tiles(case)
+
+
+def test_no_sm_is_left_idle_where_the_number_of_tiles_is_unknown() -> None:
+    problem = Problem(None, 256, 256, "bf16", "rc", inputs="groups=8")
+    launch = WGMMA.plan(problem, WGMMA.default(problem)).launch
+    assert launch.resident(140, 132) == 132 and launch.resident(20, 132) == 20
+    assert launch_from(launch.document) == launch and launch.document["groups"] == 8
+
+
+def test_the_model_takes_groups_for_equally_long() -> None:
+    def time(m: int, inputs: str) -> float:
+        problem = Problem(m, 1536, 2048, "bf16", "rc", inputs=inputs)
+        config = WGMMA.default(problem)
+        return predict(WGMMA.plan(problem, config), DEVICES["H200"]).time_us
+
+    assert time(65536, "groups=128") == pytest.approx(time(65536, "plain"), rel=0.1), (
+        "512 rows each, which tiles divide"
+    )
+    assert time(128 * 130, "groups=128") > 1.5 * time(128 * 130, "plain"), "of a second tile each two rows"
+    assert time(16, "groups=128") < time(128, "groups=128") / 4, "groups without rows read no B"
