@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1536x2048_sm90_7e0570e8
+// gemm_bf16_rc_Mx1536x2048_sm90_1ed2ff94
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 128 groups of rows, B one of as many matrices; rows past the last end stay as is
@@ -485,7 +485,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1536x2048_sm90_7e0570e8(
+gemm_bf16_rc_Mx1536x2048_sm90_1ed2ff94(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs, int M, float alpha,
     float beta)
@@ -536,6 +536,7 @@ gemm_bf16_rc_Mx1536x2048_sm90_7e0570e8(
     for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = groups.find(offs, s, number);
         if (tile.m + consumer * MMAS_M * 64 >= tile.end) {  // the group has none of this consumer's rows
+            #pragma unroll 1
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.full[ring.stage], ring.parity);
                 named_barrier_sync(1 + consumer, 128);  // all warps have seen this phase, which the release may end

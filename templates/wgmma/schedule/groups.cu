@@ -110,6 +110,7 @@ if (!loads) continue;  // to the next tile, which all lanes find together
 //% macro skip(view)
 //% if view.donates and not view.pingpong and not view.swapped
 if (tile.m + consumer * ${ view.mmas ~ " * " if view.mmas }64 >= tile.end) {  // the group has none of this consumer's rows
+    #pragma unroll 1
     for (int k = 0; k < s.K; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
         named_barrier_sync(1 + consumer, 128);  // all warps have seen this phase, which the release may end
