@@ -162,15 +162,13 @@ def problems(
     if inputs.blocks and inputs_of is not ANY_INPUTS:
         known = PROMOTED_TYPES
     types = Types.parse(draw(st.sampled_from(known)))
-    least = min(dtype.size for dtype in types.operands)
+    least, ld_aligns = min(dtype.size for dtype in types.operands), list(ALIGNS)
     if inputs.row_groups and inputs_of is not ANY_INPUTS:  # matrices that TMA and wgmma take as they lie
         layout = Layout.parse(draw(st.sampled_from(("rc", "rc", "rr"))))
-        n, k, least = draw(st.sampled_from((None, *GROUPED_N))), draw(st.sampled_from((None, *CODES_K))), max(ALIGNS)
+        n, k = (draw(st.sampled_from((None, *few))) for few in (GROUPED_N, CODES_K))
+        least, ld_aligns = max(ALIGNS), [max(ALIGNS)]
     aligns = [align for align in reversed(ALIGNS) if align >= least]
-    pointer_align, ld_align = (
-        draw(st.sampled_from(aligns)),
-        draw(st.sampled_from(aligns if least == max(ALIGNS) else ALIGNS)),
-    )
+    pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from(ld_aligns))
     problem = Problem(m, n, k, None, layout, pointer_align=pointer_align, ld_align=ld_align, types=types, inputs=inputs)
     if inputs.is_plain and (small_batches or draw(st.sampled_from((False, False, True)))):
         batch, pointers = draw(st.sampled_from((None, None, *BATCHES))), draw(st.sampled_from((False, False, True)))

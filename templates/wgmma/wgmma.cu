@@ -1,8 +1,8 @@
 /*# A ring of k tiles between one warpgroup, which fills it by TMA, and those that multiply them by wgmma.
 
-    What varies is chosen by path: which tiles a block computes (tiles/), what it shares with others (blocks/), how k tiles are
+    What varies is chosen by path: how many tiles a block computes (tiles/) and which (schedule/), what it shares with others (blocks/), how k tiles are
     multiplied (mainloop/) and their products awaited (ends/), how many instructions a consumer's tile has (mmas/), whether they
-    multiply to C or its transpose (product/), and how C is stored (store/, boxes/). #*/
+    multiply to C or its transpose (product/), and how C is stored (store/, moves/, boxes/). #*/
 //% from "header.cu" import header
 //% from "constants.cu" import shape, tiling
 //% from "signature.cu" import signature

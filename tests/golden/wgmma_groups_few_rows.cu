@@ -1,4 +1,4 @@
-// gemm_f16_rc_Mx28672x4096_sm90_8b8f9ba5
+// gemm_f16_rc_Mx28672x4096_sm90_b781d075
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
@@ -442,7 +442,7 @@ __device__ __forceinline__ void stage_transposed(F16* c, int row, int column, co
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_Mx28672x4096_sm90_8b8f9ba5(
+gemm_f16_rc_Mx28672x4096_sm90_b781d075(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, F16* __restrict__ C, const int* __restrict__ offs, int M, float alpha,
     float beta)
@@ -531,7 +531,7 @@ gemm_f16_rc_Mx28672x4096_sm90_8b8f9ba5(
             named_barrier_sync(1 + consumer, 128);
             if (m + CM > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
             else if (leads) tma_store_2d(&map_c, c, n, m);
-            if (leads) tma_store_commit();  // a group for each piece, with or without a store
+            if (leads) tma_store_commit();  // for each piece, whoever stores it: waits count pieces
         }
     }
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it

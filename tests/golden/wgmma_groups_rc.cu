@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1536x2048_sm90_1ed2ff94
+// gemm_bf16_rc_Mx1536x2048_sm90_e66ae4ac
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 128 groups of rows, B one of as many matrices; rows past the last end stay as is
@@ -485,7 +485,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1536x2048_sm90_1ed2ff94(
+gemm_bf16_rc_Mx1536x2048_sm90_e66ae4ac(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs, int M, float alpha,
     float beta)
@@ -585,7 +585,7 @@ gemm_bf16_rc_Mx1536x2048_sm90_1ed2ff94(
                 named_barrier_sync(1 + consumer, 128);
                 if (m + 64 > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
                 else if (leads) tma_store_2d(&map_c, c, n, m);
-                if (leads) tma_store_commit();  // a group for each piece, with or without a store
+                if (leads) tma_store_commit();  // for each piece, whoever stores it: waits count pieces
             }
         }
     }

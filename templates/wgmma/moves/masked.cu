@@ -39,5 +39,5 @@ ${ whole.load(view) | indent(4, true) | trim("\n") }
 //% import view.boxes as boxes
 if (m + ${ view.box_lines } > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
 else if (leads) ${ boxes.store(view) | trim("\n") }
-if (leads) tma_store_commit();  // a group for each piece, with or without a store
+if (leads) tma_store_commit();  // for each piece, whoever stores it: waits count pieces
 //% endmacro
