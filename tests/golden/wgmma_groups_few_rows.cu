@@ -1,4 +1,4 @@
-// gemm_f16_rc_Mx28672x4096_sm90_b781d075
+// gemm_f16_rc_Mx28672x4096_sm90_21fbc92d
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
@@ -162,7 +162,7 @@ struct Groups {
         return of_lane(tiles, 31);
     }
 
-    // The tile of this number, which exists, and is none below one that was asked for. The tiles of a group go down
+    // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down
     // GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from
     // L2.
     __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number)
@@ -442,7 +442,7 @@ __device__ __forceinline__ void stage_transposed(F16* c, int row, int column, co
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_Mx28672x4096_sm90_b781d075(
+gemm_f16_rc_Mx28672x4096_sm90_21fbc92d(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, F16* __restrict__ C, const int* __restrict__ offs, int M, float alpha,
     float beta)

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1536x2048_sm90_e66ae4ac
+// gemm_bf16_rc_Mx1536x2048_sm90_8d99b479
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 128 groups of rows, B one of as many matrices; rows past the last end stay as is
@@ -201,7 +201,7 @@ struct Groups {
         return of_lane(all, 0);  // all lanes have it, and so the compiler knows: loops over tiles stay uniform
     }
 
-    // The tile of this number, which exists, and is none below one that was asked for. The tiles of a group go down
+    // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down
     // GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from
     // L2.
     __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number)
@@ -485,7 +485,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1536x2048_sm90_e66ae4ac(
+gemm_bf16_rc_Mx1536x2048_sm90_8d99b479(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs, int M, float alpha,
     float beta)

@@ -62,7 +62,7 @@ struct Groups {
 //% endif
     }
 
-    // The tile of this number, which exists, and is none below one that was asked for. The tiles of a group go down GROUP tile rows
+    // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down GROUP tile rows
     // before the next tile column, so that blocks that run together read the same tiles of A and B from L2.
     __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number${ ", int rank" if view.along == "n" })
     {
