@@ -3,7 +3,7 @@
 //% from "epilogue/extent.cu" import counts
 //% from "epilogue/result.cu" import element_of_c
 //% from "epilogue/sums.cu" import sum_parameters
-//% from "epilogue/tree.cu" import at_last, epilogue, new_elements, second_sums, stored, sums_of, told, vector_sums, vectors_of_sums
+//% from "epilogue/tree.cu" import at_last, epilogue, new_elements, further_sums, stored, sums_of, told, vector_sums, vectors_of_sums
 //% import "epilogue/tree.cu" as tree
 //% set arguments, declare = tree.arguments, tree.declare
 //% macro store_c(kernel, staged, edges, whole)
@@ -20,7 +20,7 @@ ${ new_elements(kernel, "from") | indent(4, true) | trim("\n") }
 
 // This thread's elements of a piece. All are computed before the first is stored, so that no load waits for a store.
 __device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ counts(edges) }, ThreadOrigin thread,
-                                        const ${ T } (&sums)[TM][TN]${ second_sums(e) }${ sum_parameters(kernel, "const ") }, const Epilogue& e)
+                                        const ${ T } (&sums)[TM][TN]${ further_sums(e) }${ sum_parameters(kernel, "const ") }, const Epilogue& e)
 {
     Vec<${ of.C }VC> stored[TM][TN / VC];
     #pragma unroll

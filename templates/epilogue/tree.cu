@@ -199,9 +199,8 @@ ${ {"m": " + " ~ m, "n": " + " ~ n, "mn": " + Offset(%s) * s.%s + %s" | format(m
 //%- endmacro
 /*# Of a store of N columns of a row: the other sums that it takes, #*/
 //% macro vector_sums(e)
-//% set vectors = {"acc2": "Vec<%sN>" | format(of.sums), "row_sum": T, "column_sum": "Vec<%sN>" | format(of.sums)}
 //%- for name in e.beside
-, ${ vectors[name] } ${ name }
+, ${ T if name == "row_sum" else "Vec<%sN>" | format(of.sums) } ${ name }
 //%- endfor
 //%- endmacro
 /*# and where the largest magnitudes are raised. #*/
@@ -254,29 +253,30 @@ for (int i = 0; i < N; ++i) ${ stored[types.uniform] }.at[i] = ${ narrowed(appli
 //% endmacro
 /*# Of a store of a thread's row: the other sums that it takes, and arguments of a thread that has several rows. #*/
 //% macro row_sums(e)
-//% set rows = {"acc2": "const %s (&sums2)[TN]" | format(T), "row_sum": "%s row_sum" | format(T), "column_sum": "const %s (&column_sums)[TN]" | format(T)}
 //%- for name in e.beside
-, ${ rows[name] }
+, ${ "%s row_sum" | format(T) if name == "row_sum" else "const %s (&%s)[TN]" | format(T, sums_named(name)) }
 //%- endfor
 //%- endmacro
 //% macro row_sums_given(e)
-//% set rows = {"acc2": "sums2[i]", "row_sum": "row_sums[i]", "column_sum": "column_sums"}
 //%- for name in e.beside
-, ${ rows[name] }
+, ${ sums_named(name) }${ "[i]" if name != "column_sum" }
 //%- endfor
 //%- endmacro
-/*# The sums of A * B2 of all of a thread's rows. #*/
-//% macro second_sums(e)
-//%- for name in e.beside | select("equalto", "acc2")
-, const ${ T } (&sums2)[TM][TN]
+/*# The sums of A * B2, and of the products behind it, of all of a thread's rows. #*/
+//% macro further_sums(e)
+//%- for name in e.beside if name.startswith("acc")
+, const ${ T } (&${ sums_named(name) })[TM][TN]
 //%- endfor
+//%- endmacro
+/*# What a thread calls its sums "acc2", "row_sum" and so on. #*/
+//% macro sums_named(name)
+${ name | replace("acc", "sums") if name.startswith("acc") else name ~ "s" }
 //%- endmacro
 /*# The sums of VC columns from j on, and the others beside them; `row` leads to those of a row. #*/
 //% macro vectors_of_sums(e, row="")
-//% set vectors = {"acc": "sums" ~ row, "acc2": "sums2" ~ row, "column_sum": "column_sums"}
 ${ vector_of_sums("value", "sums" ~ row) }
 //%- for name in e.beside | reject("equalto", "row_sum")
-${ vector_of_sums(name, vectors[name]) }
+${ vector_of_sums(name, sums_named(name) ~ (row if name != "column_sum")) }
 //%- endfor
 //% endmacro
 //% macro vector_of_sums(name, sums)
@@ -367,7 +367,7 @@ ${ raise_column_amaxs(cut | select("equalto", "N") | list, names, column_end) }
 
 // The same for all of this thread's rows.
 __device__ __forceinline__ void store_c(${ TC }* tile, Shape s${ counts(edges, names) }, ThreadOrigin thread,
-                                        const ${ T } (&sums)[${ rows }][TN]${ second_sums(e) }${ sum_parameters(kernel, "const ") }, const Epilogue& e)
+                                        const ${ T } (&sums)[${ rows }][TN]${ further_sums(e) }${ sum_parameters(kernel, "const ") }, const Epilogue& e)
 {
 //% if column_amax
     Magnitude column_amaxs[TN] = {};

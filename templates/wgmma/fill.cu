@@ -6,9 +6,10 @@ unsigned long long* const full = &shared.full[ring.stage];
 mbarrier_arrive_expect_tx(full, ${ bytes_of(view.a) } + ${ bytes_of(view.b) });  // of all copies to this block
 //% for x in (view.a, view.b)
 ${ copy(view, x) }
-//% if x.beside > 1
-${ copy(view, x, "s.%s + " | format(x.MN), " + B%s * %s" | format(x.MN, "LINE_" ~ x.X if x.along_k else "BK")) }
-//% endif
+//% for number in range(1, x.beside)
+//% set times = "%d * " | format(number) if number > 1
+${ copy(view, x, "%ss.%s + " | format(times, x.MN), " + %sB%s * %s" | format(times, x.MN, "LINE_" ~ x.X if x.along_k else "BK")) }
+//% endfor
 //% endfor
 //% endmacro
 /*# What these copies bring of x: all that a stage holds, unless boxes have fewer lines. #*/

@@ -75,5 +75,5 @@ ${ registers_of(view, "BM" if view.swapped else "BN") }
 ${ registers_of(view, view.stored) }
 //%- endmacro
 //% macro registers_of(view, columns)
-${ columns }${ " / %d" | format(view.register_columns) if view.register_columns > 1 }
+${ columns }${ " * %d" | format(view.register_ratio[0]) if view.register_ratio[0] > 1 }${ " / %d" | format(view.register_ratio[1]) if view.register_ratio[1] > 1 }
 //%- endmacro

@@ -12,7 +12,7 @@ struct Shared {
 //% if view.codes
     alignas(1024) unsigned b[STAGES][BK / CHUNK_K][BN / 64][CHUNK_LINES * LINE_B];  // chunks of codes, with what scales them
 //% else
-    alignas(1024) ${ factor["B"] } b[STAGES][${ matrices.times }BN * BK];  // boxes of lines of LINE_B elements, likewise
+    alignas(1024) ${ factor["B"] } b[STAGES][${ matrices.times(view) }BN * BK];  // boxes of lines of LINE_B elements, likewise
 //% endif
 ${ store.member(view) | trim("\n") }
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait

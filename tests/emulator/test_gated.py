@@ -42,6 +42,15 @@ KERNELS = [
         Problem(70, 40, 100, layout="rr", types=Types.parse("e4m3,e4m3,bf16_promoted")),
     ),
     ("wgmma", {}, "swiglu+row_amax", Problem(70, 37, 64, layout="rc", types=Types.parse("f16_f16acc"))),
+    (
+        "wgmma",
+        {"BM": 64, "BN": 16, "CONSUMERS": 1, "SPLIT": 2, "PERSISTENT": 0},
+        "lstm",
+        Problem(None, 40, None, "bf16", "rc"),
+    ),
+    ("wgmma", {"BM": 64, "BN": 8, "CONSUMERS": 1}, "lstm", Problem(16, 72, 136, "f16", "rc", batch=2)),
+    ("wgmma", {"BN": 16}, "lstm_state", Problem(70, 37, 64, layout="rr", types=Types.parse("e4m3,e4m3,bf16_promoted"))),
+    ("wgmma", {"BN": 32}, "silu(acc) * acc2 + acc3 * bias_n3", Problem(None, None, None, "bf16", "rr", ld_align=8)),
 ]
 
 

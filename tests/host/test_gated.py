@@ -132,14 +132,15 @@ def test_families_compute_it_or_say_why_not():
 
 @pytest.mark.parametrize("epilogue", ["lstm_state", "lstm"])
 @pytest.mark.parametrize("types", ["bf16", "f16_f16acc", "e4m3,e4m3,bf16_promoted"])
-def test_wgmma_refuses_three_products_and_four(epilogue, types):
+def test_wgmma_takes_three_products_and_four_by_default(epilogue, types):
     problem = Problem(None, None, None, layout="rc", types=Types.parse(types), epilogue=epilogue)
-    with pytest.raises(InvalidInput, match="acc3 and acc4, the sums of a third and a fourth product, are for naive"):
-        check(WGMMA, problem, WGMMA.default(problem), LIMITS)
+    config = WGMMA.default(problem)
+    check(WGMMA, problem, config, LIMITS)
+    assert WGMMA.plan(problem, config).mma.n == problem.products * config.BN
 
 
-def test_an_instruction_has_the_columns_of_both_products():
-    with pytest.raises(InvalidInput, match="an instruction multiplies the columns of both products"):
+def test_an_instruction_has_the_columns_of_all_products():
+    with pytest.raises(InvalidInput, match="an instruction multiplies the columns of all products"):
         check(WGMMA, SWIGLU, WGMMA.default(SWIGLU).with_values(BN=256), LIMITS)
     plan = WGMMA.plan(SWIGLU, WGMMA.default(SWIGLU))
     assert (plan.tile, plan.mma.n) == ((128, 128), 256)

@@ -289,6 +289,14 @@ SAMPLES = {
         epilogue="bias+gelu+residual",
     ),
     "wgmma_gated_rc": Sample(WGMMA, {}, (None, 14336, 4096), "rc", dtype=DType.BF16, epilogue="swiglu"),
+    "wgmma_lstm_rc": Sample(
+        WGMMA,
+        {"BM": 64, "BN": 16, "CONSUMERS": 1, "STAGES": 8, "SPLIT": 2, "PERSISTENT": 0},
+        (64, 1024, 2048),
+        "rc",
+        dtype=DType.BF16,
+        epilogue="lstm",
+    ),
     "wgmma_gated_cluster_rr_batch": Sample(
         WGMMA,
         {"CLUSTER": 2, "BK": 128, "BN": 64, "STAGES": 3},

@@ -12,8 +12,6 @@ from gemmgen.problem.device import L2_LINE
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import MOST_N, M
 
-MOST_PRODUCTS = 2  # of A with a matrix of B each: their sums share a thread's registers
-
 
 @dataclass(frozen=True)
 class WgmmaConfig(Config):
@@ -171,8 +169,7 @@ CHECKED = {
     "BLOCKS == 0 or SWAP + FROM_REGISTERS == 0": "a thread has sums of two rows of an instruction, and so two scales",
     "BLOCKS == 0 or BATCH == 1": "scales are those of one product",
     # Tiles: of a block, a warpgroup, an instruction
-    f"PRODUCTS <= {MOST_PRODUCTS}": "acc3 and acc4, the sums of a third and a fourth product, are for naive",
-    f"PRODUCTS * BN <= {MOST_N}": "an instruction multiplies the columns of both products",
+    f"PRODUCTS * BN <= {MOST_N}": "an instruction multiplies the columns of all products",
     "INTEGER == 0 or SWAP == 0 and (BN <= 32 or BN % 16 == 0) or SWAP == 1 and (BM <= 32 or BM % 16 == 0)": (
         "wgmma of integers has multiples of 16 columns"
     ),
@@ -182,7 +179,7 @@ CHECKED = {
     # C's transpose
     "SWAP == 0 or FROM_REGISTERS == 0": "if A and B change places, both are read from shared memory",
     "SWAP == 0 or C_BY_TMA == 1": "sums of C's transpose are stored only by TMA",
-    "SWAP == 0 or PRODUCTS == 1 and HALVES == 0": "two products, and sums of f16, cannot be transposed",
+    "SWAP == 0 or PRODUCTS == 1 and HALVES == 0": "several products, and sums of f16, cannot be transposed",
     **{f"{keeps} or BM % (8 * SPLIT) == 0": "a block adds up whole eights of the tile's rows" for keeps in KEEPS},
     # Fragments from registers
     "FROM_REGISTERS <= 2": "registers feed one operand, A or B",

@@ -5,10 +5,11 @@ Each is an expression of axes and other constants. Constraints read it, and a ke
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
 
 from gemmgen.families.base import elements_of
-from gemmgen.families.wgmma.axes import MOST_PRODUCTS, WgmmaConfig
+from gemmgen.families.wgmma.axes import WgmmaConfig
 from gemmgen.families.wgmma.operands import PACKED_WORDS, Operand, feeds, operands, piece_box, staged, swaps
 from gemmgen.kernel.config import Derived
 from gemmgen.kernel.prepare import PACKED_COLUMNS, PACKED_LINE, Pack
@@ -33,12 +34,12 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
     """The constants that a kernel has beside its axes."""
     a, b = operands(problem, config)
     elements = "elements" if problem.types.compute.pieces else elements_of(problem)
-    across = "BM" if swaps(config) else "BN"  # of an instruction
+    across, ratio = "BM" if swaps(config) else "BN", register_ratio(problem)  # of an instruction
     return (
         *_tiling(K_BYTES // problem.types.factors[0].size, bool(config.PINGPONG), swaps(config), donates(config)),
         *_registers(
             config.CONSUMERS,
-            f"{mmas(config)} * {across} / {register_columns(problem, config)}",
+            f"{mmas(config)} * {across}{_times(ratio.numerator)} / {ratio.denominator}",
             *_sets(problem, config),
         ),
         *_clusters(a if a.shared else b),
@@ -130,11 +131,11 @@ def single(problem: Problem, config: WgmmaConfig) -> bool:
     return direct(problem, config) and (1 if config.PINGPONG else config.CONSUMERS) * M == along
 
 
-def register_columns(problem: Problem, config: WgmmaConfig) -> int:
-    """Columns of an instruction, or rows where C is transposed, whose sums take a register of each thread: an
-    instruction has 64 x BN of each product, or 64 x BM."""
+def register_ratio(problem: Problem) -> Fraction:
+    """Registers of a thread for the sums of an instruction, over its columns, or rows where C is transposed: it has 64
+    x BN of each product, or 64 x BM."""
     per_register = 2 if problem.types.compute is Compute.F16 else 1
-    return 2 * per_register // min(problem.products, MOST_PRODUCTS)  # more of them a constraint refuses
+    return Fraction(problem.products, 2 * per_register)
 
 
 def alternates(problem: Problem, config: WgmmaConfig) -> bool:

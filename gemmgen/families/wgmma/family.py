@@ -27,7 +27,7 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.families.base import Family, constants, launch_of, sizes_of, tile_grid
-from gemmgen.families.wgmma.axes import CONSTRAINTS, MOST_PRODUCTS, PRUNING, WgmmaConfig
+from gemmgen.families.wgmma.axes import CONSTRAINTS, PRUNING, WgmmaConfig
 from gemmgen.families.wgmma.constants import derived, direct, donates, mmas, range_step, single
 from gemmgen.families.wgmma.cost import across, cluster_tile, cost_of, work_of
 from gemmgen.families.wgmma.operands import (
@@ -87,7 +87,7 @@ class WgmmaFamily(Family):
     def default(self, problem: Problem) -> Config:
         compute, size = problem.types.compute, problem.types.factors[0].size
         wide = PROMOTED_COLUMNS // (1 + problem.inputs.lines) if compute.promotes else WgmmaConfig.BN
-        rows, columns = WgmmaConfig.BM, wide // min(problem.products, MOST_PRODUCTS)
+        rows, columns = WgmmaConfig.BM, wide // problem.products // 16 * 16
         if problem.coded:
             return WgmmaConfig(BM=CODES_ROWS, BN=128, BK=128 * (1 + compute.promotes), SWAP=1, STAGES=4)
         feeds_a, feeds_b = can_feed(problem)

@@ -13,7 +13,7 @@ from gemmgen.families.wgmma.constants import (
     even,
     mmas,
     piece_columns,
-    register_columns,
+    register_ratio,
     single,
     stored,
 )
@@ -45,7 +45,8 @@ class WgmmaView:
         self.swapped = swaps(one)  # rows of an instruction are columns of C: products are those of its transpose
         self.first, self.second = (self.b, self.a) if self.swapped else (self.a, self.b)  # by the instruction's lines
         self.limited = tuple(x for x in (self.a, self.b) if x.limited)  # whose tiles have lines that no copy loads
-        self.gated = problem.products > 1  # B is two matrices, of each of which a tile has the same number of columns
+        self.products = problem.products  # of A with a matrix of B each; a tile has the same number of columns of all
+        self.gated = problem.products > 1
         self.wgmma = plan.mma  # the instruction
         self.halves = plan.mma.c_shared == 2  # a register holds two sums of f16
         self.promoted = problem.types.compute.promotes  # sums are added up in f32 after a k tile, or a pair of pieces
@@ -91,7 +92,7 @@ class WgmmaView:
         # How the kernel calls the number of a consumer's instructions across its tile; "" for one.
         self.mmas = "" if single(plan.problem, one) else mmas(one)
         # Of an instruction, or rows where C is transposed, whose sums take a register of each thread.
-        self.register_columns = register_columns(plan.problem, one)
+        self.register_ratio = register_ratio(plan.problem).as_integer_ratio()  # of columns, or rows if C is transposed
         self.summed = "totals" if self.promoted else "acc"  # the registers that hold a consumer's sums of a tile,
         self.kept = "part" if self.split else self.summed  # and those that hold the sums that it stores
 
@@ -138,7 +139,7 @@ class WgmmaView:
         self.ends = _path("ends", "guarded" if self.guarded else "asked" if self.may_be_empty else "certain")
         self.each = _path("mmas", "several" if self.mmas else "one")
         self.product = _path("product", "transposed" if self.swapped else "c")
-        self.matrices = _path("matrices", "two" if self.gated else "one")
+        self.matrices = _path("matrices", "several" if self.gated else "one")
         self.roles = _path("roles", "uniform" if self.uniform else "plain")
         sums = "transposed" if self.swapped else "direct"
         self.store = _path("store", sums if self.direct else "staged" if self.staged else "rows")

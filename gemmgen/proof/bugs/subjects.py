@@ -454,6 +454,10 @@ WGMMA_GATED = Subject(
     (("STAGES", 2),),
     WGMMA,
 )
+WGMMA_LSTM = Subject(
+    "wgmma lstm, bf16 rc", Problem(70, 40, None, types="bf16", layout="rc", ld_align=8, epilogue="lstm"),
+    (("BM", 64), ("BN", 16), ("CONSUMERS", 1), ("STAGES", 2), ("SPLIT", 2), ("PERSISTENT", 0)), WGMMA,
+)  # fmt: skip
 WGMMA_GATED_RR = Subject(
     "wgmma gated, f16 rr, a batch", Problem(70, 72, 136, types="f16", batch=3, epilogue="geglu"),
     (("BN", 96), ("STAGES", 2)), WGMMA,

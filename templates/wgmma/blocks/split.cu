@@ -61,7 +61,7 @@ for (int r = 0; r < ${ part }; r += 4) {
     #pragma unroll
     for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
         ${ T } sums[4];
-${ matrices.add_part(mmas, part) | indent(8, true) | trim("\n") }
+${ matrices.add_part(view, mmas, part) | indent(8, true) | trim("\n") }
     }
 }
 //% endcall

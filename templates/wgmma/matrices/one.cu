@@ -1,9 +1,11 @@
 /*# B is one matrix. #*/
-//% set times, second = "", ""
-//% set second_row = ""
-//% macro sums_of_second(view, mmas)
+//% macro times(view)
 //%- endmacro
-//% macro add_part(mmas, part)
+//% macro further(view, at="")
+//%- endmacro
+//% macro further_sums(view, mmas)
+//%- endmacro
+//% macro add_part(view, mmas, part)
 //% from "device/convert.cu" import add_to
 load_shared_cluster(address_of_sums(shared, ${ mmas.argument }rank * (${ part }) + r), peer, sums);
 #pragma unroll

@@ -96,7 +96,7 @@ for (int j = 0; j < TM; ++j) {  // eight rows of each warp
         __syncwarp();
     }
 //% endif
-    store_row(c, s${ left(view.edges, "m", "n", schedule.ends) }, thread, j, sums[j]${ matrices.second_row }${ sums_of_row(kernel, "j") }, ${ epilogue.arguments }${ ", column_amaxs" if column_amax });
+    store_row(c, s${ left(view.edges, "m", "n", schedule.ends) }, thread, j, sums[j]${ matrices.further(view, "[j]") }${ sums_of_row(kernel, "j") }, ${ epilogue.arguments }${ ", column_amaxs" if column_amax });
     __syncwarp();
     store_rows(to, s${ rows_left }, c);
 }

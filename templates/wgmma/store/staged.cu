@@ -21,6 +21,6 @@ ${ tma.parity(view) | trim("\n") }
 //% import view.schedule as schedule
 ${ piece_of_sums(view) | trim("\n") }
 ${ tma.take(view) | trim("\n") }
-${ inputs }store_c(c, s${ left(view.edges, "m", "n", schedule.ends) }, thread, sums${ matrices.second }${ sums_taken(kernel) }, ${ epilogue.arguments });
+${ inputs }store_c(c, s${ left(view.edges, "m", "n", schedule.ends) }, thread, sums${ matrices.further(view) }${ sums_taken(kernel) }, ${ epilogue.arguments });
 ${ tma.send(view) | trim("\n") }
 //% endmacro

@@ -37,5 +37,5 @@ __device__ __forceinline__ void sums_of_piece(const ${ view.wgmma.c_type } (&acc
 //% import view.each as mmas
 ${ T } sums[TM][TN];
 sums_of_piece(${ view.kept }${ mmas.of }, piece, sums);
-${ matrices.sums_of_second(view, mmas) | trim("\n") }
+${ matrices.further_sums(view, mmas) | trim("\n") }
 //% endmacro
