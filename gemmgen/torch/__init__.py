@@ -12,12 +12,14 @@ Linear             torch.nn.Linear by kernels, chosen by the number of rows; it 
 QuantisedLinear    the same with a weight of 4 or 8 bits, for inference
 BlockScaledLinear  the same with weight and activations of fp8, which have scales by block, for inference
 replace_linear     puts them in place of a model's torch.nn.Linear
+LSTM               torch.nn.LSTM for inference: a kernel computes a step of a layer
 """
 
 from gemmgen.torch.block_scaled import BlockScaledLinear
 from gemmgen.torch.linear import Linear
+from gemmgen.torch.lstm import LSTM
 from gemmgen.torch.operator import gemm
 from gemmgen.torch.quantised import QuantisedLinear
 from gemmgen.torch.replace import replace_linear
 
-__all__ = ["BlockScaledLinear", "Linear", "QuantisedLinear", "gemm", "replace_linear"]
+__all__ = ["LSTM", "BlockScaledLinear", "Linear", "QuantisedLinear", "gemm", "replace_linear"]

@@ -28,6 +28,7 @@ if importlib.util.find_spec("torch"):
     import torch
 
     from gemmgen.torch import (
+        LSTM,
         BlockScaledLinear,
         Linear,
         QuantisedLinear,
@@ -415,3 +416,43 @@ def test_layers_of_blocks_compute_what_their_rounded_numbers_do(shared_store: St
         BlockScaledLinear(torch.zeros(64, 128, dtype=torch.bfloat16), None, [kernel])
     with pytest.raises(InvalidInput, match="scales go with e4m3, and only with it"):
         BlockScaledLinear(torch.zeros(128, 256).to(torch.float8_e4m3fn), None, [model[0]._by_rows[None][0]])
+
+
+@pytest.mark.parametrize(("dtype", "family"), [("float32", "naive"), ("bfloat16", "wgmma")])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_an_lstm_by_kernels_is_torchs(shared_store: Store, dtype: str, family: str, batch_first: bool) -> None:
+    torch.manual_seed(1)
+    theirs = torch.nn.LSTM(24, 40, 2, batch_first=batch_first).eval()
+    x, state = torch.randn(3, 5, 24), (torch.randn(2, 5 if not batch_first else 3, 40), torch.randn(2, 5, 40))
+    state = state[0], state[1][:, : state[0].shape[1]]
+    element = getattr(torch, dtype)
+    chosen = gemmgen.families.FAMILIES[family]
+    sequences = x.shape[1 - batch_first]
+    with torch.no_grad(), ExitStack() as open_kernels:
+        problems = LSTM.problems(theirs.to(element), sequences)
+        sources = [render(problem, chosen, chosen.default(problem)) for problem in problems]
+        kernels = [open_kernels.enter_context(load_source(source, "emulator", shared_store)) for source in sources]
+        ours = LSTM(theirs, kernels)
+        for given in (None, state):
+            cast = None if given is None else tuple(one.to(element) for one in given)
+            y, (h, c) = ours(x.to(element), cast)
+            wanted, (last, cell) = theirs.float()(x.to(element).float(), cast and tuple(one.float() for one in cast))
+            theirs.to(element)
+            near = 1e-5 if dtype == "float32" else 2e-2
+            for found, right in ((y, wanted), (h, last), (c, cell)):
+                assert found.dtype is element
+                torch.testing.assert_close(found.float(), right, rtol=near, atol=near)
+
+
+def test_an_lstm_of_another_kind_is_refused(shared_store: Store) -> None:
+    with pytest.raises(InvalidInput, match="the LSTM is bidirectional"):
+        LSTM.problems(torch.nn.LSTM(8, 8, bidirectional=True), 4)
+    with pytest.raises(InvalidInput, match="the LSTM has projections to 3"):
+        LSTM.problems(torch.nn.LSTM(8, 8, proj_size=3), 4)
+    lstm = torch.nn.LSTM(8, 16)
+    (other,) = LSTM.problems(torch.nn.LSTM(24, 16), 4)
+    with load_source(render(other, NAIVE, NAIVE.default(other)), "emulator", shared_store) as kernel:
+        with pytest.raises(InvalidInput, match="layer 0 needs 4x16x24"):
+            LSTM(lstm, [kernel])
+        with pytest.raises(InvalidInput, match="2 kernels: the LSTM has 1 layers"):
+            LSTM(lstm, [kernel, kernel])
