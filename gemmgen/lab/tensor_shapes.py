@@ -135,7 +135,7 @@ def _fused() -> Iterator[Problem]:
     yield from every(SCALED_S8, (*STREAMED, *BYTES), "rc", epilogue="scale_m+scale_n")
     heads, size = HEADS
     line = heads * size
-    scores = {
+    scores: dict[str, Any] = {
         "types": SCORES,
         "layout": "rc",
         "batch": heads,
