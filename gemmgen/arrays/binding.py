@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from gemmgen.arrays.view import ArrayView, dense_strides, seen
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
-from gemmgen.problem.inputs import COMPANIONS
+from gemmgen.problem.inputs import COMPANIONS, VECTORS, Companion
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import OPERANDS, SCALARS
 from gemmgen.problem.sizes import MatrixSizes
@@ -59,9 +59,14 @@ def require_known(problem: Problem, given: Iterable[str], others: tuple[str, ...
 
 
 def further_operands(problem: Problem) -> tuple[str, ...]:
-    """The operands that a call takes beside A, B and C: the scales of blocks, and those of the epilogue."""
-    scales = (one.name for one in problem.companions if problem.inputs.blocks)
-    return (*scales, *(operand.name for operand in problem.epilogue.operands))
+    """The operands that a call takes beside A, B and C: the companions of A and B, and those of the epilogue."""
+    beside = (one.name for one in beside_a_and_b(problem))
+    return (*beside, *(operand.name for operand in problem.epilogue.operands))
+
+
+def beside_a_and_b(problem: Problem) -> tuple[Companion, ...]:
+    """The companions of A and B that a call takes; those of codes are packed with B."""
+    return () if problem.coded else problem.companions
 
 
 def number(name: str, value: Any) -> float:
@@ -76,8 +81,9 @@ def number(name: str, value: Any) -> float:
 
 def require_names(problem: Problem, operands: Mapping[str, Any], alpha: float, beta: float) -> None:
     """Raise InvalidInput unless all further operands are given, and only scalars that the epilogue names."""
-    for one in problem.companions if problem.inputs.blocks else ():
-        require(operands.get(one.name) is not None, f"blocks have {one.name}, {one.meaning}: give {one.name}=")
+    for one in beside_a_and_b(problem):
+        told = f"inputs = {problem.inputs} have {one.name}, {one.meaning}: give {one.name}="
+        require(operands.get(one.name) is not None, told)
     for operand in problem.epilogue.operands:
         name, does = operand.name, "writes" if operand.written else "reads"
         require(operands.get(name) is not None, f"the epilogue {problem.epilogue} {does} {name}: give {name}=")
@@ -87,7 +93,7 @@ def require_names(problem: Problem, operands: Mapping[str, Any], alpha: float, b
 
 
 class Bound(NamedTuple):
-    """A launch, and the shape of C: M x N, in a batch products x M x N.
+    """A launch, and the shape of C: M x N, in a batch products x M x N, where groups have a C each groups x M x N.
 
     If C has no element, the case has the least sizes: it is checked like others, but not launched.
     """
@@ -101,7 +107,7 @@ def bound(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: fl
 
     Raises InvalidInput with both values where two operands disagree, or one with what the kernel is built for.
     """
-    sizes: Sizes = {}
+    sizes: Sizes = _rows_of_an_index(problem, views)
     distances: dict[str, int | None] = {}
     for matrix in problem.matrices:
         view = views.get(matrix.name)
@@ -113,9 +119,33 @@ def bound(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: fl
             for name, value in zip((matrix.ld, matrix.stride), _distances(problem, matrix, view), strict=True):
                 _same(distances, name, value, matrix.name)
     given = {name: value for name, value in distances.items() if value is not None}
-    shape = tuple(sizes[name] for name in ("batch", "M", "N") if name in sizes)
-    m, n, batch = (max(1, sizes[name]) if name in sizes else None for name in ("M", "N", "batch"))
+    lead = _lead(problem, problem.matrices[2])
+    shape = tuple(sizes[name] for name in (*lead, "M", "N") if name in sizes)
+    m, n, batch = (max(1, sizes[name]) if name in sizes else None for name in ("M", "N", BATCH))
+    if problem.inputs.gathered:
+        given["rows_a"] = max(1, sizes[ROWS_OF_A])  # of no row nothing is read, as C has none
     return Bound(problem.case(m, n, sizes["K"], alpha=alpha, beta=beta, batch=batch, **given), shape)
+
+
+BATCH, GROUPS, ROWS_OF_A = "batch", "groups", "rows of A"  # sizes of operands beside M, N and K, by name
+
+
+def _lead(problem: Problem, matrix: MatrixSizes) -> tuple[str, ...]:
+    """The name of the size that counts the matrices of an operand, before rows and columns; () if it is one matrix."""
+    if problem.inputs.groups:
+        return (GROUPS,) if matrix in problem.strides else ()
+    return (BATCH,) if problem.batched else ()
+
+
+def _rows_of_an_index(problem: Problem, views: Mapping[str, ArrayView | Prepared]) -> Sizes:
+    """M, if rows of A are gathered: the length of the index. A has any number of rows, but not 0 where C has some."""
+    if not problem.inputs.gathered:
+        return {}
+    index = views["index_a"].shape
+    require(len(index) == 1, f"index_a has {len(index)} dimensions: it is a vector of M numbers")
+    rows = views["A"].shape[0] if views["A"].shape else 1
+    require(rows > 0 or index[0] == 0, f"A has {rows} rows, and index_a names {index[0]}")
+    return {"M": index[0] if problem.m is None else problem.m}
 
 
 def case_of_codes(problem: Problem, views: Mapping[str, ArrayView]) -> Case:
@@ -150,18 +180,26 @@ def _agree(
     sizes: Sizes, problem: Problem, matrix: MatrixSizes, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> None:
     """Take the sizes that `shape` gives. Raises InvalidInput if another operand has given others."""
-    names: tuple[str, ...] = ("batch", matrix.rows, matrix.cols) if problem.batched else (matrix.rows, matrix.cols)
-    shared = problem.batched and len(shape) == 2 and matrix.stride != "stride_c"  # one matrix for all products
-    names = names[1:] if shared else names
+    lead, rows = _lead(problem, matrix), matrix.rows
+    if problem.batched and len(shape) == 2 and matrix.stride != "stride_c":  # one matrix for all products
+        lead = ()
+    if problem.inputs.gathered and matrix.name == "A":
+        rows = ROWS_OF_A
+    names = (*lead, rows, matrix.cols)
     extent = " x ".join(map(str, shape)) or "one element"
     wanted = " x ".join(matrix.extent_text(name, {name: name}) for name in names)
     require(len(shape) == len(names), f"{matrix.name} is {extent}: this kernel takes it as {wanted}")
     for name, elements in zip(names, shape, strict=True):
-        fixed, size = problem.sizes[name], size_of(matrix, name, elements)
+        fixed, size = _fixed(problem, name), size_of(matrix, name, elements)
         before = sizes.setdefault(name, size if fixed is None else fixed)
         whose = "this kernel is built for" if fixed is not None else "the other operands have"
         hint = _transposed({**problem.sizes, **sizes}, matrix, shape, strides) if before != size else ""
         require(before == size, f"{matrix.name} is {extent} ({wanted}): {whose} {name} = {before}{hint}")
+
+
+def _fixed(problem: Problem, name: str) -> int | None:
+    """The size for which the kernel is built; None if a launch gives it."""
+    return problem.inputs.groups if name == GROUPS else problem.sizes.get(name)
 
 
 def size_of(matrix: MatrixSizes, name: str, elements: int) -> int:
@@ -180,7 +218,8 @@ def _transposed(
     rows, cols = shape[-1], shape[-2]
     fits = matrix.extent(matrix.rows, known) in (None, rows) and matrix.extent(matrix.cols, known) in (None, cols)
     lies = matrix.order == "c" and strides[-1:] == (1,)  # its transpose is column-major
-    return f". Pass its transpose, a view of {rows} x {cols}" if fits and lies else ""
+    told = " x ".join(map(str, (*shape[:-2], rows, cols)))
+    return f". Pass its transpose, a view of {told}" if fits and lies else ""
 
 
 def _distances(problem: Problem, matrix: MatrixSizes, view: ArrayView) -> tuple[int | None, int | None]:
@@ -200,7 +239,8 @@ def _distances(problem: Problem, matrix: MatrixSizes, view: ArrayView) -> tuple[
         f"strides {strides}" + (", such as those of w.t() where rows of w follow each other" * (order == "column")),
     )
     together = len(view.shape) == 3 and view.shape[0] > 1
-    apart = view.strides[0] if together else 0 if problem.batched and len(view.shape) == 2 else None
+    shared = len(view.shape) == 2 and problem.batched and matrix in problem.strides
+    apart = view.strides[0] if together else 0 if shared else None
     return None if empty or lines == 1 else across, None if empty else apart
 
 
@@ -224,7 +264,7 @@ def require_operands(case: Case, views: Mapping[str, ArrayView], device: str, sh
         require(view.device == device, f"{name} is on {view.place}: {other}")
         require(view.ordinal in (None, whole.ordinal), f"{name} is on {view.place}, and {first} on {whole.place}")
         if name in COMPANIONS:
-            _require_companion(name, view, case.extra[name])
+            _require_companion(case, name, view, shape)
         elif name in case.extra and not OPERANDS[name].is_matrix:
             _require_vector(name, view, shape)
     for name in case.written:
@@ -258,13 +298,18 @@ def vector_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*shape[:-2], count) if operand.is_amax else (count,)
 
 
-def _require_companion(name: str, view: ArrayView, wanted: Matrix) -> None:
-    """Check the shape of scales, and that their rows are as far apart as the kernel takes them."""
-    told = f"{wanted.rows} x {wanted.cols}"
-    require(view.shape == (wanted.rows, wanted.cols), f"{name} is {view.extent}: this launch takes {told}")
-    steps = zip(view.shape, view.strides, (wanted.ld, 1), strict=True)
-    apart = all(size <= 1 or step == wanted_step for size, step, wanted_step in steps)
-    require(apart, f"{name} of {view.extent} has strides {view.strides}: this launch takes {(wanted.ld, 1)}")
+def _require_companion(case: Case, name: str, view: ArrayView, shape: tuple[int, ...]) -> None:
+    """Check the shape of a companion of A and B, and that its rows are as far apart as the kernel takes them. `shape`
+    is C's."""
+    one = next(one for one in case.problem.companions if one.name == name)
+    sizes = {"M": shape[-2], "N": shape[-1], "K": case.k}
+    wanted, lies = (one.rows.count(sizes), one.cols.count(sizes)), (one.pitch(sizes), 1)
+    if name in VECTORS:
+        wanted, lies = wanted[1:], lies[1:]
+    require(view.shape == wanted, f"{name} is {view.extent}: this launch takes {' x '.join(map(str, wanted))}")
+    steps = zip(view.shape, view.strides, lies, strict=True)
+    apart = 0 in wanted or all(size == 1 or step == wanted_step for size, step, wanted_step in steps)
+    require(apart, f"{name} of {view.extent} has strides {view.strides}: this launch takes {lies}")
 
 
 def _require_vector(name: str, view: ArrayView, shape: tuple[int, ...]) -> None:

@@ -290,6 +290,8 @@ class Form:
             return None
         (step,) = self._steps
         planned, by_m = step.planned, [tile for size, tile in step.launch.grid if size == "M"]
+        if step.launch.groups:
+            by_m = []  # each row more may be a group's, with a tile of its own
         found = Direct(
             tuple(map(pointer, ("cuCtxGetCurrent", "cuLaunchKernelEx", "cuTensorMapEncodeTiled"))),
             self.context.handle,

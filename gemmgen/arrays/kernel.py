@@ -166,14 +166,18 @@ class ArrayKernel:
     A is M x K, B is K x N (K x 2N if the epilogue takes acc2, and so on) and C is M x N; in a batch the number of
     products comes first. Strides must be those that the kernel reads: with layout "rc" B is column-major, like
     `weight.t()` of a torch.nn.Linear. It is a context manager: leaving it frees what `device` holds.
+
+    With groups of rows ("groups=8") B is 8 x K x N, and M is the number of rows of all groups; with "+masked" A, B and
+    C have 8 matrices each; with "+along_k" A is M x K and B is K x N for the K of all groups, and C is 8 x M x N.
     """
 
     def __init__(self, source: KernelSource, backend: Backend) -> None:
         pointers = source.problem.pointers
         require(not pointers, f"{source.name} takes arrays of pointers to matrices, and from Python none are passed")
         inputs = source.problem.inputs
-        taken = inputs.is_plain or inputs.blocks or isinstance(source.launch.prepared("B"), Pack)
-        require(taken, f"{source.name} takes inputs = {inputs}, and from Python A and B alone are passed")
+        packed = not inputs.coded or isinstance(source.launch.prepared("B"), Pack)
+        told = "no images are passed" if inputs.conv else "codes are passed as pack_b packs them"
+        require(packed and inputs.conv is None, f"{source.name} takes inputs = {inputs}, and from Python {told}")
         self.source, self._backend = source, backend
         self.traced = Traced.of(source, f"{source.name} {source.digest[:16]} {backend.device}")
         self._known: dict[Hashable, Checked] = {}
@@ -220,13 +224,15 @@ class ArrayKernel:
         operands  operands of the epilogue, by name (bias_n=..., scale_a=...): those that it reads and those that it
                   writes. Scales by block, of f32, dense and row-major: scales_a, ceil(K / 128) x M, and scales_b,
                   ceil(N / 128) x ceil(K / 128), or with "blocks+lines" ceil(K / 128) x N; with "+padded" rows of M or
-                  N scales are a multiple of 4 apart
+                  N scales are a multiple of 4 apart. Of s32, dense: offs, the ends of groups, which do not descend;
+                  group_rows, the number of rows of each masked group; index_a, the row of A for each row of C
 
         `a` and `b` may be results of `prepare_a` and `prepare_b`; for B of codes `b` is the result of `pack_b`. With
         numpy or JAX the result is ready on return; else it is ready in stream order. If C has no element nothing is
-        launched. No gradient is recorded, as gemmgen.torch.gemm does: a tensor that requires one is refused while
-        torch's grad mode is on. Raises InvalidInput if sizes, strides, types, addresses or devices do not fit, and
-        CandidateFailed (compile or launch).
+        launched. Rows of C that belong to no group keep their values; those of a new C are undefined. No gradient is
+        recorded, as gemmgen.torch.gemm does: a tensor that requires one is refused while torch's grad mode is on.
+        Raises InvalidInput if sizes, strides, types, addresses or devices do not fit, and CandidateFailed (compile or
+        launch). What offs, group_rows and index_a hold is not checked, as only the device knows it.
         """
         c = self._shortcut.call(a, b, out, alpha, beta, stream, operands)
         if c is not NotImplemented:
@@ -433,12 +439,13 @@ class ArrayKernel:
     def rows_of(self) -> frozenset[str]:
         """The operands whose first size is M, if nothing else that is checked depends on M.
 
-        Empty if M is fixed, for batches and scales of blocks, if A is column-major, or if launches copy A first, except
-        for a kernel that `checks_alone`.
+        Empty if M is fixed, for batches, scales of blocks and gathered rows, if A is column-major, or if launches copy
+        A first, except for a kernel that `checks_alone`.
         """
         problem, launch = self.source.problem, self.source.launch
         copied = not self.checks_alone and any(one.operand == "A" for one in launch.prepares)
-        if problem.m is not None or problem.batched or problem.inputs.blocks or problem.layout.a != "r" or copied:
+        several = problem.batched or problem.inputs.blocks or problem.inputs.gathered
+        if problem.m is not None or several or problem.layout.a != "r" or copied:
             return frozenset()
         return frozenset(("A", "C", *(one.name for one in problem.epilogue.operands if one.along.startswith("m"))))
 

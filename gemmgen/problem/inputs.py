@@ -21,6 +21,7 @@ GROUPS_OF_K = (32, 64, 128, WHOLE_K)
 SCALED = (DType.U4, DType.S4, DType.U8, DType.S8)  # types of B that may have scales along K
 ROUNDED_TO = (DType.F16, DType.BF16, DType.F32)  # types of A: of B's elements, too, once they are scaled
 COMPANIONS = ("scales_a", "scales_b", "zeros_b", "offs", "group_rows", "index_a")  # every name that a companion has
+VECTORS = ("offs", "group_rows", "index_a")  # those with one dimension
 MOST_GROUPS = 2**16
 BLOCK = 128  # elements along K of A and B, and columns of B, that share a scale
 IN_BLOCKS = (DType.E4M3, DType.E5M2)  # types of A and B that may have scales by blocks

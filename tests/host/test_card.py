@@ -626,6 +626,7 @@ OPEN: dict[str, KernelSource] = {
     "a map of a matrix": wgmma(epilogue="bias_m+residual"),
     "copy of B": wgmma("rr", "s8,s8,s32"),
     "copies": wgmma("rr", pointer_align=2),
+    "groups of rows": wgmma("rr", inputs="groups=40"),
 }
 
 
@@ -649,14 +650,16 @@ def test_launches_with_another_m_are_those_of_a_kernel_that_saw_no_other(
         entries = [entry for entry in driver.log if entry[0] not in ("module", "wait")]
         return [(*entry[:3], [*map(placed, entry[3])]) if len(entry) == 4 else entry for entry in entries]
 
-    for m in (64, 300, 2, 64, 1, 129, 300, 4000):
-        b = kind((n, k), dtype).T if problem.layout.b == "c" else kind((k, n), dtype)
+    for m in (64, 300, 2, 64, 1, 129, 300, 4000, 63, 40, 65):
+        groups = [problem.inputs.groups] * bool(problem.inputs.groups)
+        b = kind((n, k), dtype).T if problem.layout.b == "c" else kind((*groups, k, n), dtype)
         arrays = {"a": kind((m, k), dtype), "b": b, "out": kind((m, n), of_c)}
         kinds = {"bias_m": (m,), "residual": (m, n), "row_amax": (m,)}
         arrays |= {one.name: kind(kinds[one.name]) for one in problem.epilogue.operands}
+        arrays |= {one.name: kind((*groups,), "int32") for one in problem.companions}
         assert launched(kernel, arrays) == launched(loaded(source), arrays)
-    alone = name in ("plain", "maps", "a map of a matrix")
-    assert kind.in_c.count("launch") == (6 if kind is Tensor and alone else 0)
+    alone = name in ("plain", "maps", "a map of a matrix", "groups of rows")
+    assert kind.in_c.count("launch") == (9 if kind is Tensor and alone else 0)
 
 
 def test_a_map_is_encoded_once_for_each_place_and_number_of_rows(driver, loaded, kind, monkeypatch) -> None:

@@ -141,12 +141,16 @@ def test_other_families_refuse_inputs(family, problem):
 
 
 @pytest.mark.parametrize("problem", [one for one in PROBLEMS if not one.inputs.blocks], ids=str)
-def test_exports_and_arrays_refuse_inputs(problem):
+def test_exports_refuse_inputs(problem):
     source = render(problem, NAIVE, NAIVE.default(problem))
-    said = re.escape(f"inputs = {problem.inputs}")
-    with pytest.raises(InvalidInput, match=said):
+    with pytest.raises(InvalidInput, match=re.escape(f"inputs = {problem.inputs}")):
         require_exportable(source)
-    with pytest.raises(InvalidInput, match=said):
+
+
+@pytest.mark.parametrize("problem", [one for one in PROBLEMS if one.coded or one.inputs.conv], ids=str)
+def test_arrays_are_no_images_nor_codes_that_no_launch_packs(problem):
+    source = render(problem, NAIVE, NAIVE.default(problem))
+    with pytest.raises(InvalidInput, match=re.escape(f"inputs = {problem.inputs}, and from Python ")):
         ArrayKernel(source, None)
 
 
