@@ -303,9 +303,8 @@ def _require_companion(case: Case, name: str, view: ArrayView, shape: tuple[int,
     is C's."""
     one = next(one for one in case.problem.companions if one.name == name)
     sizes = {"M": shape[-2], "N": shape[-1], "K": case.k}
-    wanted, lies = (one.rows.count(sizes), one.cols.count(sizes)), (one.pitch(sizes), 1)
-    if name in VECTORS:
-        wanted, lies = wanted[1:], lies[1:]
+    first = 1 if name in VECTORS else 0
+    wanted, lies = (one.rows.count(sizes), one.cols.count(sizes))[first:], (one.pitch(sizes), 1)[first:]
     require(view.shape == wanted, f"{name} is {view.extent}: this launch takes {' x '.join(map(str, wanted))}")
     steps = zip(view.shape, view.strides, lies, strict=True)
     apart = 0 in wanted or all(size == 1 or step == wanted_step for size, step, wanted_step in steps)

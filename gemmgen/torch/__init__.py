@@ -8,6 +8,7 @@ model's.
     y = gemmgen.torch.gemm(kernel, x, weight.t(), bias_n=bias.float())
 
 gemm               a product in torch.compile and autograd
+grouped_mm         products of groups, the experts of a mixture, likewise: as torch.nn.functional.grouped_mm
 Linear             torch.nn.Linear by kernels, chosen by the number of rows; it packs its weight once
 QuantisedLinear    the same with a weight of 4 or 8 bits, for inference
 BlockScaledLinear  the same with weight and activations of fp8, which have scales by block, for inference
@@ -16,10 +17,11 @@ LSTM               torch.nn.LSTM for inference: a kernel computes a step of a la
 """
 
 from gemmgen.torch.block_scaled import BlockScaledLinear
+from gemmgen.torch.grouped import grouped_mm
 from gemmgen.torch.linear import Linear
 from gemmgen.torch.lstm import LSTM
 from gemmgen.torch.operator import gemm
 from gemmgen.torch.quantised import QuantisedLinear
 from gemmgen.torch.replace import replace_linear
 
-__all__ = ["LSTM", "BlockScaledLinear", "Linear", "QuantisedLinear", "gemm", "replace_linear"]
+__all__ = ["LSTM", "BlockScaledLinear", "Linear", "QuantisedLinear", "gemm", "grouped_mm", "replace_linear"]

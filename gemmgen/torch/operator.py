@@ -11,6 +11,7 @@ from gemmgen.arrays.kernel import LOADED, ArrayKernel
 from gemmgen.arrays.library import ArrayProduct
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import Inputs
 from gemmgen.support.errors import require
 
 SCHEMA = "(Tensor a, Tensor b, Tensor[] operands, str kernel, SymInt n, float alpha, bool packed) -> Tensor"
@@ -27,14 +28,15 @@ def gemm(kernel: Kernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any)
 
     It is like `ArrayKernel.__call__`, but traceable: torch.compile records it. Gradients of a, b and bias_n are
     torch.matmul's if the epilogue is the product, with or without a bias. `operands` are those of the epilogue, none of
-    which may be written, and the scales of blocks.
+    which may be written, the scales of blocks, and offs, group_rows and index_a. Products of groups and of gathered
+    rows have no gradient here: those of `grouped_mm` have.
     """
     traced = kernel.traced
     named = len(operands) == len(traced.operands) and all(name in operands for name in traced.operands)
     if not (named and traced.reads and (traced.scaled or alpha == 1)):
         _refuse(kernel, alpha, operands)
     packed = isinstance(b, Prepared)
-    if not torch.compiler.is_compiling():  # else `_kernel` finds it: a graph has no such effect
+    if not torch.compiler.is_compiling():  # else `kernel_named` finds it: a graph has no such effect
         registered(kernel)
     n = b.shape[-1] // traced.products
     given = [operands[name] for name in traced.operands]
@@ -47,7 +49,7 @@ def registered(kernel: Kernel) -> str:
     return kernel.identity
 
 
-def _kernel(identity: str) -> Kernel:
+def kernel_named(identity: str) -> Kernel:
     """The kernel of this name, which is kept alive from now on. Raises InvalidInput if there is none."""
     found: Kernel | None = LOADED.get(identity) or _kernels.get(identity)
     require(found is not None, f"{identity} is not loaded in this process, or was closed: load it before the call")
@@ -66,7 +68,7 @@ def _refuse(kernel: Kernel, alpha: float, operands: dict[str, Any]) -> None:
 
 
 def _run(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float, packed: bool) -> Any:
-    found = _kernel(kernel)
+    found = kernel_named(kernel)
     named = dict(zip(found.traced.operands, operands, strict=True))
     c = _empty(a, b, operands, kernel, n, alpha, packed)
     if packed:
@@ -75,9 +77,23 @@ def _run(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float,
 
 
 def _empty(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: float, packed: bool) -> Any:
-    dtype = str(_kernel(kernel).source.problem.types.c.numpy)
+    found = kernel_named(kernel)
+    problem = found.source.problem
+    named = dict(zip(found.traced.operands, operands, strict=True))
+    dtype = str(problem.types.c.numpy)
+    return a.new_empty((*_lead(problem.inputs, a, b, named, packed), n), dtype=getattr(torch, dtype))
+
+
+def _lead(inputs: Inputs, a: Any, b: Any, named: dict[str, Any], packed: bool) -> tuple[Any, ...]:
+    """The sizes of C before its columns."""
+    if inputs.gathered:
+        return (named["index_a"].shape[0],)
+    if inputs.along_k:
+        return inputs.groups, a.shape[0]
+    if inputs.row_groups:
+        return (a.shape[0],)
     batch = a.shape[:-2] if packed or a.dim() > b.dim() else b.shape[:-2]  # which one of them may be without
-    return a.new_empty((*batch, a.shape[-2], n), dtype=getattr(torch, dtype))
+    return *batch, a.shape[-2]
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -88,7 +104,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     a, b = ctx.saved_tensors
-    _require_gradient(_kernel(ctx.kernel).source.problem, ctx.packed)
+    _require_gradient(kernel_named(ctx.kernel).source.problem, ctx.packed)
     need_a, need_b, need_operands, *_ = ctx.needs_input_grad
     scaled = grad if ctx.alpha == 1 else grad * ctx.alpha
     of_a = _summed(scaled @ b.mT, a).to(a.dtype) if need_a else None
@@ -100,7 +116,10 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
 
 def _require_gradient(problem: Problem, packed: bool) -> None:
     require(not packed, "a prepared operand has no gradient: pass it as it was")
-    require(not problem.inputs.blocks, "operands with scales by block have no gradient")
+    inputs = problem.inputs
+    require(not inputs.blocks, "operands with scales by block have no gradient")
+    several = inputs.groups > 0 or inputs.gathered
+    require(not several, f"inputs = {inputs} have no gradient here: gemmgen.torch.grouped_mm has one")
     epilogue = problem.epilogue
     known = epilogue in PRODUCTS or epilogue in SUMS
     require(

@@ -1,0 +1,235 @@
+"""The operator gemmgen::grouped_mm: products of groups of rows, or of groups along K, in torch.compile and autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from gemmgen.problem.dtype import DType
+from gemmgen.support.errors import require
+from gemmgen.torch.operator import PRODUCTS, Kernel, kernel_named, registered
+
+SCHEMA = "(Tensor a, Tensor b, Tensor offs, str[] kernels, ScalarType dtype, bool gradient) -> Tensor"
+
+
+def grouped_mm(
+    a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None, *, kernels: Sequence[Kernel]
+) -> Any:
+    """Compute what torch.nn.functional.grouped_mm does, by kernels with `inputs="groups=G"`: the experts of a mixture.
+
+    2d x 3d  a is M x K, the rows of all groups, and b is G x K x N: M x N. Group g has rows offs[g - 1] to offs[g],
+             and may have none. Rows from the last end on belong to no group: those of the result are undefined
+    3d x 2d  a is G x M x K and b is K x N, the columns of all groups: M x N, the transpose of a product of the first
+             form
+    2d x 2d  a is M x K and b is K x N, for the K of all groups ("groups=G+along_k"): G x M x N
+
+    offs       the ends of the groups: G numbers of int32 on the device of a, which do not descend. They are read by
+               kernels alone, so that a call can be captured in a CUDA graph
+    bias       None: kernels add no vector per group
+    out_dtype  the type of the result, a type of C of a kernel; None: that of a
+    kernels    loaded kernels, or products of a library, without an epilogue, for any of these products and for those
+               of their gradients. The first serves that fits in form, number of groups, types, layout and sizes; those
+               with a fixed M come first
+
+    It can be traced by torch.compile. The gradient of a is a product of groups of rows, with b transposed, and that of
+    b is one along K: for weights `w` of G x N x K, with b = w.mT, the kernels have layouts rc and rr, and cr with
+    "groups=G+along_k". If no kernel fits a gradient's product, torch computes it: bf16 by its own grouped_mm, all else
+    group by group, for which the host waits for offs. The gradient of a row of no group is 0.
+
+    Raises InvalidInput if no kernel fits, with the reason for each, and for what kernels refuse.
+    """
+    if bias is not None:
+        require(False, "grouped_mm has bias = None alone: no kernel adds a vector per group, add it to the result")
+    dims = a.dim(), b.dim()
+    if dims not in ((2, 3), (3, 2), (2, 2)):
+        _refuse(*dims)
+    if offs is None or offs.dtype is not torch.int32 or offs.dim() != 1:
+        _refuse_ends(offs)
+    dtype = a.dtype if out_dtype is None else out_dtype
+    if not torch.compiler.is_compiling():  # else `kernel_named` finds them
+        for kernel in kernels:
+            registered(kernel)
+    names = [kernel.traced.identity for kernel in kernels]
+    if dims == (3, 2):
+        return _product(b.mT, a.mT, offs, names, dtype).mT
+    return _product(a, b, offs, names, dtype)
+
+
+def _product(a: Any, b: Any, offs: Any, names: list[str], dtype: Any) -> Any:
+    learns = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+    run = OPERATOR if learns or torch.compiler.is_compiling() else _run
+    return run(a, b, offs, names, dtype, False)
+
+
+def _refuse(*dims: int) -> None:
+    both = "gemmgen.torch.gemm multiplies batches" if dims == (3, 3) else "2 and 3, 3 and 2, or 2 and 2 are groups"
+    require(False, f"a has {dims[0]} dimensions, and b {dims[1]}: {both}")
+
+
+def _refuse_ends(offs: Any) -> None:
+    require(offs is not None, "offs is None: give the ends of the groups")
+    require(offs.dim() == 1, f"offs has {offs.dim()} dimensions: it is a vector of the groups' ends")
+    require(False, f"offs is of {offs.dtype}: torch.int32 is needed, as counts.cumsum(0, dtype=torch.int32) makes it")
+
+
+@dataclass(frozen=True)
+class Served:
+    """The products that a kernel computes.
+
+    along_k  whether groups are ranges of K, not of rows
+    product  whether its epilogue is the product
+    """
+
+    name: str
+    inputs: str
+    along_k: bool
+    groups: int
+    product: bool
+    types: tuple[Any, Any, Any]
+    layout: str
+    sizes: dict[str, int | None]
+
+    def lacks(self, a: Any, b: Any, groups: int, dtype: Any) -> str | None:
+        """Why the kernel does not compute this product; None if it does."""
+        along_k = b.dim() == 2
+        wanted = f"groups={groups}" + ("+along_k" if along_k else "")
+        if (self.along_k, self.groups) != (along_k, groups):
+            return f"{self.name} has inputs = {self.inputs}, and this product {wanted}"
+        if not self.product:
+            return f"{self.name} has an epilogue: a product without one is needed"
+        types = a.dtype, b.dtype, dtype
+        if self.types != types:
+            return f"{self.name} multiplies {_text(self.types)}, and this product {_text(types)}"
+        for name, order, one in zip("ab", self.layout, (a, b), strict=True):
+            if not _lies(one, order):
+                return f"{self.name} has layout {self.layout}: {name} has strides {tuple(one.stride())}"
+        for name, size in {"M": a.shape[0], "N": b.shape[-1], "K": a.shape[1]}.items():
+            if self.sizes[name] not in (None, size):
+                return f"{self.name} is built for {name} = {self.sizes[name]}, and this product has {size}"
+        return None
+
+
+def _text(types: tuple[Any, ...]) -> str:
+    a, b, c = (str(one).removeprefix("torch.") for one in types)
+    return f"{a} by {b} to {c}"
+
+
+def _lies(matrix: Any, order: str) -> bool:
+    """Whether the lines of `matrix` are rows (order r) or columns (order c)."""
+    along = -1 if order == "r" else -2
+    return bool(matrix.stride(along) == 1 or matrix.shape[along] <= 1)
+
+
+@cache
+def _served(identity: str) -> Served:
+    kernel = kernel_named(identity)
+    problem = kernel.source.problem
+    inputs, types = problem.inputs, problem.types
+    groups = inputs.row_groups or (inputs.groups if inputs.along_k else 0)
+    a, b, c = (_torchs(one) for one in types.operands)
+    sizes = {"M": problem.m, "N": problem.n, "K": problem.k}
+    product = problem.epilogue in PRODUCTS
+    return Served(kernel.name, str(inputs), inputs.along_k, groups, product, (a, b, c), str(problem.layout), sizes)
+
+
+def _torchs(dtype: DType) -> Any:
+    """torch's type of the same name; None if it has none."""
+    return getattr(torch, str(dtype.numpy), None)
+
+
+def _run(a: Any, b: Any, offs: Any, kernels: list[str], dtype: Any, gradient: bool) -> Any:
+    """Compute the product; for a gradient by torch if no kernel fits, and with 0 in rows of no group."""
+    _require_shapes(a, b, offs)
+    groups = offs.shape[0]
+    served = [(one, _served(one)) for one in kernels]
+    fitting = [(one, of) for one, of in served if of.lacks(a, b, groups, dtype) is None]
+    if not fitting and gradient:
+        return _by_torch(a, b, offs, dtype)
+    reasons = [of.lacks(a, b, groups, dtype) for _, of in served] if not fitting else []
+    require(bool(fitting), f"no kernel fits: {'; '.join(map(str, reasons)) or 'there are none'}")
+    name, _ = min(fitting, key=lambda one: one[1].sizes["M"] is None)
+    out = _empty(a, b, offs, kernels, dtype, gradient)
+    if gradient and b.dim() == 3:
+        out.zero_()
+    return kernel_named(name)(a, b, out, offs=offs)
+
+
+def _require_shapes(a: Any, b: Any, offs: Any) -> None:
+    told = f"a is {_extent(a)} and b {_extent(b)}"
+    require(a.shape[1] == b.shape[-2], f"{told}: K = {a.shape[1]} and {b.shape[-2]} differ")
+    groups = offs.shape[0]
+    require(b.dim() == 2 or b.shape[0] == groups, f"{told}: offs has the ends of {groups} groups, and b {b.shape[0]}")
+
+
+def _extent(matrix: Any) -> str:
+    return " x ".join(map(str, matrix.shape))
+
+
+def _empty(a: Any, b: Any, offs: Any, kernels: list[str], dtype: Any, gradient: bool) -> Any:
+    lead = (a.shape[0],) if b.dim() == 3 else (offs.shape[0], a.shape[0])
+    return a.new_empty((*lead, b.shape[-1]), dtype=dtype)
+
+
+def _by_torch(a: Any, b: Any, offs: Any, dtype: Any) -> Any:
+    """The product by torch's grouped_mm where that takes it as it lies, else group by group; 0 in rows of no group."""
+    own = getattr(torch.nn.functional, "grouped_mm", None)
+    rows = b.dim() == 3
+    bf16 = a.dtype == b.dtype == dtype == torch.bfloat16
+    aligned = all(one.data_ptr() % 16 == 0 and 0 in (one.stride(-1) % 8, one.stride(-2) % 8) for one in (a, b))
+    at_any_k = rows or (_lies(a, "c") and _lies(b, "r"))  # else each group has to begin at 16 bytes
+    if own is None or not (bf16 and aligned and at_any_k):
+        return _by_groups(a, b, offs, dtype)
+    out = own(a, b, offs=offs)
+    if rows:
+        of_no_group = torch.arange(a.shape[0], device=a.device) >= offs[-1]
+        out = out.masked_fill(of_no_group[:, None], 0)
+    return out.contiguous()
+
+
+def _by_groups(a: Any, b: Any, offs: Any, dtype: Any) -> Any:
+    out, begin = torch.zeros_like(_empty(a, b, offs, [], dtype, True)), 0
+    for group, end in enumerate(offs.tolist()):
+        if b.dim() == 3:
+            out[begin:end] = a[begin:end] @ b[group]
+        else:
+            out[group] = a[:, begin:end] @ b[begin:end]
+        begin = end
+    return out
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    a, b, offs, ctx.kernels, _, _ = inputs
+    ctx.save_for_backward(a, b, offs)
+
+
+def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    a, b, offs = ctx.saved_tensors
+    need_a, need_b, *_ = ctx.needs_input_grad
+    grad = grad.to(a.dtype).contiguous()
+
+    def product(one: Any, other: Any, dtype: Any) -> Any:
+        return OPERATOR(one, other, offs, ctx.kernels, dtype, True)
+
+    of_a = of_b = None
+    if b.dim() == 3:
+        if need_a:
+            of_a = product(grad, b.mT, a.dtype)
+        if need_b and _lies(b, "c"):  # as b lies, so does its gradient
+            of_b = product(grad.mT, a, b.dtype).mT
+        elif need_b:
+            of_b = product(a.mT, grad, b.dtype)
+    else:
+        if need_a:
+            of_a = product(b, grad.mT, a.dtype).mT
+        if need_b:
+            of_b = product(a.mT, grad, b.dtype)
+    return of_a, of_b, None, None, None, None
+
+
+OPERATOR = torch.library.custom_op("gemmgen::grouped_mm", _run, mutates_args=(), schema=SCHEMA)
+OPERATOR.register_fake(_empty)
+OPERATOR.register_autograd(_backward, setup_context=_save)
