@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from functools import cache, lru_cache
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import torch
 
+from gemmgen.arrays.checked import MOST_FORMS
 from gemmgen.problem.dtype import DType
 from gemmgen.support.errors import require
 from gemmgen.torch.operator import PRODUCTS, Kernel, kernel_named, registered
 
 SCHEMA = "(Tensor a, Tensor b, Tensor offs, str[] kernels, ScalarType dtype, bool gradient) -> Tensor"
+ALIGN = 16  # bytes, of every address
 
 
 def grouped_mm(
@@ -76,6 +79,23 @@ def _refuse_ends(offs: Any) -> None:
     require(False, f"offs is of {offs.dtype}: torch.int32 is needed, as counts.cumsum(0, dtype=torch.int32) makes it")
 
 
+class Asked(NamedTuple):
+    """The part of a product by which its kernel is chosen: of a and b shape and strides.
+
+    groups  number of groups
+    types   of a, b and the result
+    """
+
+    a: tuple[Any, Any]
+    b: tuple[Any, Any]
+    groups: int
+    types: tuple[Any, Any, Any]
+
+    @property
+    def along_k(self) -> bool:
+        return len(self.b[0]) == 2
+
+
 @dataclass(frozen=True)
 class Served:
     """The products that a kernel computes.
@@ -93,21 +113,20 @@ class Served:
     layout: str
     sizes: dict[str, int | None]
 
-    def lacks(self, a: Any, b: Any, groups: int, dtype: Any) -> str | None:
+    def lacks(self, asked: Asked) -> str | None:
         """Why the kernel does not compute this product; None if it does."""
-        along_k = b.dim() == 2
-        wanted = f"groups={groups}" + ("+along_k" if along_k else "")
-        if (self.along_k, self.groups) != (along_k, groups):
+        if (self.along_k, self.groups) != (asked.along_k, asked.groups):
+            wanted = f"groups={asked.groups}" + ("+along_k" if asked.along_k else "")
             return f"{self.name} has inputs = {self.inputs}, and this product {wanted}"
         if not self.product:
             return f"{self.name} has an epilogue: a product without one is needed"
-        types = a.dtype, b.dtype, dtype
-        if self.types != types:
-            return f"{self.name} multiplies {_text(self.types)}, and this product {_text(types)}"
-        for name, order, one in zip("ab", self.layout, (a, b), strict=True):
-            if not _lies(one, order):
-                return f"{self.name} has layout {self.layout}: {name} has strides {tuple(one.stride())}"
-        for name, size in {"M": a.shape[0], "N": b.shape[-1], "K": a.shape[1]}.items():
+        if self.types != asked.types:
+            return f"{self.name} multiplies {_text(self.types)}, and this product {_text(asked.types)}"
+        for name, order, (shape, strides) in zip("ab", self.layout, asked[:2], strict=True):
+            if not _lies(shape, strides, order):
+                return f"{self.name} has layout {self.layout}: {name} has strides {tuple(strides)}"
+        (m, k), n = asked.a[0], asked.b[0][-1]
+        for name, size in (("M", m), ("N", n), ("K", k)):
             if self.sizes[name] not in (None, size):
                 return f"{self.name} is built for {name} = {self.sizes[name]}, and this product has {size}"
         return None
@@ -118,10 +137,10 @@ def _text(types: tuple[Any, ...]) -> str:
     return f"{a} by {b} to {c}"
 
 
-def _lies(matrix: Any, order: str) -> bool:
-    """Whether the lines of `matrix` are rows (order r) or columns (order c)."""
+def _lies(shape: Sequence[int], strides: Sequence[int], order: str) -> bool:
+    """Whether the lines of a matrix are rows (order r) or columns (order c)."""
     along = -1 if order == "r" else -2
-    return bool(matrix.stride(along) == 1 or matrix.shape[along] <= 1)
+    return strides[along] == 1 or shape[along] <= 1
 
 
 @cache
@@ -144,25 +163,39 @@ def _torchs(dtype: DType) -> Any:
 def _run(a: Any, b: Any, offs: Any, kernels: list[str], dtype: Any, gradient: bool) -> Any:
     """Compute the product; for a gradient by torch if no kernel fits, and with 0 in rows of no group."""
     _require_shapes(a, b, offs)
-    groups = offs.shape[0]
-    served = [(one, _served(one)) for one in kernels]
-    fitting = [(one, of) for one, of in served if of.lacks(a, b, groups, dtype) is None]
-    if not fitting and gradient:
+    asked = Asked((a.shape, a.stride()), (b.shape, b.stride()), offs.shape[0], (a.dtype, b.dtype, dtype))
+    name = _chosen(tuple(kernels), asked)
+    if name is None and gradient:
         return _by_torch(a, b, offs, dtype)
-    reasons = [of.lacks(a, b, groups, dtype) for _, of in served] if not fitting else []
-    require(bool(fitting), f"no kernel fits: {'; '.join(map(str, reasons)) or 'there are none'}")
-    name, _ = min(fitting, key=lambda one: one[1].sizes["M"] is None)
+    if name is None:
+        reasons = [str(_served(one).lacks(asked)) for one in kernels]
+        require(False, f"no kernel fits: {'; '.join(reasons) or 'there are none'}")
+    assert name is not None
     out = _empty(a, b, offs, kernels, dtype, gradient)
     if gradient and b.dim() == 3:
         out.zero_()
-    return kernel_named(name)(a, b, out, offs=offs)
+    return kernel_named(name)(a, b, out, offs=_placed(offs))
+
+
+@lru_cache(MOST_FORMS)
+def _chosen(kernels: tuple[str, ...], asked: Asked) -> str | None:
+    """The first kernel that computes the product, of those for its M if there are some; None if none does."""
+    fitting = [(_served(one).sizes["M"] is None, one) for one in kernels if _served(one).lacks(asked) is None]
+    return min(fitting, key=itemgetter(0), default=(None, None))[1]
+
+
+def _placed(offs: Any) -> Any:
+    """The ends as kernels take them; a copy of what begins within 16 bytes, such as the tail of [0, *ends]."""
+    offs = offs.contiguous()
+    return offs.clone() if offs.data_ptr() % ALIGN else offs
 
 
 def _require_shapes(a: Any, b: Any, offs: Any) -> None:
-    told = f"a is {_extent(a)} and b {_extent(b)}"
+    if a.shape[1] == b.shape[-2] and (b.dim() == 2 or b.shape[0] == offs.shape[0]):
+        return
+    told, groups = f"a is {_extent(a)} and b {_extent(b)}", offs.shape[0]
     require(a.shape[1] == b.shape[-2], f"{told}: K = {a.shape[1]} and {b.shape[-2]} differ")
-    groups = offs.shape[0]
-    require(b.dim() == 2 or b.shape[0] == groups, f"{told}: offs has the ends of {groups} groups, and b {b.shape[0]}")
+    require(False, f"{told}: offs has the ends of {groups} groups, and b {b.shape[0]}")
 
 
 def _extent(matrix: Any) -> str:
@@ -179,8 +212,8 @@ def _by_torch(a: Any, b: Any, offs: Any, dtype: Any) -> Any:
     own = getattr(torch.nn.functional, "grouped_mm", None)
     rows = b.dim() == 3
     bf16 = a.dtype == b.dtype == dtype == torch.bfloat16
-    aligned = all(one.data_ptr() % 16 == 0 and 0 in (one.stride(-1) % 8, one.stride(-2) % 8) for one in (a, b))
-    at_any_k = rows or (_lies(a, "c") and _lies(b, "r"))  # else each group has to begin at 16 bytes
+    aligned = all(one.data_ptr() % ALIGN == 0 and 0 in (one.stride(-1) % 8, one.stride(-2) % 8) for one in (a, b))
+    at_any_k = rows or (_in_order(a, "c") and _in_order(b, "r"))  # else each group has to begin at 16 bytes
     if own is None or not (bf16 and aligned and at_any_k):
         return _by_groups(a, b, offs, dtype)
     out = own(a, b, offs=offs)
@@ -188,6 +221,10 @@ def _by_torch(a: Any, b: Any, offs: Any, dtype: Any) -> Any:
         of_no_group = torch.arange(a.shape[0], device=a.device) >= offs[-1]
         out = out.masked_fill(of_no_group[:, None], 0)
     return out.contiguous()
+
+
+def _in_order(matrix: Any, order: str) -> bool:
+    return _lies(matrix.shape, matrix.stride(), order)
 
 
 def _by_groups(a: Any, b: Any, offs: Any, dtype: Any) -> Any:
@@ -218,7 +255,7 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     if b.dim() == 3:
         if need_a:
             of_a = product(grad, b.mT, a.dtype)
-        if need_b and _lies(b, "c"):  # as b lies, so does its gradient
+        if need_b and _in_order(b, "c"):  # as b lies, so does its gradient
             of_b = product(grad.mT, a, b.dtype).mT
         elif need_b:
             of_b = product(a.mT, grad, b.dtype)

@@ -109,6 +109,16 @@ def test_products_and_gradients_are_those_of_torch(load, kernels, form: str, few
         close(ours(*views(*leaves), ends(), chosen), wanted)
 
 
+def test_ends_may_lie_anywhere(load, kernels) -> None:
+    kernel = load("rc", ROWS, pointer_align=16)
+    a, w, all_ends = draw(M, K), draw(G, N, K), ends(0, *ENDS)
+    for chosen in (kernels, [kernel]):
+        for offs in (all_ends[1:], torch.stack([all_ends, all_ends], 1)[1:, 1]):
+            close(ours(a, w.mT, offs, chosen), loop(a, w.mT, offs))
+    with pytest.raises(InvalidInput, match=r"offs begins at address .* this kernel takes one that 16 bytes divide"):
+        kernel(a, w.mT, offs=all_ends[1:])
+
+
 def test_no_gradient_needs_torch_where_kernels_fit(kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_by_torch", lambda *given: pytest.fail("a kernel fits"))
     for made, views in FORMS.values():
