@@ -98,7 +98,8 @@ class Interface(Signature):
     @cached_property
     def maps(self) -> Maps:
         """The tensor maps that it takes."""
-        return Maps(self.source.contract, self.sizes, self.copies)
+        groups = self.problem.inputs.groups
+        return Maps(self.source.contract, self.sizes | ({"batch": str(groups)} if groups else {}), self.copies)
 
     @property
     def asks_device(self) -> bool:
@@ -255,8 +256,11 @@ class Interface(Signature):
 
     @property
     def tiles(self) -> str:
-        """The number of tiles of C, in terms of a function tiles_of(size, tile)."""
-        return " * ".join(f"tiles_of({size}, {tile})" for size, tile in self.grid) or "1"
+        """The number of tiles of C, in terms of functions tiles_of(size, tile) and tiles_of_groups(rows, tile)."""
+        counted = [f"tiles_of({size}, {tile})" for size, tile in self.grid]
+        if self.launch.groups:
+            counted[0] = counted[0].replace("tiles_of", "tiles_of_groups")
+        return " * ".join(counted) or "1"
 
     @property
     def tiles_of_c(self) -> str:

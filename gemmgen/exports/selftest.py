@@ -55,7 +55,14 @@ class SelfTest:
     @property
     def shape_strides(self) -> tuple[str, ...]:
         """The strides of a shape."""
-        return tuple(self.out.problem.stride_sizes) if self.out.problem.batched else ()
+        problem = self.out.problem
+        return tuple(problem.stride_sizes if problem.batched else (one.stride for one in problem.strides))
+
+    @property
+    def groups(self) -> int:
+        """The number of groups of rows; 0: all rows use one B. Matrices B are drawn as one, in which they lie side by
+        side."""
+        return self.out.problem.inputs.row_groups
 
     @cached_property
     def chosen(self) -> dict[str, tuple[str, ...]]:
@@ -154,8 +161,8 @@ class SelfTest:
     @property
     def sums_all(self) -> bool:
         """Whether weighted sums of the rows without a reference show every wrong element: C holds the linear epilogue's
-        value of acc."""
-        return self.samples and self.epilogue.is_linear and self.types.c == self.scalar
+        value of acc, and rows have one B."""
+        return self.samples and self.epilogue.is_linear and self.types.c == self.scalar and not self.groups
 
     @property
     def sparse(self) -> bool:
@@ -234,7 +241,7 @@ class SelfTest:
         if name in ZEROS or name in SUMS:
             return "zero_point" if name in ZEROS else "given_sum"
         if dtype.is_integer:
-            return f"value_{dtype.label}"
+            return "ends" if name == "offs" else f"value_{dtype.label}"
         if name in self.out.companions:
             return "scale"
         if name in FACTORS:
@@ -319,10 +326,11 @@ def _padded(dense: Case) -> Case:
 
 
 def _strides(case: Case) -> dict[str, int]:
-    """Larger strides for matrices, if they are run-time parameters; all products share B."""
+    """Larger strides for matrices, if they are run-time parameters; all products share B, and those of groups lie side
+    by side."""
     extra = PADDING * case.problem.ld_align
     strides = {name: getattr(case, name) + extra for name in case.problem.stride_sizes}
-    strides["stride_b"] = 0
+    strides["stride_b"] = case.b.lines * case.ldb if case.problem.inputs.row_groups else 0
     return {name: stride for name, stride in strides.items() if name in case.problem.runtime_names}
 
 

@@ -83,7 +83,8 @@ class Signature(Built):
 
     @property
     def companions(self) -> tuple[str, ...]:
-        """The tensors beside A and B: the scales and zero points of B's codes, or the scales of blocks of both."""
+        """The tensors beside A and B: the scales and zero points of B's codes, the scales of blocks of both, or the
+        ends of groups of rows."""
         return tuple(one.name for one in self.problem.companions)
 
     @property
@@ -188,7 +189,7 @@ class Signature(Built):
     @property
     def may_be_null(self) -> tuple[str, ...]:
         """The arguments that are not read if K = 0: what is packed with codes has to be there."""
-        scales = () if self.coded else self.companions
+        scales = self.companions if self.problem.inputs.blocks else ()
         return ("A", "B", *scales) if "K" in self.runtime_sizes and not self.problem.pointers else ()
 
     @property

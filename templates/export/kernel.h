@@ -1,6 +1,9 @@
 /* ${ out.name }
  *
  *     C = ${ out.formula }      sums in ${ out.types.accumulator.label }${ ", for each of %s products" % out.batch if out.problem.batched }
+//% if out.problem.inputs.row_groups
+ *     for each of ${ out.problem.inputs.row_groups } groups of rows, B one of as many matrices: group g has rows offs[g - 1] to offs[g], and may have none
+//% endif
  *
 //% for m in out.matrices
  *     ${ "%-8s" | format(m.name) } ${ out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
@@ -110,6 +113,9 @@ size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
 //% elif not out.problem.pointers
  * C         overlaps no other operand
 //% endif
+//% if out.problem.inputs.row_groups
+ * offs      ascends from 0 or more to M at most, which is not checked; rows of C from its last number on stay as they are
+//% endif
 //% if out.amaxes
  * ${ out.amaxes | join(", ") } may hold anything before: each launch sets them to 0 first${ "; where C has no element there is none, and they stay" if out.may_be_empty }
 //% endif
@@ -120,7 +126,7 @@ size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
  * ${ "%-9s" | format(ld.name) } at least ${ ld.line }${ " and %d" % ld.least if ld.least and not ld.line.isdigit() }${ ", and divisible by " ~ ld.unit if ld.unit > 1 }
 //% endfor
 //% for x in out.runtime_strides
- * ${ "%-9s" | format(x.name) } at least ${ "0: products may share the matrix, and lines of several may interleave" if x.may_be_zero else "(%s - 1) * %s + %s, or %s where the lines of all products lie between two of one, within %s" | format(x.lines, x.ld, x.line, x.line, x.ld) }${ "; and divisible by " ~ x.unit if x.unit > 1 }
+ * ${ "%-9s" | format(x.name) } at least ${ "0: %s may share the matrix, and lines of several may interleave" | format("groups" if out.problem.inputs.groups else "products") if x.may_be_zero else "(%s - 1) * %s + %s, or %s where the lines of all products lie between two of one, within %s" | format(x.lines, x.ld, x.line, x.line, x.ld) }${ "; and divisible by " ~ x.unit if x.unit > 1 }
 //% endfor
 //% if out.parts
  * workspace of at least the bytes above, at an address divisible by ${ out.workspace_align }

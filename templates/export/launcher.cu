@@ -62,6 +62,15 @@ cudaError_t check(const char* name, const void* address, unsigned align)
 
 /*% endif %*/
 size_t tiles_of(size_t size, size_t tile) { return (size + tile - 1) / tile; }
+/*% if out.launch.groups %*/
+
+// Rows of tiles that groups can have at most: each group that has a row begins with a tile of its own.
+size_t tiles_of_groups(size_t rows, size_t tile)
+{
+    const size_t groups = std::min<size_t>(rows, ${ out.launch.groups });
+    return groups + (rows - groups) / tile;
+}
+/*% endif %*/
 /*% if out.launch.leaves_partials %*/
 
 size_t tiles_of_c(${ out.tile_sizes | map("replace", "", "int ", 1) | join(", ") }) { return ${ out.tiles }; }

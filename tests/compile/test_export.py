@@ -897,6 +897,80 @@ def test_selftest_finds_scales_of_other_blocks(source: KernelSource, right: str,
     assert any("expected" in line for line in lines), lines
 
 
+def of_groups(layout: str, inputs: str, *sizes: int | None, **fields: Any) -> KernelSource:
+    problem = Problem(*sizes, layout=layout, inputs=inputs, **fields)
+    return render(problem, FAMILIES["naive"], FAMILIES["naive"].default(problem), "sm_90").renamed("gemm")
+
+
+ROWS = of_groups("rr", "groups=5", None, None, None)
+EXPERTS = of_groups("rc", "groups=3", None, 40, 96, types="bf16", epilogue="swiglu")
+SHORT = of_groups("rc", "groups=4", None, 24, 200, types="bf16")
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("source", "budget"),
+    [(ROWS, None), (EXPERTS, None), *(pytest.param(one, 12, marks=pytest.mark.soak) for one in (SHORT, ROWS))],
+    ids=["any sizes", "gated", "some rows", "some rows of any sizes"],
+)
+def test_selftest_passes_kernels_of_groups(source: KernelSource, budget: int | None, tmp_path: Path) -> None:
+    code, lines = outcome(exported_on_the_host(tmp_path, source, budget=budget))
+    assert (code, lines[-1]) == (0, "PASS  all"), lines
+    assert any(" rows" in line for line in lines) == (budget is not None)
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("source", "right", "wrong", "symptom"),
+    [
+        (ROWS, "m >= offs[group]", "m > offs[group]", "expected"),
+        *(
+            pytest.param(*one, marks=pytest.mark.soak)
+            for one in (
+                (ROWS, "if (group == 5) return;", "if (group == 5) group = 4;", "wrote outside C"),
+                (ROWS, "B += group * s.stride_b", "B += (group + 1) % 5 * s.stride_b", "expected"),
+                (EXPERTS, "B += group * s.stride_b", "B += group * s.stride_b / 2", "expected"),
+                (EXPERTS, "group < 3 &&", "group < 2 &&", ""),
+            )
+        ),
+    ],
+)
+def test_selftest_finds_rows_of_other_groups(
+    source: KernelSource, right: str, wrong: str, symptom: str, tmp_path: Path
+) -> None:
+    code, lines = outcome(exported_on_the_host(tmp_path, source, right, wrong))
+    assert (code, lines[-1]) == (1, "FAIL")
+    assert any(symptom in line for line in lines), lines
+
+
+@needs_gcc
+@pytest.mark.parametrize("axes", [{}, {"CLUSTER": 2, "ACROSS": 1}], ids=["blocks", "clusters"])
+def test_groups_have_as_many_blocks_as_the_launch_counts(axes: dict[str, int], tmp_path: Path) -> None:
+    problem = Problem(None, 520, 128, "bf16", layout="rc", inputs="groups=40")
+    config = WGMMA.default(problem).with_values(BM=128, BN=256, **axes)
+    source = render(problem, WGMMA, config, "sm_90a").renamed("gemm")
+    library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
+    for sms in (132, 1000):
+        (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, sms]
+        for m in SOME_SIZES:
+            case, launch = problem.case(m=m), source.launch
+            assert call(library, source, case, 0) == 0
+            launched = (ctypes.c_uint * 3).in_dll(library, "launched")[:]
+            assert launched == [launch.resident(launch.blocks(case), sms), launch.threads, launch.shared_bytes]
+    header = (tmp_path / "gemm.h").read_text()
+    assert "for each of 40 groups of rows, B one of as many matrices" in header
+    assert "rows of C from its last number on stay as they are" in header
+
+
+@needs_nvcc
+@pytest.mark.soak
+def test_a_kernel_of_groups_is_built_without_warnings(tmp_path: Path) -> None:
+    problem = Problem(None, 136, 128, "bf16", layout="rc", inputs="groups=40")
+    source = render(problem, WGMMA, WGMMA.default(problem), "sm_90a").renamed("gemm")
+    export(source, {**RECORD, "arch": "sm_90a"}, tmp_path)
+    run("nvcc", *NVCC_FLAGS, *SM_90A, "gemm.cu", "gemm_selftest.cu", "-o", "selftest", folder=tmp_path)
+
+
 @needs_nvcc
 def test_a_kernel_of_one_architecture_is_built_for_no_other(tmp_path: Path, kernel_of_maps: KernelSource) -> None:
     """And without a warning; its launcher links with CUDA's runtime alone and answers where there is no GPU."""

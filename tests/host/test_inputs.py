@@ -140,11 +140,20 @@ def test_other_families_refuse_inputs(family, problem):
     assert scaled or grouped or rejection.constraint is family.rules[0]
 
 
-@pytest.mark.parametrize("problem", [one for one in PROBLEMS if not one.inputs.blocks], ids=str)
+@pytest.mark.parametrize(
+    "problem", [one for one in PROBLEMS if not (one.inputs.blocks or one.inputs.row_groups)], ids=str
+)
 def test_exports_refuse_inputs(problem):
     source = render(problem, NAIVE, NAIVE.default(problem))
     with pytest.raises(InvalidInput, match=re.escape(f"inputs = {problem.inputs}")):
         require_exportable(source)
+
+
+def test_exports_take_groups_of_rows_whose_matrices_lie_side_by_side_or_are_told():
+    require_exportable(render(GROUPED, NAIVE, NAIVE.default(GROUPED)))
+    fixed = replace(GROUPED, stride_b=3000)
+    with pytest.raises(InvalidInput, match="inputs = groups=5 with stride_b = 3000"):
+        require_exportable(render(fixed, NAIVE, NAIVE.default(fixed)))
 
 
 @pytest.mark.parametrize("problem", [one for one in PROBLEMS if one.coded or one.inputs.conv], ids=str)

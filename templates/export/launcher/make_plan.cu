@@ -119,7 +119,14 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 //% endif
 
 //% endif
-//% if out.launch.persistent
+//% if out.launch.groups
+    // Blocks find their tiles on the device, by the groups' ends.
+//% if out.launch.cluster > 1
+    const size_t launched = std::min<size_t>(blocks / ${ out.launch.cluster }, sms / ${ out.launch.cluster }) * ${ out.launch.cluster };
+//% else
+    const size_t launched = std::min<size_t>(blocks, sms);
+//% endif
+//% elif out.launch.persistent
     // As few blocks as leave no block more tiles than one on each SM would have: the power that idle SMs save, the others use.
 //% if out.launch.cluster > 1
     const size_t clusters = blocks / ${ out.launch.cluster }, at_once = sms / ${ out.launch.cluster };

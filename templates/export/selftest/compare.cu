@@ -54,11 +54,14 @@ string describe(const Check& s)
         s.ldc${ ', s.exact ? "exact" : "random"' if not integer }, double(s.alpha), double(s.beta));
 }
 
-// What was written around an output or between its lines of `length` elements, or "".
+// What was written around an output or between its lines of `length` elements${ ", or to a row of no group" if test.groups }, or "".
 template <typename Element>
-string writes_outside(const char* output, const Check& s, int length, const Storage<Element>& before, Storage<Element> after)
+string writes_outside(const char* output, const Check& s, ${ "const Operands& x, " if test.groups }int length, const Storage<Element>& before, Storage<Element> after)
 {
     for (int row = 0; row < ${ all }; ++row) {
+//% if test.groups
+        if (group_of(x, row) == ${ test.groups }) continue;
+//% endif
         const size_t start = before.BAND + before.at(${ at }, 0);
         std::copy_n(&before.elements[start], length, &after.elements[start]);
     }
@@ -135,6 +138,9 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
     vector<Bounded> columns(${ "size_t(s.batch) * s.N" if out.problem.batched else "s.N" }, Bounded{0, 0});
 //% endif
     const auto check = [&](int row) {
+//% if test.groups
+        if (group_of(x, row) == ${ test.groups }) return;
+//% endif
 //% if column_sum and out.problem.batched
         if (summed != row / s.M) sums = column_sums(x, s, summed = row / s.M);
 //% endif
@@ -178,7 +184,7 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
 //% endif
 //% endif
 //% for output in test.outputs
-    if (problem.empty()) problem = writes_outside("${ output }", s, ${ "1" if output == "row_amax" else "s.N" }, x.${ output }, new_${ output });
+    if (problem.empty()) problem = writes_outside("${ output }", s, ${ "x, " if test.groups }${ "1" if output == "row_amax" else "s.N" }, x.${ output }, new_${ output });
 //% endfor
     return report(problem.empty(), what, problem.empty() ? ${ "scope" if test.samples else '"every element"' } : problem);
 }

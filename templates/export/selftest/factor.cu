@@ -3,6 +3,16 @@
 //% macro factor_of_a(m, k)
 decode(x.A(${ "p, " if out.problem.batched }${ m }, ${ k }))${ " * decode(x.scales_a(%s / %d, %s))" | format(k, block, m) if blocks }
 //%- endmacro
+//% set groups, by_rows = test.groups, out.problem.layout.b == "r"
+//% macro element_of_b(k, n)
+//% if groups and by_rows
+x.B(group * s.K + ${ k }, ${ n })
+//%- elif groups
+x.B(${ k }, group * ${ out.problem.products ~ " * " if out.problem.products > 1 }s.N + ${ n })
+//%- else
+x.B(${ "p, " if out.problem.batched }${ k }, ${ n })
+//%- endif
+//%- endmacro
 //% macro factor_of_b(k, n)
-${ "" if test.codes and out.problem.scaled_depth else "decode" }(${ "x.weights[size_t(%s) * s.N + %s]" | format(k, n) if test.codes else "x.B(%s%s, %s)" | format("p, " if out.problem.batched else "", k, n) })${ (" * decode(x.scales_b(%s / %d, %s))" | format(k, block, n) if lines else " * decode(x.scales_b(%s / %d, %s / %d))" | format(n, block, k, block)) if blocks }
+${ "" if test.codes and out.problem.scaled_depth else "decode" }(${ "x.weights[size_t(%s) * s.N + %s]" | format(k, n) if test.codes else element_of_b(k, n) })${ (" * decode(x.scales_b(%s / %d, %s))" | format(k, block, n) if lines else " * decode(x.scales_b(%s / %d, %s / %d))" | format(n, block, k, block)) if blocks }
 //%- endmacro

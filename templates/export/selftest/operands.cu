@@ -59,6 +59,14 @@ Operands make_operands(const Check& s)
 //% if "zero_point" in test.drawn
     const auto zero_point = [&] { return random.integer(${ "exact ? 8 : 255" if exact else "255" }); };
 //% endif
+//% if test.groups
+    // Of groups, some without rows; the last rows may be in none.
+    const auto ends = [&, group = 0, end = 0]() mutable {
+        const int rest = s.M - end;
+        if (++group == ${ test.groups } && random.below(2) == 0) return end += rest;
+        return end += random.below(4) > 0 ? random.below(rest + 1) : 0;
+    };
+//% endif
 //% if "given_sum" in test.drawn
     const auto given_sum = [&] { return random.integer(${ "exact ? 8 : " if exact }int(128 * std::sqrt(s.K + 1.0))); };
 //% endif
@@ -72,8 +80,9 @@ Operands make_operands(const Check& s)
 ${ ("s.%s" | format(extent.size) if extent.step == 1 else "(s.%s + %d) / %d" | format(extent.size, extent.step - 1, extent.step)) if extent.size else extent.number }
 //%- endmacro
 //% set batch = "s.batch, " if out.problem.batched
+//% set by_rows, by_columns = test.groups and out.problem.layout.b == "r", test.groups and out.problem.layout.b == "c"
     ${ "Operands x =" if test.codes else "return" } {{${ batch }s.M, s.K, ${ matrix("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else matrix("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
-            {${ batch }s.K, ${ columns }, ${ matrix("s.stride_b", "s.ldb", 1) if out.problem.layout.b == "r" else matrix("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
+            {${ batch }${ test.groups ~ " * " if by_rows }s.K, ${ test.groups ~ " * " if by_columns }${ columns }, ${ matrix("s.stride_b", "s.ldb", 1) if out.problem.layout.b == "r" else matrix("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
             {${ batch }s.M, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
 //%- for x in out.problem.companions
 ,

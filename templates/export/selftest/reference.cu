@@ -39,11 +39,24 @@ ColumnSums column_sums(const Operands& x, const Check& s${ ", int p" if batched 
 
 //% endif
 //% set columns = "%d * s.N" | format(out.problem.products) if out.problem.products > 1 else "s.N"
+//% if test.groups
+// The group of row m; ${ test.groups } if it is in none.
+int group_of(const Operands& x, int m)
+{
+    int group = 0;
+    while (group < ${ test.groups } && m >= decode(x.offs(0, group))) ++group;
+    return group;
+}
+
+//% endif
 // Row m${ " of product p" if batched }, in ${ test.wide } arithmetic${ ", which holds sums of integers exactly until they wrap around" if integers }.
 ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& columns, " if "column_sum" in sums }${ int_p }int m)
 {
     vector<${ test.wide }> row_of_a(s.K), sum(${ columns })${ ", magnitude(%s)" | format(columns) if not integers }${ ", largest(%s)" | format(columns) if spread };
     for (int k = 0; k < s.K; ++k) row_of_a[k] = ${ factor_of_a("m", "k") };
+//% if test.groups
+    const int group = group_of(x, m);
+//% endif
 //% if test.sparse
     vector<int> depths;  // at which A is not 0
     for (int k = 0; k < s.K; ++k)
