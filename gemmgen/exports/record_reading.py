@@ -87,12 +87,16 @@ def launch_from(fields: Mapping[str, Any]) -> Launch:
         launch["cluster"],
         tuple(launch["attributes"]),
         launch["summed"],
-        tuple(TensorMap(**{**one, "box": tuple(one["box"])}) for one in launch["maps"]),
+        tuple(_map_from(one) for one in launch["maps"]),
         launch["persistent"],
         tuple(step_of_record(one) for one in launch["prepares"]),
         launch["overlapped"],
         launch["groups"],
     )
+
+
+def _map_from(document: Mapping[str, Any]) -> TensorMap:
+    return TensorMap(**{name: tuple(one) if isinstance(one, list) else one for name, one in document.items()})
 
 
 def source_of(record: Mapping[str, Any]) -> KernelSource:

@@ -1,8 +1,12 @@
 """Tensor maps: how TMA (sm_90 and newer) moves boxes of an operand to and from shared memory, as data of a launch.
 
-The rules are those of CUDA's driver API for cuTensorMapEncodeTiled, which reports only "invalid value". Stores write
-whole chunks of 16 bytes: if a line of the tensor ends within one, they also write what lies behind the line (measured
-on an H200).
+The rules are those of CUDA's driver API for cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col, which report only
+"invalid value". Stores write whole chunks of 16 bytes: if a line of the tensor ends within one, they also write what
+lies behind the line (measured on an H200).
+
+In im2col mode a tensor holds images (NHWC), and a box holds some channels of pixels that lie under one tap of a filter,
+at consecutive places of the filter: it walks along a row of places, then to the next row, then to the next image.
+Pixels outside of an image are zeros.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import struct
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
@@ -25,10 +30,16 @@ MOST_BOX = 256  # elements along each dimension of a box
 MOST_SIZE = 2**32  # elements along each dimension of the tensor
 MOST_STRIDE = 2**40  # bytes
 MOST_DIMENSIONS = 4  # TMA has five; a matrix has two, a batch of them three, all of memory four
+# In im2col mode of two dimensions of pixels: how far corners may lie from an image's first and last pixel, pixels from a
+# place of the filter to the next, and pixels from a place to a tap, which an instruction's offsets say.
+LEAST_CORNER, MOST_CORNER = -128, 127
+MOST_STEP = 8
+MOST_TAP = 255
 # An address as coordinates of a map that begins at 0: units of 16 bytes, and so many of these; a coordinate is an int
 NEAR = 2**31
 FAR = 2**14  # for the 49 bits of an address
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of the parameter
+RARE = ("anywhere", "tail", "corners", "steps")  # fields that few maps set
 EXTENTS = {"A": "M", "B": "N"}  # the number of lines of an operand that has a tail
 
 
@@ -44,6 +55,9 @@ class TensorMap:
     anywhere   whether the map covers all memory from address 0 on, for matrices that pointers name. Two more
                coordinates say where a matrix begins (see NEAR and FAR); the first two still end with the matrix
     tail       whether its box has only the lines that remain for the last box of `box[1]` lines: see `tail_lines`
+    corners    columns and rows from an image's first pixel to the first place of a filter, then those from its last
+               pixel to the last place; none in tile mode. In im2col mode a box is some channels of as many pixels
+    steps      columns and rows from one place of the filter to the next; none in tile mode
     """
 
     operand: str
@@ -53,9 +67,14 @@ class TensorMap:
     tf32: bool = False
     anywhere: bool = False
     tail: bool = False
+    corners: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         where = f"the tensor map of {self.operand}"
+        _require_walk(where, self.corners, self.steps)
+        plain = len(self.box) == 2 and not (self.anywhere or self.tail)
+        require(not self.steps or plain, f"{where}: in im2col mode a box is channels and pixels")
         known_ranks = (MOST_DIMENSIONS,) if self.anywhere else (2, 3)
         ranks = " or ".join(map(str, known_ranks))
         require(len(self.box) in known_ranks, f"{where} has a box of {len(self.box)} dimensions, not {ranks}")
@@ -74,7 +93,7 @@ class TensorMap:
     @property
     def document(self) -> dict[str, Any]:
         """The map as JSON-ready data; fields that few maps set are left out when empty."""
-        return {name: value for name, value in asdict(self).items() if value or name not in ("anywhere", "tail")}
+        return {name: value for name, value in asdict(self).items() if value or name not in RARE}
 
     @property
     def parameter(self) -> str:
@@ -88,9 +107,21 @@ class TensorMap:
         if self.tail:
             eight = PATTERN_LINES
             lines = f"(({EXTENTS[self.operand]} - 1) % {lines} / {eight} * {eight} + {eight})"
+        if self.steps:
+            return f"im2col, {self._walk}; boxes of {length} channels x {lines} pixels, {self._moved}"
         boxes = f"boxes of {' x '.join((length, lines, *matrices))} elements{', as tf32' if self.tf32 else ''}"
+        return f"{boxes}, {self._moved}"
+
+    @property
+    def _walk(self) -> str:
+        (left, top, right, bottom), (across, down) = self.corners, self.steps
+        steps = "" if self.steps == (1, 1) else f" in steps of {{{across}, {down}}}"
+        return f"corners {{{left}, {top}}} and {{{right}, {bottom}}} of {{W, H}}{steps}"
+
+    @property
+    def _moved(self) -> str:
         swizzle = f"swizzle of {self.swizzle} bytes" if self.swizzle else "no swizzle"
-        return f"{boxes}, {swizzle}" + (f", L2 promotion of {self.promotion} bytes" if self.promotion else "")
+        return swizzle + (f", L2 promotion of {self.promotion} bytes" if self.promotion else "")
 
     def of(self, case: Case, copy: Matrix | None = None) -> TiledTensor:
         """Return the map's numbers for `case`, for the operand or a `copy`. Raises InvalidInput if TMA cannot read
@@ -100,6 +131,8 @@ class TensorMap:
             self.anywhere == case.problem.pointers,
             f"{self.operand} lies {'' if self.anywhere else 'where pointers say, not '}where its map begins",
         )
+        if self.steps:
+            return self._of_images(case, matrix)
         batched = len(self.box) == 3
         require(
             self.anywhere or batched == (matrix.batch is not None),
@@ -120,6 +153,28 @@ class TensorMap:
         whole = TiledTensor(self.operand, size, tuple(sizes), tuple(strides), *moved)
         return whole.with_tail() if self.tail else whole
 
+    def _of_images(self, case: Case, pixels: Matrix) -> TiledTensor:
+        """The same in im2col mode, of the images whose pixels are the lines of A."""
+        conv = case.problem.inputs.conv
+        require(conv is not None and self.operand == "A", f"{self.operand} holds no images")
+        assert conv is not None
+        walk = im2col_walk(conv)
+        require(walk == (self.corners, self.steps), f"the tensor map of A walks images otherwise than {conv}")
+        (height, width, channels), size = conv.size, pixels.dtype.size
+        pixel = pixels.ld * size
+        return TiledTensor(
+            self.operand,
+            size,
+            (channels, width, height, max(1, conv.images(case.m))),
+            (pixel, width * pixel, conv.pixels * pixel),
+            (*self.box, 1, 1),
+            self.swizzle,
+            self.promotion,
+            self.tf32,
+            corners=self.corners,
+            steps=self.steps,
+        )
+
 
 @dataclass(frozen=True)
 class TiledTensor:
@@ -129,6 +184,8 @@ class TiledTensor:
     strides  bytes from one line, and from one matrix, to the next
     anywhere whether its address is 0, whatever the operand's is
     tail     lines of a whole box, if this map's box has only the remainder; 0 for other maps
+    corners  as those of TensorMap; in im2col mode sizes are channels, columns, rows and images, and a box is channels
+    steps    and pixels
     """
 
     operand: str
@@ -141,9 +198,12 @@ class TiledTensor:
     tf32: bool = False
     anywhere: bool = False
     tail: int = 0
+    corners: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         where = f"TMA cannot move {self.operand}:"
+        _require_walk(where, self.corners, self.steps)
         require(self.element_bytes in ELEMENT_BYTES, f"{where} elements of {self.element_bytes} bytes")
         require(
             len(self.sizes) == len(self.box) == len(self.strides) + 1,
@@ -184,7 +244,24 @@ class TiledTensor:
         strides = (*self.strides, 0, 0)[: MOST_DIMENSIONS - 1]
         box = (*self.box, 1, 1)[:MOST_DIMENSIONS]
         numbers = (*box, self.element_bytes, len(self.sizes), self.swizzle, self.tf32)
-        return struct.pack("<Q4Q3Q8I", address, *sizes, *strides, *numbers).ljust(MAP_BYTES, b"\0")
+        walk = (*(self.corners or (0,) * 4), *(self.steps or (0, 0)))
+        return struct.pack("<Q4Q3Q8I4i2I", address, *sizes, *strides, *numbers, *walk).ljust(MAP_BYTES, b"\0")
+
+
+def im2col_walk(conv: Convolution) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The corners and the steps of a map for `conv`, columns before rows."""
+    first, last = conv.corners
+    return (*first[::-1], *last[::-1]), conv.stride[::-1]
+
+
+def _require_walk(where: str, corners: tuple[int, ...], steps: tuple[int, ...]) -> None:
+    if not corners and not steps:
+        return
+    least, most = LEAST_CORNER, MOST_CORNER
+    known = len(corners) == 4 and all(least <= one <= most for one in corners)
+    require(known, f"{where} corners {corners} of im2col mode are not four numbers from {least} to {most}")
+    known = len(steps) == 2 and all(1 <= one <= MOST_STEP for one in steps)
+    require(known, f"{where} steps {steps} of im2col mode are not two numbers from 1 to {MOST_STEP}")
 
 
 def parameter_of(operand: str, tail: bool = False) -> str:

@@ -76,6 +76,13 @@ class Convolution:
         return (height + top + bottom - rows) // down + 1, (width + left + right - columns) // across + 1
 
     @property
+    def corners(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Where filters begin: rows and columns of the first place, counted from the image's first pixel, and of the
+        last place that padding allows, whatever the stride, counted from the image's last pixel."""
+        top, left, bottom, right = self.pad
+        return (-top, -left), (bottom - self.extent[0] + 1, right - self.extent[1] + 1)
+
+    @property
     def depth(self) -> int:
         """K: elements of a filter."""
         return self.taps[0] * self.taps[1] * self.size[2]

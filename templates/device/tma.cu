@@ -52,6 +52,21 @@ __device__ __forceinline__ void tma_store_wait_read()
 //% endif
 //% endmacro
 
+/*# Boxes of images, by im2col mode: see gemmgen/kernel/tensor_map.py. #*/
+//% macro tma_im2col()
+// Start loading channels from `channel` on of pixels of images (NHWC) that lie under one tap of a filter, at consecutive places
+// of the filter, the first of which begins at `column` and `row`; the tap lies so far `right` and `down` from there. All bytes
+// count at `barrier`, also those outside of an image, which become zeros.
+__device__ __forceinline__ void tma_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier, int channel, int column, int row, int image, unsigned short right, unsigned short down)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(channel), "r"(column), "r"(row), "r"(image),
+                   "h"(right), "h"(down) : "memory");
+}
+
+//% endmacro
+
 /*# For kernels that read what TMA has written. #*/
 //% macro tma_store_wait()
 // Wait until what all but the N newest groups of stores write is written.

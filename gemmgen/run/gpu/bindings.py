@@ -140,7 +140,8 @@ class EncodedMap:
 
 
 class MapEncoder:
-    """Encodes tensor maps of `tensor` at any device address, with any number of lines, as TMA reads them."""
+    """Encodes tensor maps of `tensor` at any device address, with any number of lines, as TMA reads them; in im2col
+    mode with its own number of images alone."""
 
     def __init__(self, tensor: TiledTensor) -> None:
         self._tensor, rank = tensor, len(tensor.sizes)
@@ -168,16 +169,15 @@ class MapEncoder:
             int(driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),  # zeros
         )
         kind, *others = map(ctypes.c_int, self._kinds)
-        self._encode = partial(
-            entry("cuTensorMapEncodeTiled"),
-            self._to,
-            kind,
-            ctypes.c_uint(rank),
-            self._address,
-            self._sizes,
-            *self._lengths,
-            *others,
-        )
+        head = self._to, kind, ctypes.c_uint(rank), self._address, self._sizes
+        if not tensor.steps:
+            self._encode = partial(entry("cuTensorMapEncodeTiled"), *head, *self._lengths, *others)
+            return
+        strides = self._lengths[0]
+        corners = ((ctypes.c_int * 2)(*tensor.corners[at : at + 2]) for at in (0, 2))
+        box = map(ctypes.c_uint, tensor.box[:2])
+        steps = (ctypes.c_uint32 * rank)(1, *tensor.steps, 1)
+        self._encode = partial(entry("cuTensorMapEncodeIm2col"), *head, strides, *corners, *box, steps, *others)
 
     @property
     def arguments(self) -> tuple[int, ...]:

@@ -145,7 +145,7 @@ TensorMap map_at(Warp& warp, const Instruction* i, uint64_t address) {
   return map;
 }
 
-void check_box(Warp& warp, const Instruction* i, const Box& box, unsigned dimensions) {
+void check_box(Warp& warp, const Instruction* i, const Box& box, unsigned dimensions, bool of_pixels) {
   Machine& machine = warp.machine();
   const auto refuse = [&](const std::string& why) {
     fail("crash", "%s: TMA %s (%s)", warp.where().c_str(), why.c_str(), machine.place(i).c_str());
@@ -153,6 +153,13 @@ void check_box(Warp& warp, const Instruction* i, const Box& box, unsigned dimens
   if (!box.map.is_one()) refuse("takes a tensor map that is none of the kernel's parameters");
   if (box.map.rank != dimensions)
     refuse("of " + std::to_string(dimensions) + " dimensions by a map of " + std::to_string(box.map.rank));
+  if (box.map.of_pixels() != of_pixels)
+    refuse(of_pixels ? "in im2col mode by a map of tiles" : "in tile mode by a map for im2col");
+  for (unsigned dimension = 1; of_pixels && dimension < 3; ++dimension)
+    if (box.start[dimension] < box.begin(dimension) || box.start[dimension] >= box.end(dimension))
+      refuse("of pixels from " + std::to_string(box.start[dimension]) + " on, outside of the bounding box, " +
+             std::to_string(box.begin(dimension)) + " to " + std::to_string(box.end(dimension)) + ", along dimension " +
+             std::to_string(dimension));
   const unsigned alignment = std::max(TMA_ALIGNMENT, 8 * box.map.swizzle);
   const std::string place = describe_address(*machine.block(box.rank).warps[0], Space::shared, box.offset);
   if (box.offset % alignment != 0)
@@ -174,7 +181,8 @@ void check_box(Warp& warp, const Instruction* i, const Box& box, unsigned dimens
   });
 }
 
-// a: the address in shared memory, b: that of the map, c: that of the mbarrier. units: coordinates; numbers: offsets of b and c.
+// a: the address in shared memory, b: that of the map, c: that of the mbarrier. units: coordinates; more: a mask of blocks;
+// third: offsets of im2col mode; numbers: offsets of b and c.
 Box box_of(Warp& warp, const Instruction* i, unsigned lane, Block& block, uint32_t offset, bool stores) {
   const Detail& detail = *i->detail;
   Box box = {};
@@ -182,15 +190,18 @@ Box box_of(Warp& warp, const Instruction* i, unsigned lane, Block& block, uint32
   if (warp.machine().program().in_ring()) box.map.tf32 = 0;
   for (unsigned dimension = 0; dimension < detail.units.size(); ++dimension)
     box.start[dimension] = warp.reg<int32_t>(detail.units[dimension])[lane];
+  for (unsigned dimension = 0; dimension < detail.third.size(); ++dimension)
+    box.tap[dimension] = warp.reg<uint16_t>(detail.third[dimension])[lane];
   box.rank = block.rank, box.offset = offset, box.window = block.shared();
   box.stores = stores, box.at = i;
-  check_box(warp, i, box, unsigned(detail.units.size()));
+  check_box(warp, i, box, unsigned(detail.units.size()), !detail.third.empty());
   return box;
 }
 
 void require_box(Warp& warp, const Instruction* i) {
   warp.require_known(i, i->b, "as the address of a tensor map");
   for (const Unit unit : i->detail->units) warp.require_known(i, unit, "as a coordinate");
+  for (const Unit unit : i->detail->third) warp.require_known(i, unit, "as an offset");
 }
 
 // Runs `act` for each lane alone, with its block and the offset of its box there.
@@ -268,12 +279,18 @@ void decode_box(Decoder& to, const Statement& from, bool loads) {
   if (tensor.bits != 64) to.refuse("the address of a tensor map has 64 bits");
   Decoder::Address barrier = {NO_UNIT, 32, 0};
   if (loads) barrier = to.address(to.at(2));
-  const bool multicast = from.has("multicast::cluster");
-  const Unit mask = multicast ? to.source(3, Type::u16) : NO_UNIT;
+  const bool multicast = from.has("multicast::cluster"), of_pixels = from.has("im2col");
+  std::vector<Unit> offsets;
+  if (of_pixels) {
+    if (!loads || coordinates.size() != 4) to.refuse("im2col mode is emulated for loads of 4 dimensions");
+    if (to.at(3).kind != Operand::Kind::vector || to.at(3).parts.size() != 2) to.refuse("it names no two offsets");
+    for (const Operand& part : to.at(3).parts) offsets.push_back(to.source(part, Type::u16));
+  }
+  const Unit mask = multicast ? to.source(3 + of_pixels, Type::u16) : NO_UNIT;
   Instruction& i = to.emit(loads ? load : store);
   i.a = place.base, i.immediate = place.offset, i.smaller = place.bits == 64, i.b = tensor.base, i.c = barrier.base;
   Detail& detail = to.detail(i);
-  detail.units = std::move(coordinates);
+  detail.units = std::move(coordinates), detail.third = std::move(offsets);
   if (multicast) detail.more = {mask};
   detail.numbers[0] = uint64_t(tensor.offset), detail.numbers[1] = uint64_t(barrier.offset), detail.numbers[2] = barrier.bits == 64;
 }
@@ -288,7 +305,7 @@ void decode_bulk(Decoder& to, const Statement& from) {
     const auto left = int64_t(to.at(0).bits);
     Instruction& i = to.emit(wait);
     i.immediate = left, i.small = from.has("read");
-  } else if (from.has("tensor") && !from.has("reduce") && !from.has("im2col") && !from.has("prefetch")) {
+  } else if (from.has("tensor") && !from.has("reduce") && !from.has("prefetch")) {
     decode_box(to, from, !from.has("bulk_group"));
   } else {
     to.refuse("it is not emulated");

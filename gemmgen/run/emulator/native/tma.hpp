@@ -29,19 +29,25 @@ struct TensorMap {
   uint32_t rank;
   uint32_t swizzle;  // bytes of a pattern's lines, or 0
   uint32_t tf32;     // whether loads round f32 to it
+  // Of im2col mode: a box is box[0] channels of box[1] pixels, one after the other inside of the bounding box, at these steps.
+  int32_t lower[2], upper[2];  // its corners: columns and rows from the image's first pixel, and from its last
+  uint32_t steps[2];           // columns and rows; 0: the map has no such mode
+  uint32_t unused[2];
 
+  bool of_pixels() const { return steps[0] != 0; }
   uint32_t line_bytes() const { return box[0] * element_bytes; }
   uint32_t box_bytes() const { return line_bytes() * box[1] * box[2] * box[3]; }
   // Whether it can be one: no other bytes of a kernel are likely to look so.
   bool is_one() const { return rank >= 2 && rank <= 4 && box[0] >= 1 && box[0] <= 256 && element_bytes <= 8; }
 };
 
-static_assert(sizeof(TensorMap) == 96, "the driver packs as many bytes");
+static_assert(sizeof(TensorMap) == 128, "the driver packs as many bytes");
 
 // A box: a tensor map, where in the tensor it starts, and its place in the shared memory of a block.
 struct Box {
   TensorMap map;
   std::array<int64_t, 4> start;
+  std::array<uint32_t, 2> tap;  // of im2col mode: columns and rows from each pixel to the one that is copied
   unsigned rank;        // of the block
   uint32_t offset;      // in its window
   unsigned char* window;
@@ -55,25 +61,24 @@ struct Box {
   // and ends behind it: boxes begin at multiples of 16 bytes.
   template <typename Visit>
   void each_chunk(Visit visit) const {
-    const uint32_t elements = TMA_UNIT / map.element_bytes;
-    for (uint32_t matrix = 0; matrix < map.box[2] * map.box[3]; ++matrix)
-      for (uint32_t row = 0; row < map.box[1]; ++row)
-        for (uint32_t first = 0; first < map.box[0]; first += elements) {
-          const uint32_t inside = (matrix * map.box[1] + row) * map.line_bytes() + first * map.element_bytes;
-          const int64_t along = start[0] + first, size = int64_t(map.sizes[0]);
-          const int64_t end = stores && along < size ? along + elements : std::min(along + int64_t(elements), size);
-          const bool exists = is_inside(1, row) && is_inside(2, matrix % map.box[2]) && is_inside(3, matrix / map.box[2]) && along >= 0 && along < end;
-          if (!exists) {
-            visit(place(inside), uint64_t(0), TMA_UNIT);
-            continue;
-          }
-          const uint64_t tensor = map.address + uint64_t(start[3] + matrix / map.box[2]) * map.strides[2] +
-                                  uint64_t(start[2] + matrix % map.box[2]) * map.strides[1] + uint64_t(start[1] + row) * map.strides[0] +
-                                  uint64_t(along) * map.element_bytes;
-          visit(place(inside), tensor, unsigned(end - along) * map.element_bytes);
-          if (end < along + elements)
-            visit(place(inside) + (end - along) * map.element_bytes, uint64_t(0), unsigned(along + elements - end) * map.element_bytes);
+    const uint32_t elements = TMA_UNIT / map.element_bytes, lines = map.box[1] * map.box[2] * map.box[3];
+    std::array<int64_t, 4> from = start;
+    for (uint32_t line = 0; line < lines; ++line, advance(from))
+      for (uint32_t first = 0; first < map.box[0]; first += elements) {
+        const uint32_t inside = line * map.line_bytes() + first * map.element_bytes;
+        const int64_t along = start[0] + first, size = int64_t(map.sizes[0]);
+        const int64_t end = stores && along < size ? along + elements : std::min(along + int64_t(elements), size);
+        const int64_t at[] = {along, from[1] + tap[0], from[2] + tap[1], from[3]};
+        if (!is_inside(1, at[1]) || !is_inside(2, at[2]) || !is_inside(3, at[3]) || along < 0 || along >= end) {
+          visit(place(inside), uint64_t(0), TMA_UNIT);
+          continue;
         }
+        const uint64_t tensor = map.address + uint64_t(at[3]) * map.strides[2] + uint64_t(at[2]) * map.strides[1] +
+                                uint64_t(at[1]) * map.strides[0] + uint64_t(along) * map.element_bytes;
+        visit(place(inside), tensor, unsigned(end - along) * map.element_bytes);
+        if (end < along + elements)
+          visit(place(inside) + (end - along) * map.element_bytes, uint64_t(0), unsigned(along + elements - end) * map.element_bytes);
+      }
   }
 
   // Whether nothing of it lies in the tensor.
@@ -83,14 +88,28 @@ struct Box {
     return false;
   }
 
+  // The coordinates of its lines along a dimension, beyond the first: from one to another. Of pixels these are the bounding box's.
+  int64_t begin(unsigned dimension) const {
+    return !map.of_pixels() ? start[dimension] : dimension < 3 ? int64_t(map.lower[dimension - 1]) : 0;
+  }
+  int64_t end(unsigned dimension) const {
+    if (!map.of_pixels()) return start[dimension] + int64_t(map.box[dimension]);
+    return int64_t(map.sizes[dimension]) + (dimension < 3 ? map.upper[dimension - 1] : 0);
+  }
+
   void load() const;
   void store() const;
 
  private:
-  bool is_inside(unsigned dimension, uint32_t index) const {
-    const int64_t at_index = start[dimension] + index;
-    return at_index >= 0 && at_index < int64_t(map.sizes[dimension]);
+  // To the next line: along a dimension, or where that is at its end, back to its beginning and along the next one.
+  void advance(std::array<int64_t, 4>& at) const {
+    for (unsigned dimension = 1; dimension < 4; ++dimension) {
+      at[dimension] += map.of_pixels() && dimension < 3 ? map.steps[dimension - 1] : 1;
+      if (dimension == 3 || at[dimension] < end(dimension)) return;
+      at[dimension] = begin(dimension);
+    }
   }
+  bool is_inside(unsigned dimension, int64_t index) const { return index >= 0 && index < int64_t(map.sizes[dimension]); }
   unsigned char* place(uint32_t inside) const { return window + swizzled(offset + inside, map.swizzle); }
 };
 

@@ -1,0 +1,147 @@
+"""TMA's im2col mode in the emulator: boxes of the pixels under a tap of a filter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from gemmgen.kernel.contract import Contract
+from gemmgen.kernel.launch import Launch
+from gemmgen.kernel.source import KernelSource
+from gemmgen.kernel.tensor_map import TensorMap, im2col_walk
+from gemmgen.problem.convolution import Convolution
+from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import environment
+from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.run.executor import Operands
+from gemmgen.support.errors import CandidateFailed
+from gemmgen.support.files import Store
+
+SEEDS = range(4)
+
+# A thread moves boxes of 8 channels x 4 pixels of A to C, whose row m is what the filter meets at place m.
+UNROLL = """
+//% from "device/mbarrier.cu" import mbarrier
+//% from "device/tma.cu" import tma, tma_im2col, tensor_map
+//% from "device/dynamic_shared.cu" import dynamic_shared
+//% from "device/shared_address.cu" import shared_address
+${ tensor_map() }
+${ shared_address() }
+${ mbarrier() }
+${ tma((), (2,)) }
+${ tma_im2col() }
+${ dynamic_shared(1024) }
+extern "C" __global__ void __launch_bounds__(32, 1)
+k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_c, const float* B, int M, int N, int lda,
+  int ldb, int ldc, float alpha, float beta)
+{
+    __shared__ unsigned long long full;
+    unsigned char* const box = dynamic_shared();
+    if (threadIdx.x != 0) return;
+    mbarrier_init(&full, 1);
+    fence_mbarrier_init();
+    unsigned parity = 0;
+    for (int m = 0; m < M; m += 4) {
+        const int q = m % ${ q }, p = m / ${ q } % ${ p }, image = m / ${ p * q };
+        for (int k = 0; k < ${ depth }; k += 8) {
+            const int tap = k / ${ channels };
+            mbarrier_arrive_expect_tx(&full, 128);
+            tma_load_im2col(box, &map_a, &full, k % ${ channels }, q * ${ across } - ${ left }, p * ${ down } - ${ top },
+                image, tap % ${ s } * ${ dw }, tap / ${ s } * ${ dh });
+            mbarrier_wait(&full, parity);
+            parity ^= 1;
+            tma_store_2d(&map_c, box, k, m);
+            tma_store_commit();
+            tma_store_wait_read<0>();
+        }
+    }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def emulator(shared_store: Store) -> Iterator[EmulatorExecutor]:
+    with EmulatorExecutor(shared_store) as executor:
+        yield executor
+
+
+def unroller(conv: Convolution, swizzle: int = 0) -> KernelSource:
+    problem = Problem(None, None, conv.depth, lda=None, inputs=f"im2col={conv}")
+    (top, left, _, _), (p, q), (_, s), (down, across), (dh, dw) = (
+        conv.pad,
+        conv.places,
+        conv.taps,
+        conv.stride,
+        conv.dilation,
+    )
+    numbers = {"p": p, "q": q, "s": s, "dh": dh, "dw": dw, "down": down, "across": across, "top": top, "left": left}
+    text = environment(problem.types).from_string(UNROLL)
+    rendered = text.render(depth=conv.depth, channels=conv.size[2], **numbers)
+    corners, steps = im2col_walk(conv)
+    maps = (TensorMap("A", (8, 4), swizzle, corners=corners, steps=steps), TensorMap("C", (8, 4), swizzle))
+    launch = Launch(32, (("M", 128), ("N", 512)), 1024, maps=maps)
+    taken = {one.name: one for one in Contract.of(problem, launch).parameters}
+    order = re.findall(r"(\w+)[,)]", rendered[rendered.index("\nk(") : rendered.index("\n{", rendered.index("\nk("))])
+    return KernelSource("k", rendered, "test", {}, Contract(problem, launch, tuple(taken[name] for name in order)))
+
+
+def unrolled(conv: Convolution, images: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """im2col by padding the images and slicing them, tap by tap."""
+    top, left, bottom, right = conv.pad
+    padded = np.pad(images, ((0, 0), (top, bottom), (left, right), (0, 0)))
+    (p, q), (down, across), (dh, dw) = conv.places, conv.stride, conv.dilation
+    taps = [
+        padded[:, r * dh :: down, s * dw :: across][:, :p, :q] for r in range(conv.taps[0]) for s in range(conv.taps[1])
+    ]
+    return np.concatenate(taps, axis=3).reshape(-1, conv.depth)
+
+
+@pytest.mark.parametrize("swizzle", [0, 32])
+@pytest.mark.parametrize(
+    ("text", "m"),
+    [
+        ("5x6x8_3x3_p1x1", 90),
+        ("5x6x8_3x3_p1x1", 41),  # the last image is cut
+        ("5x6x8_3x2_p1x0x2x1_s2x1", 60),
+        ("7x5x16_2x3_d2x2", 15),  # two boxes for the channels of a tap
+        ("8x9x8_3x3_p2x3x0x1_s3x2_d1x2", 40),
+        ("4x4x8_1x1_s2x2", 20),
+        ("2x3x8_3x5_p1x4x1x3", 12),  # a filter larger than the image
+    ],
+)
+def test_boxes_walk_the_places_of_a_filter(text: str, m: int, swizzle: int, emulator: EmulatorExecutor) -> None:
+    conv = Convolution.parse(text)
+    kernel = emulator.load(unroller(conv, swizzle))
+    case = kernel.source.problem.case(m=m, n=conv.depth, lda=conv.size[2] + 4)
+    a = np.random.default_rng(1).normal(size=case.a.elements).astype(np.float32)
+    given = Operands(a, np.zeros(case.b.elements, np.float32), np.full(case.c.elements, 7, np.float32))
+    images = case.a.view(a).reshape(conv.images(m), *conv.size)
+    for seed in SEEDS:
+        np.testing.assert_array_equal(case.c.view(kernel.run(case, given, seed=seed)), unrolled(conv, images)[:m])
+    kernel.close()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("q * 1 - 1", "q * 1 - 2", "of pixels from -2 on, outside of the bounding box, -1 to 5, along dimension 1"),
+        ("p * 1 - 1", "p * 1 + 3", "outside of the bounding box, -1 to 4, along dimension 2"),
+        ("(box, &map_a", "(box, &map_c", "of 4 dimensions by a map of 2"),
+        ("expect_tx(&full, 128)", "expect_tx(&full, 96)", "bytes"),
+        ("tma_load_im2col(box,", "tma_load_im2col(box + 64,", "128 does not divide"),
+    ],
+)
+def test_a_walk_that_no_card_makes_is_refused(old: str, new: str, words: str, emulator: EmulatorExecutor) -> None:
+    source = unroller(Convolution.parse("5x6x8_3x3_p1x1"))
+    assert old in source.text
+    kernel = emulator.load(replace(source, text=source.text.replace(old, new)))
+    case = source.problem.case(m=30, n=72, lda=8)
+    zeros = [np.zeros(one.elements, np.float32) for one in (case.a, case.b, case.c)]
+    with pytest.raises(CandidateFailed, match=words):
+        kernel.run(case, Operands(*zeros))
+    kernel.close()
