@@ -63,6 +63,11 @@ GROUPED_INPUTS = Constraint(
     "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, and groups of rows",
     False,
 )
+IMAGE_INPUTS = Constraint(
+    "PLAIN + CODES + BLOCKS + IMAGES == 1 or GROUPS > 0",
+    "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, groups of rows and images",
+    False,
+)
 CUDA_CORES = Constraint("FMA == 1", "only tensor cores compute as --compute asks", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
@@ -184,7 +189,7 @@ def sizes_of(problem: Problem) -> dict[str, int]:
     are stored in the type of the sums), FMA (0: CUDA cores are less exact than the problem promises), SUMMED (which
     of A and B have rows or columns that an epilogue sums), PRODUCTS (matrices side by side in B), PLAIN (1: elements
     of A and B are multiplied as they are), BLOCKS (1: blocks of A and B have scales), CODES (1: B holds codes, with
-    scales along K) and GROUPS (of rows, in their order, with a B each; 0: none)."""
+    scales along K), GROUPS (of rows, in their order, with a B each; 0: none) and IMAGES (1: A holds images)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {
@@ -198,6 +203,7 @@ def sizes_of(problem: Problem) -> dict[str, int]:
         "BLOCKS": int(problem.inputs.blocks),
         "CODES": int(problem.coded),
         "GROUPS": problem.inputs.row_groups,
+        "IMAGES": int(problem.inputs.conv is not None),
     }
 
 
@@ -268,6 +274,7 @@ class Family(ABC):
     any_inputs     whether it serves every `Problem.inputs`; others serve plain ones
     scaled_inputs  whether it serves codes of B with scales along K, or blocks with scales, too
     grouped_inputs  whether it serves groups of rows beside these, whose ends lie on the device
+    image_inputs   whether it serves these and images, of which A's rows are made
     arch_specific  whether its kernels need instructions of one architecture: they are compiled for sm_90a, others for
                    sm_90
     """
@@ -286,6 +293,7 @@ class Family(ABC):
     any_inputs: bool = False
     scaled_inputs: bool = False
     grouped_inputs: bool = False
+    image_inputs: bool = False
     arch_specific: bool = False
 
     @property
@@ -294,7 +302,8 @@ class Family(ABC):
         if self.any_inputs:
             return self.constraints
         beside = SCALED_INPUTS if self.scaled_inputs else PLAIN_INPUTS
-        return (GROUPED_INPUTS if self.grouped_inputs else beside, *self.constraints)
+        beside = GROUPED_INPUTS if self.grouped_inputs else beside
+        return (IMAGE_INPUTS if self.image_inputs else beside, *self.constraints)
 
     def __reduce__(self) -> str:
         """The module-level name of the family, "WGMMA": processes exchange families by it."""

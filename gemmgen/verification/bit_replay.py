@@ -30,7 +30,7 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.render.rerender import is_rendered
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.companions import factor, group_of, groups_of_rows
+from gemmgen.verification.companions import factor, group_of, groups_of_rows, unrolled
 from gemmgen.verification.comparison import right
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.linear import alpha_of
@@ -229,6 +229,8 @@ def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
         scaled = multiplied.encode(factor(case, operands, "B", (slice(None), at[-1]))).view(multiplied.bits)
         return case.a.view(operands.a.view(multiplied.bits))[of_a], scaled.T
     a, b = case.a.view(operands.a.view(case.a.dtype.bits)), case.b.view(operands.b.view(case.b.dtype.bits))
+    if case.problem.inputs.conv:
+        a, of_a = unrolled(case.problem.inputs.conv, a, at[-2]), (slice(None),)
     if case.problem.inputs.row_groups:
         of_b = groups_of_rows(operands, at[-2]), at[-1]
     return a[of_a], np.swapaxes(b, -1, -2)[of_b]

@@ -253,16 +253,16 @@ def factor(case: Case, operands: Operands, name: str, index: tuple[Any, ...]) ->
         stored, index = stored[operands.extra["index_a"][index[0]]], (slice(None), index[1])
     conv = case.problem.inputs.conv
     if name == "A" and conv is not None:
-        return _unrolled(conv, matrix.dtype.decode(stored), np.arange(case.m)[index[0]])
+        return matrix.dtype.decode(unrolled(conv, stored, np.arange(case.m)[index[0]]))
     values = matrix.dtype.decode(stored[index])
     return _scaled(case, operands, values, index) if name == "B" and case.problem.coded else values
 
 
-def _unrolled(conv: Convolution, pixels: Doubles, rows: npt.NDArray[np.int64]) -> Doubles:
+def unrolled(conv: Convolution, pixels: npt.NDArray[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
     """im2col: the pixels under the filter at each of these places, tap by tap; zeros outside of the image."""
     (height, width, channels), (down, across) = conv.size, conv.places
     image, p, q = rows // (down * across), rows // across % down, rows % across
-    found = np.zeros((len(rows), *conv.taps, channels))
+    found = np.zeros((len(rows), *conv.taps, channels), pixels.dtype)
     for r in range(conv.taps[0]):
         for s in range(conv.taps[1]):
             y = p * conv.stride[0] - conv.pad[0] + r * conv.dilation[0]

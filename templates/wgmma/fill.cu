@@ -1,5 +1,6 @@
 /*# How TMA fills a stage of the ring. #*/
 //% from "wgmma/range.cu" import matrix_number
+//% import "wgmma/images.cu" as images
 /*# Copies of the k tiles that begin at k, or of a block's part of them. Their bytes count at `full`. #*/
 //% macro fill_stage(view)
 unsigned long long* const full = &shared.full[ring.stage];
@@ -55,7 +56,11 @@ for (int at = 0; at < B${ x.MN }; at += LINE_${ x.X }) ${ box(view, x, behind ~ 
 //%- endmacro
 /*# A box, from element `k` and line `mn` on, to so many elements `behind` the stage's beginning. #*/
 //% macro box(view, x, behind, k, mn)
+//% if x.images
+${ images.box(x, behind, k) }
+//%- else
 tma_load_${ "multicast_" if x.shared }${ view.box_rank + x.grouped }d(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_" ~ x.X if x.shared }, ${ "box_" if x.ragged else "&map_" }${ x.x }, full, ${ k if x.along_k else mn }, ${ mn if x.along_k else k }${ " + part" if x.shared }${ matrix_of(view, x) }${ ", (1 << CLUSTER) - 1" if x.shared });
+//%- endif
 //%- endmacro
 /*# The chunks of the tile's columns, for each chunk's k. #*/
 //% macro packed(view, x)

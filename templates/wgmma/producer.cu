@@ -1,6 +1,7 @@
 /*# The producer: one thread fills the ring, for each tile of C that the block computes. #*/
 //% from "wgmma/prologue.cu" import matrix_of_block, tile_of_block
 //% from "wgmma/fill.cu" import fill_stage
+//% from "wgmma/images.cu" import place
 //% from "wgmma/range.cu" import interval_end, k_begin, k_end
 //% macro produce(view)
 //% import view.roles as roles
@@ -26,6 +27,9 @@ ${ matrix_of_block(view) }/*% endif %*/
 //% for x in [view.a, view.b] if x.shared
 const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this block brings, to the whole cluster
 //% endfor
+//% if view.conv
+${ place(view) | trim("\n") }
+//% endif
 //% if view.pointers
 const MapOrigin origin_a = map_origin(A_array[matrix]), origin_b = map_origin(B_array[matrix]);
 //% endif

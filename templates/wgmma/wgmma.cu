@@ -12,6 +12,7 @@
 //% from "prepare/prepare.cu" import prepare
 //% from "wgmma/shared.cu" import ring, shared
 //% from "wgmma/instructions.cu" import instructions
+//% from "wgmma/images.cu" import functions as images
 //% from "wgmma/stage.cu" import clear
 //% from "wgmma/prologue.cu" import prologue, work
 //% from "wgmma/producer.cu" import produce
@@ -45,6 +46,9 @@ ${ map_origin() }
 //% endif
 ${ roles.first_lane() }
 ${ instructions(kernel, view) }
+//% if view.conv
+${ images(view) }
+//% endif
 //% if view.limited
 ${ clear() }
 //% endif

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from gemmgen.families.base import PDL_CONSTRAINTS, SPLIT_FITS, grid_fits, pdl_axis, rules
 from gemmgen.kernel.config import Config, axis
 from gemmgen.kernel.prepare import COPY_ALIGNS
-from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
+from gemmgen.kernel.tensor_map import LEAST_CORNER, MOST_CORNER, MOST_STEP, MOST_TAP, PATTERN_LINES, UNIT
 from gemmgen.problem.device import L2_LINE
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import MOST_N, M
+
+IMAGE_LINE = 32  # bytes of the shortest lines that TMA swizzles
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,14 @@ CHECKED = {
     "GROUPS == 0 or A_ALONG_K == 1": f"a group begins at any row, and a box of TMA at a multiple of {UNIT} bytes",
     "GROUPS == 0 or AS_IT_LIES == 1": "matrices of groups are not copied for TMA or wgmma",
     "GROUPS == 0 or CLUSTER == 1 or ACROSS == 1": "tiles below each other may be of two groups, which share no B",
+    # Images
+    "COPIED_A == 0": f"TMA takes images as they lie: pixels that begin at multiples of {UNIT} bytes, of whole elements",
+    f"CHANNELS * A_BYTES % {IMAGE_LINE} == 0": f"a box has channels of one tap, {IMAGE_LINE} bytes of them or a multiple",
+    f"PLACE_STEP <= {MOST_STEP}": f"TMA goes at most {MOST_STEP} pixels from a place of a filter to the next",
+    f"CORNERS_BEFORE <= {-LEAST_CORNER} and CORNERS_BEHIND <= {MOST_CORNER}": (
+        "TMA counts in 8 bits how far padding and filters reach across the edges of images"
+    ),
+    f"TAPS_SPAN <= {MOST_TAP}": f"a tap is at most {MOST_TAP} pixels from where its filter begins",
     "SUMMED == 0 or INTEGER == 1": "zero points are of s8 and u8",
     "SUMMED == 0 or PRODUCTS == 1": "zero points need a single matrix B",
     "BM >= 1 and BN >= 1 and BK >= 1": "a tile holds at least one element",

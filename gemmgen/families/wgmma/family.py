@@ -82,6 +82,7 @@ class WgmmaFamily(Family):
     )
     scaled_inputs = True
     grouped_inputs = True
+    image_inputs = True
     arch_specific = True
 
     def default(self, problem: Problem) -> Config:
@@ -137,6 +138,7 @@ class WgmmaFamily(Family):
             "OUTPUTS": len(problem.epilogue.outputs),
             "SCALED_LINES": int(problem.inputs.lines),
             "CODE_BITS": problem.code_bits,
+            **_of_images(problem),
             "CODES_K": Pack("B").depth(problem) if problem.coded else 1,
         }
 
@@ -267,6 +269,24 @@ def _typical(problem: Problem) -> dict[str, int]:
     return {"TYPICAL_M": rows, "TYPICAL_N": columns, "TYPICAL_BATCH": batch}
 
 
+def _of_images(problem: Problem) -> dict[str, int]:
+    """What TMA's im2col mode must express of a convolution; 0 where there is none: its channels, pixels from a place of
+    the filter to the next, how far corners lie before an image's pixels and behind them, pixels from a place to its
+    last tap, and whether A would be copied."""
+    conv = problem.inputs.conv
+    if conv is None:
+        return dict.fromkeys(("CHANNELS", "PLACE_STEP", "CORNERS_BEFORE", "CORNERS_BEHIND", "TAPS_SPAN", "COPIED_A"), 0)
+    corners = [one for corner in conv.corners for one in corner]
+    return {
+        "CHANNELS": conv.size[2],
+        "PLACE_STEP": max(conv.stride),
+        "CORNERS_BEFORE": max(0, -min(corners)),
+        "CORNERS_BEHIND": max(0, *corners),
+        "TAPS_SPAN": max(conv.extent) - 1,
+        "COPIED_A": int(any(one.operand == "A" for one in needed_copies(problem))),
+    }
+
+
 def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
     """Header lines on how A, B and C reach the tensor cores and leave them."""
     if one.CLUSTER > 1:
@@ -274,6 +294,8 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
             f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
             f"each lets TMA send its part of {'A' if one.ACROSS else 'B'} to all of them"
         )
+    if problem.inputs.conv:
+        yield "Images  TMA gathers rows of A from images, tap by tap (im2col mode): pixels around an image are zeros"
     if problem.inputs.row_groups:
         yield "Groups  each begins with a tile of its own: warps find those of their block by the groups' ends"
     if problem.pointers:

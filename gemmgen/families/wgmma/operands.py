@@ -9,7 +9,7 @@ from math import gcd
 from gemmgen.families.base import Side, shared_by, sides
 from gemmgen.families.wgmma.axes import WgmmaConfig
 from gemmgen.kernel.prepare import PACKED_COLUMNS, PACKED_LINE, SUMMED, LineSums, Pack, Prepare, Step
-from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT, TensorMap
+from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT, TensorMap, im2col_walk
 from gemmgen.problem.device import L2_LINE
 from gemmgen.problem.dtype import WORD, DType
 from gemmgen.problem.gemm import Problem
@@ -46,6 +46,7 @@ class Operand(Side):
     beside   number of matrices side by side; a k tile has the boxes of one matrix after those of the other
     grouped  whether each group of rows has a matrix of its own
     packed   whether it is made of packed codes: a box has the chunks of the tile's columns that lie side by side
+    images   whether it holds images: a line of a box is some channels of a pixel
     """
 
     line: int
@@ -57,6 +58,7 @@ class Operand(Side):
     beside: int = 1
     grouped: bool = False
     packed: bool = False
+    images: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -204,7 +206,9 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     rows, columns = (None, None) if pieces else (problem.m, problem.n)  # a large product's tile is seldom too large
     whole = pieces is not None or problem.pointers  # boxes, whatever of them lies outside
     groups = problem.inputs.row_groups > 0  # which begin at any row: no box is the last one of A
-    of_a = _operand(config, a, type_a.size, rows, ragged=not whole and not groups)
+    conv = problem.inputs.conv
+    ragged, channels = not (whole or groups or conv), conv.size[2] if conv else 0
+    of_a = replace(_operand(config, a, type_a.size, rows, ragged, channels), images=conv is not None)
     if problem.coded:
         pack = Pack("B")
         lines = pack.chunk_lines(problem) * (config.BN // PACKED_COLUMNS)
@@ -214,17 +218,17 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     return of_a, replace(of_b, beside=problem.products, grouped=groups)
 
 
-def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: bool) -> Operand:
+def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: bool, channels: int = 0) -> Operand:
     """The boxes of `side`, which has `extent` rows of A or columns of B; its tiles may be `ragged` if that is not
     known.
 
     TMA swizzles lines of at most 128 bytes. Lines outside of the matrix take it longer than lines inside. So a box that
     a run-time size cuts is loaded by a second map, whose box ends with the matrix, rounded up to 8 lines. A box of 8
-    lines has nothing to save.
+    lines has nothing to save. A line of images, of so many `channels`, has some of one pixel.
     """
     block = config.BM if side.x == "a" else config.BN
     across, lines = (config.BK, block) if side.along_k else (block, config.BK)
-    line = gcd(LINE_BYTES // size, across)
+    line = gcd(LINE_BYTES // size, across, channels)
     needed = lines if extent is None or not side.along_k else min(lines, -(-extent // PATTERN_LINES) * PATTERN_LINES)
     shared = config.CLUSTER > 1 and (side.x == "a") == bool(config.ACROSS)
     part = lines // config.CLUSTER if shared else lines
@@ -276,6 +280,11 @@ def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
             continue
         lines = x.lines // config.CLUSTER if x.shared else x.lines
         span, rounds = x.line * dtype.size, problem.types.compute is Compute.TF32
+        if x.images:
+            assert problem.inputs.conv is not None
+            walk = im2col_walk(problem.inputs.conv)
+            maps.append(map_of(x.X, (x.line, lines), span, PROMOTION_BYTES, rounds, False, False, *walk))
+            continue
         for tail in (False, True)[: 1 + x.ragged]:
             box = (x.line, lines, *((1,) if x.grouped else piece))
             maps.append(map_of(x.X, box, span, PROMOTION_BYTES, rounds, problem.pointers, tail))

@@ -54,6 +54,7 @@ class WgmmaView:
         self.linear = problem.epilogue.is_linear  # C is alpha * acc + beta * C
         self.batched = problem.batched  # tensor maps have a third dimension
         self.batch = problem.batch or "batch"  # how many matrices that counts: a number, or the parameter's name
+        self.conv = problem.inputs.conv  # of images, which A holds; None: it holds a matrix
         self.groups = problem.inputs.row_groups  # of rows, each with its B; 0: none
         self.pointers = problem.pointers  # and a fourth: of all memory, for matrices that lie where pointers say
         self.c_rank = 4 if self.pointers else 3 if self.batched else 2  # dimensions of C's tensor map
@@ -125,8 +126,10 @@ class WgmmaView:
         self.row_access = row_access(problem)  # elements of C that a lane of warps that store rows stores at once
         self.rows_unroll = bool(one.ROWS_UNROLL)  # the loop over eight of these rows is unrolled
         # Dimensions of the boxes that TMA loads,
-        of_b = self.box_rank + self.b.grouped
-        self.loaded_ranks = tuple(dict.fromkeys((self.box_rank, of_b, self.c_rank if self.loads_c else self.box_rank)))
+        of_a, of_b = () if self.conv else (self.box_rank,), self.box_rank + self.b.grouped
+        of_c = (self.c_rank,) if self.loads_c else ()
+        alone = () if self.conv and self.b.shared else (of_b,)
+        self.loaded_ranks = tuple(dict.fromkeys((*of_a, *alone, *of_c)))
         self.stored_ranks = (self.c_rank,) if self.staged else ()  # and of those that it stores
 
     def _templates(self) -> None:

@@ -12,7 +12,9 @@ ${ cluster_at_once() }
 //% endmacro
 //% macro loads(view)
 ${ tma(view.loaded_ranks, view.stored_ranks) }
+//% if not view.a.images or view.b.shared
 ${ tma_multicast((view.box_rank,)) }
+//% endif
 //% endmacro
 //% macro initialise(tiles)
             // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it, in each block.
