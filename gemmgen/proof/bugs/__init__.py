@@ -17,6 +17,7 @@ from gemmgen.proof.bugs.epilogues import EPILOGUE_BUGS, GATED_BUGS
 from gemmgen.proof.bugs.extents import EXTENT_BUGS, RING_BUGS
 from gemmgen.proof.bugs.grids import GRID_BUGS
 from gemmgen.proof.bugs.groups import GROUP_BUGS
+from gemmgen.proof.bugs.images import IMAGE_BUGS
 from gemmgen.proof.bugs.inputs import INPUT_BUGS
 from gemmgen.proof.bugs.mma import MMA_BUGS
 from gemmgen.proof.bugs.naive import NAIVE_BUGS, THREAD_TILE_BUGS
@@ -37,7 +38,7 @@ FOUND_LATE = (*ACCESS_BUGS, *EXTENT_BUGS, *GRID_BUGS, *RING_BUGS)
 BUGS: tuple[Bug, ...] = (
     *FOUND_LATE,
     *MMA_BUGS, *WGMMA_BUGS, *WGMMA_SPLIT_BUGS, *PIECES_BUGS, *CLUSTER_BUGS, *CODES_BUGS, *BLOCKS_BUGS, *GROUP_BUGS,
-    *WMMA_BUGS,
+    *IMAGE_BUGS, *WMMA_BUGS,
     *BATCHED_MMA_BUGS,
     *NAIVE_BUGS, *THREAD_TILE_BUGS, *SINGLE_BUGS, *DOUBLE_BUGS, *ASYNC_BUGS, *AHEAD_BUGS, *TURN_BUGS, *SLICED_BUGS,
     *SKINNY_BUGS,

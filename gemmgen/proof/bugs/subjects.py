@@ -287,6 +287,16 @@ WGMMA_GROUPS_FEW = Subject(
     Problem(None, 136, 64, types="bf16", layout="rc", inputs="groups=5"),
     (("BM", 24), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3), ("SWAP", 1)), WGMMA,
 )  # fmt: skip
+WGMMA_IMAGES = Subject(
+    "wgmma bf16 rc, images",
+    Problem(None, 72, 192, types="bf16", layout="rc", inputs="im2col=5x7x32_3x2_p1x1x2x0_s2x1_d1x2"),
+    (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3)), WGMMA,
+)  # fmt: skip
+WGMMA_IMAGES_PAIR = Subject(
+    "wgmma f16 rc, images for a cluster",
+    Problem(None, 136, 144, types="f16", layout="rc", inputs="im2col=5x4x16_3x3_p1x1"),
+    (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3), ("CLUSTER", 2), ("ACROSS", 1)), WGMMA,
+)  # fmt: skip
 WGMMA_WHOLE = Subject(
     "wgmma bf16 rc, whole pieces of C",
     _changed(_typed("bf16", "rc"), n=72, ld_align=8, epilogue="scale_m+bias+silu"),

@@ -34,6 +34,15 @@ WGMMA_EDITS = (
     Edit("a tile's group found by a loop over lanes", on.WGMMA_GROUPS_FEW, (
         ("const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;",
          "int lane = 0; while (of_lane(tiles, lane) <= number) ++lane;"),)),
+    Edit("a box's channels by what is left of k", on.WGMMA_IMAGES, (
+        ("channel = k % 32;", "channel = k - tap * 32;"),)),
+    Edit("a place found by subtraction", on.WGMMA_IMAGES, (
+        ("return {m % 6 - 1, m / 6 % 3 * 2 - 1, m / 18};",
+         "const int image = m / 18, within = m - image * 18, p = within / 6; "
+         "return {within - p * 6 - 1, p * 2 - 1, image};"),)),
+    Edit("boxes behind K of channels that no tap has", on.WGMMA_IMAGES_PAIR, (
+        ("min(k / 16, 8)", "k / 16"), ("channel = k - tap * 16;", "channel = k < s_K ? k % 16 : 16;"),
+        ("const int tap", "constexpr int s_K = 144; const int tap"))),
     Edit("fragments of other columns", on.WGMMA_COLUMNS, (
         ("(warp % 2 * 2 + g / 4) ^ (g / 2 % 2 * 5)", "warp % 2 * 4 + g / 2"),)),
     Edit("another thread of the producer", on.WGMMA_CR, (

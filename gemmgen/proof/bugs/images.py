@@ -1,0 +1,67 @@
+"""Bugs of kernels of wgmma that gather A from images by TMA's im2col mode."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gemmgen.kernel.launch import Launch
+from gemmgen.proof.bugs import subjects as on
+from gemmgen.proof.bugs.base import DEADLOCK, POISON, VALUE, Bug, Diagnosis
+from gemmgen.proof.bugs.wgmma import BYTES, UNDER_WAY
+
+BESIDE = Diagnosis("crash", "outside of the bounding box")
+OFF = (VALUE, POISON)
+
+
+def _walked(corners: tuple[int, ...], steps: tuple[int, ...]) -> Launch:
+    """The launch of WGMMA_IMAGES with a map that walks otherwise."""
+    subject = on.WGMMA_IMAGES
+    launch = subject.family.plan(subject.problem, subject.config).launch
+    first, *others = launch.maps
+    return replace(launch, maps=(replace(first, corners=corners, steps=steps), *others))
+
+
+IMAGE_BUGS: tuple[Bug, ...] = (
+    # Taps
+    Bug("taps down and across swapped", "taps", on.WGMMA_IMAGES, "tap % 2 * 2, tap / 2", "tap / 3 * 2, tap % 3", OFF),
+    Bug("no dilation", "taps", on.WGMMA_IMAGES, "tap % 2 * 2", "tap % 2", OFF),
+    Bug("dilation down instead of across", "taps", on.WGMMA_IMAGES, "tap % 2 * 2, tap / 2", "tap % 2, tap / 2 * 2",
+        OFF),
+    Bug("the next tap", "taps", on.WGMMA_IMAGES, "tap = k / 32", "tap = k / 32 + 1", OFF),
+    Bug("a tap for each k tile", "taps", on.WGMMA_IMAGES, "tap = k / 32", "tap = k / BK", OFF),
+    Bug("channels are counted through all taps", "taps", on.WGMMA_IMAGES, "channel = k % 32", "channel = k", OFF),
+    Bug("every box of a k tile has the first one's tap", "taps", on.WGMMA_IMAGES, "full, k + at, place", "full, k, place",
+        OFF),
+    # Places
+    Bug("every image is the first", "places", on.WGMMA_IMAGES, "m / 18}", "0}", OFF),
+    Bug("images counted by their pixels", "places", on.WGMMA_IMAGES, "m / 18}", "m / 35}", OFF),
+    Bug("the next image's rows are further down", "places", on.WGMMA_IMAGES, "m / 6 % 3 *", "m / 6 *", (BESIDE,)),
+    Bug("places counted along the image", "places", on.WGMMA_IMAGES, "m % 6 - 1", "m % 7 - 1", (*OFF, BESIDE)),
+    Bug("rows of places as long as the image's", "places", on.WGMMA_IMAGES, "m / 6 %", "m / 7 %", OFF),
+    Bug("a step of one row", "places", on.WGMMA_IMAGES, "% 3 * 2 - 1", "% 3 - 1", OFF),
+    Bug("padding of the other end", "places", on.WGMMA_IMAGES, "% 3 * 2 - 1", "% 3 * 2 - 2", (*OFF, BESIDE)),
+    Bug("no padding", "places", on.WGMMA_IMAGES, "m % 6 - 1", "m % 6", (*OFF, BESIDE)),
+    Bug("column and row swapped", "places", on.WGMMA_IMAGES, "place.column, place.row", "place.row, place.column",
+        (*OFF, BESIDE)),
+    Bug("a tile behind the first begins where that does", "places", on.WGMMA_IMAGES, "place_of_row(tile.m)",
+        "place_of_row(0)", OFF),
+    # The parts of a cluster's tile
+    Bug("each block of a cluster brings the first part", "clusters", on.WGMMA_IMAGES_PAIR, "place_of_row(tile.m + part)",
+        "place_of_row(tile.m)", OFF),
+    Bug("each block of a cluster has its own part alone", "clusters", on.WGMMA_IMAGES_PAIR, "place, (1 << CLUSTER) - 1",
+        "place, 1 << rank", (DEADLOCK, BYTES)),
+    # Boxes and their bytes
+    Bug("boxes lie one over the other", "boxes", on.WGMMA_IMAGES, "shared.a[ring.stage] + at * BM,",
+        "shared.a[ring.stage],", (UNDER_WAY, *OFF)),
+    Bug("pixels around the image are not counted", "bytes", on.WGMMA_IMAGES, "sizeof(shared.a[0]) +",
+        "sizeof(shared.a[0]) - 64 * (tile.m == 0) +", (BYTES, DEADLOCK)),
+    # The map
+    Bug("rows and columns of the last corner swapped", "map", on.WGMMA_IMAGES, "", "", (*OFF, BESIDE),
+        launch=_walked((-1, -1, 0, -2), (1, 2))),
+    Bug("corners without the filter's extent", "map", on.WGMMA_IMAGES, "", "", OFF,
+        launch=_walked((-1, -1, 0, 2), (1, 2))),
+    Bug("the sign of the first corner", "map", on.WGMMA_IMAGES, "", "", (*OFF, BESIDE),
+        launch=_walked((1, 1, -2, 0), (1, 2))),
+    Bug("steps down and across swapped", "map", on.WGMMA_IMAGES, "", "", OFF,
+        launch=_walked((-1, -1, -2, 0), (2, 1))),
+)  # fmt: skip
