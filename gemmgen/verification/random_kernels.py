@@ -103,6 +103,12 @@ CODES_INPUTS = (
 )
 # and of those that serve groups of rows, too:
 GROUPED_INPUTS = (*CODES_INPUTS, *map(Inputs.parse, ("groups=1", "groups=5", "groups=40")), *[PLAIN] * 2)
+# and of those that serve images, too, with sizes that TMA takes:
+IMAGE_INPUTS = (
+    *GROUPED_INPUTS,
+    *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1", "im2col=9x7x32_3x3_p1x1", "im2col=7x5x64_2x3_s1x3_d2x2")),
+    *map(Inputs.parse, ("im2col=6x4x128_1x1_s2x2", "im2col=4x3x32_5x4_p2x3x4x1")),
+)
 GROUPED_N = (8, 64, 72, 131, 200)
 CODES_TYPES = (
     "bf16,u4,bf16",
@@ -153,7 +159,7 @@ def problems(
     small = [size for size in SMALL_SIZES if size % multiple == 0]
     sizes = st.sampled_from(small) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
     inputs = draw(st.sampled_from(inputs_of))
-    inputs = PLAIN if inputs.needs_rows and layout.a == "c" else inputs
+    inputs = PLAIN if inputs.needs_rows and layout.a == "c" and inputs_of is ANY_INPUTS else inputs
     m, n, k = (draw(sizes) for _ in range(3))
     k = inputs.conv.depth if inputs.conv is not None else k
     known = SCALED_TYPES if inputs.coded else BLOCK_TYPES if inputs.blocks else of_types
@@ -163,9 +169,10 @@ def problems(
         known = PROMOTED_TYPES
     types = Types.parse(draw(st.sampled_from(known)))
     least, ld_aligns = min(dtype.size for dtype in types.operands), list(ALIGNS)
-    if inputs.row_groups and inputs_of is not ANY_INPUTS:  # matrices that TMA and wgmma take as they lie
+    if (inputs.row_groups or inputs.conv) and inputs_of is not ANY_INPUTS:  # that TMA and wgmma take as they lie
         layout = Layout.parse(draw(st.sampled_from(("rc", "rc", "rr"))))
-        n, k = (draw(st.sampled_from((None, *few))) for few in (GROUPED_N, CODES_K))
+        n = draw(st.sampled_from((None, *GROUPED_N)))
+        k = k if inputs.conv else draw(st.sampled_from((None, *CODES_K)))
         least, ld_aligns = max(ALIGNS), [max(ALIGNS)]
     aligns = [align for align in reversed(ALIGNS) if align >= least]
     pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from(ld_aligns))
@@ -205,7 +212,7 @@ def points(draw: st.DrawFn, family: Family, schedule: str, limits: Limits) -> Ra
     """Random kernels of `family` and `schedule` that `limits` accept."""
     epilogues = EPILOGUES if ONE_PRODUCT in family.constraints else WITH_GATED
     beside = GROUPED_INPUTS if family.grouped_inputs else CODES_INPUTS if family.scaled_inputs else (PLAIN,)
-    inputs = ANY_INPUTS if family.any_inputs else beside
+    inputs = ANY_INPUTS if family.any_inputs else IMAGE_INPUTS if family.image_inputs else beside
     drawn = problems(family.small_batches, family.types or ANY_TYPES, family.multiple, epilogues, inputs)
     problem = draw(drawn)
     assume(first_rejection(family, problem, family.default(problem), limits) is None)
