@@ -288,6 +288,26 @@ SAMPLES = {
         inputs="groups=64",
         epilogue="bias+gelu+residual",
     ),
+    "wgmma_images_rc": Sample(
+        WGMMA, {}, (None, 256, 2304), "rc", dtype=DType.BF16, inputs="im2col=14x14x256_3x3_p1x1"
+    ),
+    "wgmma_images_few_channels_across": Sample(
+        WGMMA,
+        {"BN": 128, "CLUSTER": 2, "ACROSS": 1},
+        (None, 256, 144),
+        "rc",
+        dtype=DType.F16,
+        inputs="im2col=28x30x16_3x3_p1x1x2x0_s2x1_d1x2",
+        epilogue="bias+relu",
+    ),
+    "wgmma_images_below_rr": Sample(
+        WGMMA,
+        {"BN": 64, "BK": 128, "STAGES": 3, "CLUSTER": 2},
+        (None, 64, 576),
+        "rr",
+        dtype=DType.BF16,
+        inputs="im2col=56x56x64_3x3_p1x1",
+    ),
     "wgmma_gated_rc": Sample(WGMMA, {}, (None, 14336, 4096), "rc", dtype=DType.BF16, epilogue="swiglu"),
     "wgmma_lstm_rc": Sample(
         WGMMA,
