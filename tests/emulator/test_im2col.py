@@ -1,4 +1,4 @@
-"""TMA's im2col mode in the emulator: boxes of the pixels under a tap of a filter."""
+"""TMA's im2col mode in the emulator: boxes of the pixels under a tap of a filter, and kernels of wgmma of them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from gemmgen.families import WGMMA
+from gemmgen.families.base import check
 from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TensorMap, im2col_walk
 from gemmgen.problem.convolution import Convolution
+from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
-from gemmgen.render.kernel_text import environment
+from gemmgen.render.kernel_text import environment, render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
+from gemmgen.verification.verifier import verify
 
 SEEDS = range(4)
 
@@ -145,3 +149,42 @@ def test_a_walk_that_no_card_makes_is_refused(old: str, new: str, words: str, em
     with pytest.raises(CandidateFailed, match=words):
         kernel.run(case, Operands(*zeros))
     kernel.close()
+
+
+ONE, TWO = {"BM": 64, "BN": 64, "CONSUMERS": 1}, {"BM": 128, "BN": 64, "CONSUMERS": 2}
+KERNELS: tuple[tuple[str, str, tuple[int | None, int | None], str, str, dict[str, int]], ...] = (
+    ("bf16", "rc", (None, 72), "7x9x64_3x3_p1x1", "", TWO),
+    ("f16", "rc", (None, 136), "7x9x16_3x3_p2x1x0x1_s2x1_d1x2", "bias+relu", {**ONE, "CLUSTER": 2, "ACROSS": 1}),
+    ("bf16", "rc", (None, 64), "5x4x32_5x4_p4x3x2x3", "", {"BM": 24, "BN": 64, "CONSUMERS": 1, "SWAP": 1}),
+    ("bf16", "rr", (None, None), "7x9x64_3x2_s3x8", "", {**ONE, "CLUSTER": 2, "BK": 128}),
+    ("f16", "rc", (20, 64), "4x4x64_3x3_p1x1", "", ONE),
+    ("bf16", "rc", (None, 64), "7x9x64_3x3_p1x1", "", {**ONE, "SPLIT": 2, "PERSISTENT": 0}),
+    ("bf16", "rc", (None, 128), "7x9x64_3x3_p1x1", "residual+silu", {"BM": 128, "BN": 128, "PINGPONG": 1}),
+    ("bf16,bf16,f32", "rc", (None, 131), "16x1x128_1x1_s2x1", "", {**TWO, "BROADCAST": 1}),
+    ("f32_tf32", "rr", (None, 64), "7x9x8_3x3_p1x1", "", {**ONE, "FROM_REGISTERS": 2, "BK": 16}),
+    ("s8,s8,s32", "rc", (None, 64), "7x9x32_3x3_p1x1", "", {**TWO, "BK": 128}),
+    ("e4m3,e4m3,bf16_promoted", "rc", (None, 64), "7x9x64_3x3_p1x1", "", {**TWO, "BK": 128}),
+)
+
+
+@pytest.mark.parametrize(
+    ("types", "layout", "sizes", "conv", "epilogue", "axes"),
+    [one if at < 4 else pytest.param(*one, marks=pytest.mark.soak) for at, one in enumerate(KERNELS)],
+    ids=[f"{one[0]} {one[3]}" for one in KERNELS],
+)
+def test_convolutions_are_computed(
+    emulator: EmulatorExecutor,
+    types: str,
+    layout: str,
+    sizes: tuple[int | None, int | None],
+    conv: str,
+    epilogue: str,
+    axes: dict[str, int],
+) -> None:
+    more = {"epilogue": epilogue} if epilogue else {}
+    depth = Convolution.parse(conv).depth
+    problem = Problem(*sizes, depth, types=types, layout=layout, inputs=f"im2col={conv}", ld_align=16, **more)
+    config = WGMMA.default(problem).with_values(**axes)
+    check(WGMMA, problem, config, parse_arch("sm_90a").limits)
+    verdict = verify(emulator, render(problem, WGMMA, config, "sm_90a"), examples=25, largest=200, runs=2)
+    assert verdict.passed, f"{verdict.failure} in {verdict.situation}"

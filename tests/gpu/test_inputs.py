@@ -33,6 +33,35 @@ def test_naive_computes_them_on_a_card(gpu: GpuExecutor, problem: Problem) -> No
     assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)
 
 
+IMAGES = (
+    ("bf16", (None, 256, 576), "im2col=14x15x64_3x3_p1x1", {}, ""),
+    ("bf16", (None, 64, 576), "im2col=28x28x64_3x3_p1x1", {"BM": 136, "BN": 64, "CONSUMERS": 1, "SWAP": 1}, ""),
+    ("f16", (None, 256, 144), "im2col=28x30x16_3x3_p1x1x2x0_s2x1_d1x2", {"BN": 128, "CLUSTER": 2, "ACROSS": 1}, "bias"),
+    ("bf16", (None, 128, 576), "im2col=9x9x64_3x3_p2x0x0x3_s1x3_d2x1", {"BN": 64, "CLUSTER": 2}, ""),  # tiles behind M
+    ("f16", (70, 128, 480), "im2col=5x4x32_5x3_p4x2", {"BN": 128, "SPLIT": 2, "PERSISTENT": 0}, ""),
+    ("bf16", (None, 64, 128), "im2col=17x16x128_1x1_s2x2", {"BN": 64, "BK": 128}, ""),
+    ("f32_tf32", (None, 128, 288), "im2col=14x14x32_3x3_p1x1", {"BN": 128}, ""),
+    ("s8,s8,s32", (None, 128, 1152), "im2col=14x14x128_3x3_p1x1", {"BN": 128, "BK": 128}, ""),
+)
+
+
+@pytest.mark.parametrize(("types", "sizes", "inputs", "axes", "epilogue"), IMAGES, ids=str)
+def test_wgmma_computes_convolutions_on_a_card(
+    types: str,
+    sizes: tuple[int | None, int, int],
+    inputs: str,
+    axes: dict[str, int],
+    epilogue: str,
+    gpu: GpuExecutor,
+) -> None:
+    if gpu.arch.rstrip("a") != ARCH.rstrip("a"):
+        pytest.skip(f"wgmma needs {ARCH}, and the GPU here is {gpu.arch}")
+    more = {"epilogue": epilogue} if epilogue else {}
+    problem = Problem(*sizes, types=types, layout="rc", inputs=inputs, **more)
+    verdict = verify(gpu, render(problem, WGMMA, WGMMA.default(problem).with_values(**axes), ARCH), examples=40)
+    assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)
+
+
 GROUPS = (
     ("groups=128", {"WHOLE": 1, "BROADCAST": 1}, ""),
     ("groups=8", {"BM": 16, "BN": 128, "STAGES": 7, "SWAP": 1, "WHOLE": 1}, ""),
