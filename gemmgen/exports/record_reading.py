@@ -96,7 +96,8 @@ def launch_from(fields: Mapping[str, Any]) -> Launch:
 
 
 def _map_from(document: Mapping[str, Any]) -> TensorMap:
-    return TensorMap(**{name: tuple(one) if isinstance(one, list) else one for name, one in document.items()})
+    fields: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in document.items()}
+    return TensorMap(**fields)
 
 
 def source_of(record: Mapping[str, Any]) -> KernelSource:

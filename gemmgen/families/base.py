@@ -65,7 +65,7 @@ GROUPED_INPUTS = Constraint(
 )
 IMAGE_INPUTS = Constraint(
     "PLAIN + CODES + BLOCKS + IMAGES == 1 or GROUPS > 0",
-    "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, groups of rows and images",
+    "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, groups of rows, images",
     False,
 )
 CUDA_CORES = Constraint("FMA == 1", "only tensor cores compute as --compute asks", False)

@@ -30,8 +30,9 @@ MOST_BOX = 256  # elements along each dimension of a box
 MOST_SIZE = 2**32  # elements along each dimension of the tensor
 MOST_STRIDE = 2**40  # bytes
 MOST_DIMENSIONS = 4  # TMA has five; a matrix has two, a batch of them three, all of memory four
-# In im2col mode of two dimensions of pixels, columns before rows, as CUTLASS passes them (cuda.h says {D, H, W}): how far corners may lie from an image's first and last pixel, pixels from a
-# place of the filter to the next, and pixels from a place to a tap, which an instruction's offsets say.
+# In im2col mode of two dimensions of pixels, columns before rows, as CUTLASS passes them (cuda.h says {D, H, W}): how
+# far corners may lie from an image's first and last pixel, pixels from a place of the filter to the next, and pixels
+# from a place to a tap, which an instruction's offsets say.
 LEAST_CORNER, MOST_CORNER = -128, 127
 MOST_STEP = 8
 MOST_TAP = 255

@@ -229,11 +229,10 @@ def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
         scaled = multiplied.encode(factor(case, operands, "B", (slice(None), at[-1]))).view(multiplied.bits)
         return case.a.view(operands.a.view(multiplied.bits))[of_a], scaled.T
     a, b = case.a.view(operands.a.view(case.a.dtype.bits)), case.b.view(operands.b.view(case.b.dtype.bits))
-    if case.problem.inputs.conv:
-        a, of_a = unrolled(case.problem.inputs.conv, a, at[-2]), (slice(None),)
     if case.problem.inputs.row_groups:
         of_b = groups_of_rows(operands, at[-2]), at[-1]
-    return a[of_a], np.swapaxes(b, -1, -2)[of_b]
+    conv = case.problem.inputs.conv
+    return a[of_a] if conv is None else unrolled(conv, a, at[-2]), np.swapaxes(b, -1, -2)[of_b]
 
 
 def _scales_of_sums(case: Case, operands: Operands, at: Index) -> Floats:

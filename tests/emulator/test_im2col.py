@@ -41,8 +41,8 @@ ${ tma((), (2,)) }
 ${ tma_im2col() }
 ${ dynamic_shared(1024) }
 extern "C" __global__ void __launch_bounds__(32, 1)
-k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_c, const float* B, int M, int N, int lda,
-  int ldb, int ldc, float alpha, float beta)
+k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_c, const float* B, int M, int N,
+  int lda, int ldb, int ldc, float alpha, float beta)
 {
     __shared__ unsigned long long full;
     unsigned char* const box = dynamic_shared();
@@ -55,8 +55,8 @@ k(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map
         for (int k = 0; k < ${ depth }; k += 8) {
             const int tap = k / ${ channels };
             mbarrier_arrive_expect_tx(&full, 128);
-            tma_load_im2col(box, &map_a, &full, k % ${ channels }, q * ${ across } - ${ left }, p * ${ down } - ${ top },
-                image, tap % ${ s } * ${ dw }, tap / ${ s } * ${ dh });
+            tma_load_im2col(box, &map_a, &full, k % ${ channels }, q * ${ across } - ${ left },
+                p * ${ down } - ${ top }, image, tap % ${ s } * ${ dw }, tap / ${ s } * ${ dh });
             mbarrier_wait(&full, parity);
             parity ^= 1;
             tma_store_2d(&map_c, box, k, m);

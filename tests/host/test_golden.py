@@ -288,9 +288,7 @@ SAMPLES = {
         inputs="groups=64",
         epilogue="bias+gelu+residual",
     ),
-    "wgmma_images_rc": Sample(
-        WGMMA, {}, (None, 256, 2304), "rc", dtype=DType.BF16, inputs="im2col=14x14x256_3x3_p1x1"
-    ),
+    "wgmma_images_rc": Sample(WGMMA, {}, (None, 256, 2304), "rc", dtype=DType.BF16, inputs="im2col=14x14x256_3x3_p1x1"),
     "wgmma_images_few_channels_across": Sample(
         WGMMA,
         {"BN": 128, "CLUSTER": 2, "ACROSS": 1},

@@ -19,6 +19,7 @@ from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
+from gemmgen.run.gpu import bindings
 from gemmgen.support.errors import InvalidInput
 
 LIMITS = parse_arch("sm_90a").limits
@@ -44,7 +45,9 @@ def test_a_map_of_images_has_channels_columns_rows_and_images() -> None:
     assert launch.maps[0].of(PROBLEM.case(m=51)).sizes[3] == 2
     assert (tensor.corners, tensor.steps) == ((-4, -1, -3, 0), (1, 2)) == im2col_walk(CONV)
     assert tensor.box == (64, 128, 1, 1) and len(tensor.pack(256)) == MAP_BYTES
-    assert "corners {-4, -1} and {-3, 0} of {W, H} in steps of {1, 2}; boxes of 64 channels x 128" in launch.maps[0].words
+    assert (
+        "corners {-4, -1} and {-3, 0} of {W, H} in steps of {1, 2}; boxes of 64 channels x 128" in launch.maps[0].words
+    )
 
 
 def test_records_hold_the_walk() -> None:
@@ -81,13 +84,13 @@ def test_images_alone_are_walked() -> None:
 @pytest.mark.parametrize(
     ("inputs", "changed", "reason"),
     [
-        ("8x9x8_3x3", {}, "32 bytes of them or a multiple"),
+        ("8x9x8_3x3", {}, "a multiple of 32 bytes"),
         ("90x90x64_3x3_s9x1", {}, "at most 8 pixels"),
         ("90x90x64_3x3_p129x0", {}, "TMA counts in 8 bits"),
         ("190x190x64_3x3_d1x65", {}, "TMA counts in 8 bits"),
         ("300x8x64_257x1_p127x0x256x0", {}, "a tap is at most 255 pixels"),
-        ("8x9x64_3x3", {"lda": 65}, "TMA takes images as they lie"),
-        ("8x9x64_3x3", {"types": "f32_bf16x6"}, "TMA takes images as they lie"),
+        ("8x9x64_3x3", {"lda": 65}, "images are not copied or split"),
+        ("8x9x64_3x3", {"types": "f32_bf16x6"}, "images are not copied or split"),
     ],
     ids=str,
 )
@@ -104,7 +107,6 @@ def test_exports_take_no_images() -> None:
 
 
 def test_the_driver_is_given_the_walk_columns_first(monkeypatch) -> None:
-    bindings = pytest.importorskip("gemmgen.run.gpu.bindings")
     calls: dict[str, tuple[Any, ...]] = {}
 
     def entry(name: str) -> Any:

@@ -134,8 +134,8 @@ CHECKED = {
     "GROUPS == 0 or AS_IT_LIES == 1": "matrices of groups are not copied for TMA or wgmma",
     "GROUPS == 0 or CLUSTER == 1 or ACROSS == 1": "tiles below each other may be of two groups, which share no B",
     # Images
-    "COPIED_A == 0": f"TMA takes images as they lie: pixels that begin at multiples of {UNIT} bytes, of whole elements",
-    f"CHANNELS * A_BYTES % {IMAGE_LINE} == 0": f"a box has channels of one tap, {IMAGE_LINE} bytes of them or a multiple",
+    "COPIED_A == 0": f"images are not copied or split: their pixels begin at multiples of {UNIT} bytes",
+    f"CHANNELS * A_BYTES % {IMAGE_LINE} == 0": f"a box has channels of one tap, a multiple of {IMAGE_LINE} bytes",
     f"PLACE_STEP <= {MOST_STEP}": f"TMA goes at most {MOST_STEP} pixels from a place of a filter to the next",
     f"CORNERS_BEFORE <= {-LEAST_CORNER} and CORNERS_BEHIND <= {MOST_CORNER}": (
         "TMA counts in 8 bits how far padding and filters reach across the edges of images"

@@ -30,8 +30,8 @@ IMAGE_BUGS: tuple[Bug, ...] = (
     Bug("the next tap", "taps", on.WGMMA_IMAGES, "tap = k / 32", "tap = k / 32 + 1", OFF),
     Bug("a tap for each k tile", "taps", on.WGMMA_IMAGES, "tap = k / 32", "tap = k / BK", OFF),
     Bug("channels are counted through all taps", "taps", on.WGMMA_IMAGES, "channel = k % 32", "channel = k", OFF),
-    Bug("every box of a k tile has the first one's tap", "taps", on.WGMMA_IMAGES, "full, k + at, place", "full, k, place",
-        OFF),
+    Bug("every box of a k tile has the first one's tap", "taps", on.WGMMA_IMAGES, "full, k + at, place",
+        "full, k, place", OFF),
     # Places
     Bug("every image is the first", "places", on.WGMMA_IMAGES, "m / 18}", "0}", OFF),
     Bug("images counted by their pixels", "places", on.WGMMA_IMAGES, "m / 18}", "m / 35}", OFF),
@@ -46,8 +46,8 @@ IMAGE_BUGS: tuple[Bug, ...] = (
     Bug("a tile behind the first begins where that does", "places", on.WGMMA_IMAGES, "place_of_row(tile.m)",
         "place_of_row(0)", OFF),
     # The parts of a cluster's tile
-    Bug("each block of a cluster brings the first part", "clusters", on.WGMMA_IMAGES_PAIR, "place_of_row(tile.m + part)",
-        "place_of_row(tile.m)", OFF),
+    Bug("each block of a cluster brings the first part", "clusters", on.WGMMA_IMAGES_PAIR,
+        "place_of_row(tile.m + part)", "place_of_row(tile.m)", OFF),
     Bug("each block of a cluster has its own part alone", "clusters", on.WGMMA_IMAGES_PAIR, "place, (1 << CLUSTER) - 1",
         "place, 1 << rank", (DEADLOCK, BYTES)),
     # Boxes and their bytes
