@@ -107,7 +107,7 @@ GROUPED_INPUTS = (*CODES_INPUTS, *map(Inputs.parse, ("groups=1", "groups=5", "gr
 IMAGE_INPUTS = (
     *GROUPED_INPUTS,
     *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1", "im2col=9x7x32_3x3_p1x1", "im2col=7x5x64_2x3_s1x3_d2x2")),
-    *map(Inputs.parse, ("im2col=6x4x128_1x1_s2x2", "im2col=4x3x32_5x4_p2x3x4x1")),
+    *map(Inputs.parse, ("im2col=6x4x128_1x1_s2x2", "im2col=4x3x32_5x4_p2x3x4x1", "im2col=6x5x8_3x3_p1x1")),
 )
 GROUPED_N = (8, 64, 72, 131, 200)
 CODES_TYPES = (

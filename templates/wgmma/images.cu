@@ -15,6 +15,9 @@ __device__ __forceinline__ Place place_of_row(int m)
 }
 
 // Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, of rows from `place` on.
+//% if view.a.chunks
+// These are 16 bytes, which have no swizzle: the leading distance of A's descriptors goes from one box to the next.
+//% endif
 __device__ __forceinline__ void load_pixels(${ factor["A"] }* to, const TensorMap* map, unsigned long long* barrier, int k, Place place${ ", unsigned short blocks" if view.a.shared })
 {
 //% if view.cut_k

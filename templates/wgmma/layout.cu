@@ -3,7 +3,7 @@
 /*# The descriptor of x's k tile in a stage. `divided`: from this consumer's first line on. #*/
 //% macro descriptor(x, divided=false)
 //% set line = "LINE_%s * sizeof(%s)" | format(x.X, factor[x.X])
-make_descriptor<${ line }>(shared.${ x.x }[stage]${ " + first * %s" | format("LINE_" ~ x.X if x.along_k else "BK") if divided }, ${ "16" if x.along_k else "BK * " ~ line }, 8 * ${ line })
+make_descriptor<${ line }>(shared.${ x.x }[stage]${ " + first * %s" | format("LINE_" ~ x.X if x.along_k else "BK") if divided }, ${ "B%s * %s" | format(x.MN, line) if x.chunks else "16" if x.along_k else "BK * " ~ line }, 8 * ${ line })
 //%- endmacro
 /*# What it gains, in chunks of 16 bytes, by k, #*/
 //% macro by_k(x)

@@ -157,6 +157,8 @@ KERNELS: tuple[tuple[str, str, tuple[int | None, int | None], str, str, dict[str
     ("f16", "rc", (None, 136), "7x9x16_3x3_p2x1x0x1_s2x1_d1x2", "bias+relu", {**ONE, "CLUSTER": 2, "ACROSS": 1}),
     ("bf16", "rc", (None, 64), "5x4x32_5x4_p4x3x2x3", "", {"BM": 24, "BN": 64, "CONSUMERS": 1, "SWAP": 1}),
     ("bf16", "rr", (None, None), "7x9x64_3x2_s3x8", "", {**ONE, "CLUSTER": 2, "BK": 128}),
+    ("bf16", "rc", (None, 64), "9x8x8_7x5_p3x3_s2x2", "", TWO),
+    ("f16", "rc", (None, 72), "9x8x24_3x3_p1x1", "", {"BM": 24, "BN": 64, "CONSUMERS": 1, "SWAP": 1}),
     ("f16", "rc", (20, 64), "4x4x64_3x3_p1x1", "", ONE),
     ("bf16", "rc", (None, 64), "7x9x64_3x3_p1x1", "", {**ONE, "SPLIT": 2, "PERSISTENT": 0}),
     ("bf16", "rc", (None, 128), "7x9x64_3x3_p1x1", "residual+silu", {"BM": 128, "BN": 128, "PINGPONG": 1}),
@@ -169,7 +171,7 @@ KERNELS: tuple[tuple[str, str, tuple[int | None, int | None], str, str, dict[str
 
 @pytest.mark.parametrize(
     ("types", "layout", "sizes", "conv", "epilogue", "axes"),
-    [one if at < 4 else pytest.param(*one, marks=pytest.mark.soak) for at, one in enumerate(KERNELS)],
+    [one if at < 5 else pytest.param(*one, marks=pytest.mark.soak) for at, one in enumerate(KERNELS)],
     ids=[f"{one[0]} {one[3]}" for one in KERNELS],
 )
 def test_convolutions_are_computed(

@@ -298,6 +298,9 @@ SAMPLES = {
         inputs="im2col=28x30x16_3x3_p1x1x2x0_s2x1_d1x2",
         epilogue="bias+relu",
     ),
+    "wgmma_images_eight_channels": Sample(
+        WGMMA, {"BN": 64}, (None, 64, 392), "rc", dtype=DType.BF16, inputs="im2col=224x224x8_7x7_p3x3_s2x2"
+    ),
     "wgmma_images_below_rr": Sample(
         WGMMA,
         {"BN": 64, "BK": 128, "STAGES": 3, "CLUSTER": 2},

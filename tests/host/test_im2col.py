@@ -84,7 +84,7 @@ def test_images_alone_are_walked() -> None:
 @pytest.mark.parametrize(
     ("inputs", "changed", "reason"),
     [
-        ("8x9x8_3x3", {}, "a multiple of 32 bytes"),
+        ("8x9x4_3x3", {"lda": 8}, "a multiple of 16 bytes"),
         ("90x90x64_3x3_s9x1", {}, "at most 8 pixels"),
         ("90x90x64_3x3_p129x0", {}, "TMA counts in 8 bits"),
         ("190x190x64_3x3_d1x65", {}, "TMA counts in 8 bits"),

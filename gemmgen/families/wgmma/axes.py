@@ -12,8 +12,6 @@ from gemmgen.problem.device import L2_LINE
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import MOST_N, M
 
-IMAGE_LINE = 32  # bytes of the shortest lines that TMA swizzles
-
 
 @dataclass(frozen=True)
 class WgmmaConfig(Config):
@@ -135,7 +133,7 @@ CHECKED = {
     "GROUPS == 0 or CLUSTER == 1 or ACROSS == 1": "tiles below each other may be of two groups, which share no B",
     # Images
     "COPIED_A == 0": f"images are not copied or split: their pixels begin at multiples of {UNIT} bytes",
-    f"CHANNELS * A_BYTES % {IMAGE_LINE} == 0": f"a box has channels of one tap, a multiple of {IMAGE_LINE} bytes",
+    f"CHANNELS * A_BYTES % {UNIT} == 0": f"a box has channels of one tap, a multiple of {UNIT} bytes",
     f"PLACE_STEP <= {MOST_STEP}": f"TMA goes at most {MOST_STEP} pixels from a place of a filter to the next",
     f"CORNERS_BEFORE <= {-LEAST_CORNER} and CORNERS_BEHIND <= {MOST_CORNER}": (
         "TMA counts in 8 bits how far padding and filters reach across the edges of images"
@@ -185,7 +183,7 @@ CHECKED = {
     ),
     "B_ALONG_K == 1 or BN % 16 == 0": "TMA swizzles lines of 32 bytes at least",
     "BK <= 256": "a box of TMA has at most 256 elements along each dimension",
-    "LINE_A * A_BYTES >= 32 and LINE_B * B_BYTES >= 32": "TMA swizzles lines of 32 bytes at least",
+    "(IMAGES == 1 or LINE_A * A_BYTES >= 32) and LINE_B * B_BYTES >= 32": "TMA swizzles lines of 32 bytes at least",
     # C's transpose
     "SWAP == 0 or FROM_REGISTERS == 0": "if A and B change places, both are read from shared memory",
     "SWAP == 0 or C_BY_TMA == 1": "sums of C's transpose are stored only by TMA",

@@ -47,6 +47,7 @@ class Operand(Side):
     grouped  whether each group of rows has a matrix of its own
     packed   whether it is made of packed codes: a box has the chunks of the tile's columns that lie side by side
     images   whether it holds images: a line of a box is some channels of a pixel
+    chunks   whether such a line is one chunk of 16 bytes: there is no swizzle, and the next chunk is in another box
     """
 
     line: int
@@ -59,6 +60,7 @@ class Operand(Side):
     grouped: bool = False
     packed: bool = False
     images: bool = False
+    chunks: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -208,7 +210,9 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     groups = problem.inputs.row_groups > 0  # which begin at any row: no box is the last one of A
     conv = problem.inputs.conv
     ragged, channels = not (whole or groups or conv), conv.size[2] if conv else 0
-    of_a = replace(_operand(config, a, type_a.size, rows, ragged, channels), images=conv is not None)
+    of_a = _operand(config, a, type_a.size, rows, ragged, channels)
+    if conv:
+        of_a = replace(of_a, images=True, chunks=of_a.line * type_a.size == UNIT)
     if problem.coded:
         pack = Pack("B")
         lines = pack.chunk_lines(problem) * (config.BN // PACKED_COLUMNS)
@@ -283,7 +287,8 @@ def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
         if x.images:
             assert problem.inputs.conv is not None
             walk = im2col_walk(problem.inputs.conv)
-            maps.append(map_of(x.X, (x.line, lines), span, PROMOTION_BYTES, rounds, False, False, *walk))
+            swizzle = 0 if x.chunks else span
+            maps.append(map_of(x.X, (x.line, lines), swizzle, PROMOTION_BYTES, rounds, False, False, *walk))
             continue
         for tail in (False, True)[: 1 + x.ragged]:
             box = (x.line, lines, *((1,) if x.grouped else piece))

@@ -51,6 +51,11 @@ IMAGE_BUGS: tuple[Bug, ...] = (
     Bug("each block of a cluster has its own part alone", "clusters", on.WGMMA_IMAGES_PAIR, "place, (1 << CLUSTER) - 1",
         "place, 1 << rank", (DEADLOCK, BYTES)),
     # Boxes and their bytes
+    Bug("the next chunk is taken for one beside it", "descriptor", on.WGMMA_IMAGES_CHUNKS,
+        "BM * LINE_A * sizeof(BF16)", "16", OFF),
+    Bug("a box holds an instruction's k", "descriptor", on.WGMMA_IMAGES_CHUNKS,
+        "k / LINE_A * LINE_A * BM + k % LINE_A", "k / K_STEP * LINE_A * BM", OFF),
+    Bug("taps of 16 channels", "taps", on.WGMMA_IMAGES_CHUNKS, "min(k / 8, 8)", "min(k / 16, 8)", OFF),
     Bug("boxes lie one over the other", "boxes", on.WGMMA_IMAGES, "shared.a[ring.stage] + at * BM,",
         "shared.a[ring.stage],", (UNDER_WAY, *OFF)),
     Bug("pixels around the image are not counted", "bytes", on.WGMMA_IMAGES, "sizeof(shared.a[0]) +",

@@ -297,6 +297,11 @@ WGMMA_IMAGES_PAIR = Subject(
     Problem(None, 136, 144, types="f16", layout="rc", inputs="im2col=5x4x16_3x3_p1x1"),
     (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3), ("CLUSTER", 2), ("ACROSS", 1)), WGMMA,
 )  # fmt: skip
+WGMMA_IMAGES_CHUNKS = Subject(
+    "wgmma bf16 rc, images of 8 channels",
+    Problem(None, 72, 72, types="bf16", layout="rc", inputs="im2col=5x7x8_3x3_p1x1_d1x2"),
+    (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3)), WGMMA,
+)  # fmt: skip
 WGMMA_WHOLE = Subject(
     "wgmma bf16 rc, whole pieces of C",
     _changed(_typed("bf16", "rc"), n=72, ld_align=8, epilogue="scale_m+bias+silu"),
