@@ -88,8 +88,8 @@ __device__ __forceinline__ void tma_load_multicast_${ rank }d(void* to, const Te
 // tma_load_im2col to all blocks of the cluster whose bit of `blocks` is set, as tma_load_multicast_2d.
 __device__ __forceinline__ void tma_load_multicast_im2col(void* to, const TensorMap* map, unsigned long long* barrier, int channel, int column, int row, int image, unsigned short right, unsigned short down, unsigned short blocks)
 {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8}, %9;"
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8}, %9;"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(channel), "r"(column), "r"(row), "r"(image),
                    "h"(right), "h"(down), "h"(blocks) : "memory");
 }

@@ -1,4 +1,4 @@
-// gemm_f16_rc_Mx256x144_bias_relu_sm90_ae6697f7
+// gemm_f16_rc_Mx256x144_bias_relu_sm90_2f8e4d46
 //
 //     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -326,8 +326,8 @@ __device__ __forceinline__ void tma_load_multicast_im2col(void* to, const Tensor
                                                           unsigned short right, unsigned short down,
                                                           unsigned short blocks)
 {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8}, %9;"
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8}, %9;"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(channel), "r"(column), "r"(row),
                      "r"(image),
                    "h"(right), "h"(down), "h"(blocks) : "memory");
@@ -460,7 +460,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, int rows, ThreadOrig
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_Mx256x144_bias_relu_sm90_ae6697f7(
+gemm_f16_rc_Mx256x144_bias_relu_sm90_2f8e4d46(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int M, float alpha, float beta)
 {
