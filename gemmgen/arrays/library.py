@@ -22,6 +22,8 @@ from gemmgen.exports.library.spec import CHUNK, own_name
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.gemm import Case
+from gemmgen.problem.matrix import Matrix
+from gemmgen.problem.sizes import MatrixSizes
 from gemmgen.run.gpu import why_no_device
 from gemmgen.run.target import DeviceChoice
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput, require
@@ -250,13 +252,16 @@ def kept(case: Case) -> Needs:
     """The conditions that a launch meets whose addresses are divisible by CHUNK bytes: see `Needs`."""
     problem = case.problem
     unit = CHUNK // min(dtype.size for dtype in problem.types.operands)
-    strided = problem.strided and problem.batched
-    matrices = {sizes.ld: case.tensors[sizes.name] for sizes in problem.matrices}.values()
-    lines = [(one.ld, max(1, one.line_length)) for one in matrices]
-    apart = [(one.stride, one.lines * one.ld) for one in matrices] if strided else []
+    lines = [(one.ld, max(1, one.line_length)) for one in _by(problem.matrices, case)]
+    apart = [(one.stride, one.lines * one.ld) for one in _by(problem.strides, case)]
     aligned = all(found % unit == 0 for found, _ in (*lines, *apart))
     dense = all(found == least for found, least in (*lines, *apart))
     return (Needs.ALIGNED if aligned else Needs.NONE) | (Needs.DENSE if dense else Needs.NONE)
+
+
+def _by(sizes: Sequence[MatrixSizes], case: Case) -> list[Matrix]:
+    """The matrices with these sizes, one for each leading dimension."""
+    return [*{one.ld: case.tensors[one.name] for one in sizes}.values()]
 
 
 def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel], device: Device) -> ArrayLibrary:

@@ -179,6 +179,8 @@ def test_the_selftest_reaches_every_rule_and_holds_every_product_against_a_refer
         {"name": "pointers", "types": "f16", **sizes, "batch": 2, "pointers": True},
         {"name": "double", "types": "bf16", **sizes, "epilogue": "bias+aux+gelu+residual+row_amax"},
         {"name": "blocks", "types": "e4m3,e4m3,bf16", "layout": "rc", **sizes, "K": 200, "inputs": "blocks"},
+        {"name": "experts", "types": "bf16", "layout": "rc", **sizes, "inputs": "groups=5"},
+        {"name": "gated", "types": "bf16", **sizes, "inputs": "groups=3", "epilogue": "swiglu"},
     )
     spec = spec_from({"name": "mylib", "product": list(fields)}, "sm_90", tmp_path)
     naive, choices = FAMILIES["naive"], []

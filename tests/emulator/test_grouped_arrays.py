@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import gemmgen
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import load_source
+from gemmgen.exports.library.spec import spec_from
 from gemmgen.families import NAIVE, WGMMA
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
@@ -173,3 +176,50 @@ def test_what_does_not_fit_is_said_with_both_values(loaded, name: str) -> None:
     call = {"a": whole(G, M, K) if masked else whole(M, K), "b": whole(G, N, K).mT, **known, **given}
     with pytest.raises(InvalidInput, match=message):
         loaded(problem)(**{name: one for name, one in call.items() if one is not None})
+
+
+@pytest.fixture(scope="module")
+def experts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of one product of 3 experts: for any weights, and for those of 512 x 512 in tiles of many rows or
+    few."""
+    folder = tmp_path_factory.mktemp("library")
+    product: dict[str, Any] = {"name": "experts", "types": "bf16", "layout": "rc", "inputs": "groups=3"}
+    product |= {"M": "1..4096", "N": [512], "K": [512]}
+    described = spec_from({"name": "moe", "architectures": ["sm_90"], "product": [product]}, "sm_90", folder).products[
+        0
+    ]
+    some, many = {"BM": 64, "BN": 64, "CONSUMERS": 1}, {"BM": 128, "BN": 128, "CONSUMERS": 2}
+    few = {"BM": 16, "BN": 64, "CONSUMERS": 1, "SWAP": 1}
+    files = []
+    for problem, axes in (
+        (described.general, some),
+        (described.fixed(4096, 512, 512), many),
+        (described.fixed(16, 512, 512), few),
+    ):
+        source = render(problem, WGMMA, WGMMA.default(problem).with_values(**axes), "sm_90a")
+        files.append(str(folder / f"{source.name}.cu"))
+        Path(files[-1]).write_text(source.text)
+    spec = spec_from({"name": "moe", "architectures": ["sm_90"], "product": [product | {"kernels": files}]}, "", folder)
+    gemmgen.library(spec, to=folder / "out", device="emulator", examples=0, points=16)
+    return folder / "out"
+
+
+def test_a_library_chooses_among_kernels_of_experts_by_the_rows_of_all(experts: Path) -> None:
+    with gemmgen.load_library(experts, device="emulator") as products:
+        product, chosen = products["experts"], []
+        for n, k, rows in ((512, 512, 5), (512, 512, 4000), (40, 64, 70)):
+            a, w, offs = whole(rows, k) / 4, whole(3, n, k), ends(0, 2, rows)
+            given = a.astype(ml_dtypes.bfloat16), w.astype(ml_dtypes.bfloat16).mT
+            chosen.append(product.kernel_for(*given, offs=offs).source)
+            if rows < 100:
+                wanted = product_of_groups(a, w.mT, np.zeros((rows, n), np.float32), offs)
+                np.testing.assert_array_equal(product(*given, offs=offs), wanted.astype(ml_dtypes.bfloat16))
+        assert [(one.problem.n, dict(one.launch.grid)["M"]) for one in chosen] == [(512, 16), (512, 128), (None, 64)]
+        a, w = (one.astype(ml_dtypes.bfloat16)[..., :64] for one in (whole(9, 64), whole(3, 72, 65)))
+        with pytest.raises(InvalidInput, match="ldb = 65 is no multiple of ld_align = 8"):
+            product(a, w.mT, offs=ends(0, 2, 9))
+        with pytest.raises(InvalidInput, match="inputs = groups=3 have offs, ends of the groups of rows: give offs="):
+            product(a, w.mT)
+    header = (experts / "moe.h").read_text()
+    assert "for each of 3 groups of rows, B one of as many matrices" in header
+    assert "moe_experts takes such multiples alone, and offs at an address divisible by 16" in header

@@ -96,8 +96,8 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
         ({"kernels": 0}, "product linear: kernels = 0: write the most kernels per set, as 8"),
         ({"kernels": True}, "product linear: kernels = True: write the most"),
         (
-            {"inputs": "groups=4"},
-            "product linear: inputs = groups=4: a library has kernels for codes, and for blocks",
+            {"inputs": "groups=4+masked"},
+            "inputs = groups=4.masked: a library has kernels for codes, for blocks and for groups of rows",
         ),
         (
             {"types": "bf16,u4,bf16", "inputs": "scales=128"},
@@ -178,6 +178,22 @@ def test_every_kernel_for_codes_serves_all_calls_so_that_one_search_is_enough() 
     assert case_of(product, (64, 4096, 4096), Needs.NONE).lda == 4096
     with pytest.raises(InvalidInput, match="has K = 2048, and product linear 4096"):
         member(product, Problem(None, 4096, 2048, types="bf16,u4,bf16", layout="rc", inputs="scales=128"), "wgmma")
+
+
+def test_every_kernel_of_experts_takes_whole_chunks_and_one_serves_all_weights() -> None:
+    product = product_of(N=[4096], K=[7168], inputs="groups=8")
+    weights, others = product.searches(132)
+    assert (weights.problems[0].shape, others.problems[0].shape) == ("?x4096x7168", "?x?x?") and not others.counts
+    assert (product.general.ld_align, product.general.pointer_align, product.general.stride_b) == (8, 16, None)
+    kernel = member(product, weights.problems[0], "wgmma")
+    assert kernel.needs is Needs.NONE and kernel.fixed == {"N": 4096, "K": 7168}
+    case = case_of(product, (64, 136, 72), Needs.NONE)
+    assert (case.lda, case.ldc, case.stride_b, case.b.batch) == (72, 136, 136 * 72, 8)
+    with pytest.raises(InvalidInput, match="has inputs groups=4, and product linear groups=8"):
+        member(product, Problem(None, 4096, 7168, "bf16", layout="rc", inputs="groups=4"), "wgmma")
+    with pytest.raises(InvalidInput, match="inputs = groups=8: equal rows of groups are not compared"):
+        product_of(inputs="groups=8", invariant=True)
+    assert why_no_fallback(product) == "cuBLASLt is asked for no groups of rows"
 
 
 def test_kernels_are_tuned_on_both_sides_of_sizes_at_which_tiles_and_waves_begin() -> None:

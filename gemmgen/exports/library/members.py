@@ -131,7 +131,7 @@ class Member:
     def _fixed_distances(self) -> tuple[str, ...]:
         """The leading dimensions and strides for which it is built, of those that the product leaves open."""
         problem, open_sizes = self.problem, self.product.general.sizes
-        distances = (*problem.line_sizes, *(problem.stride_sizes if problem.strided else ()))
+        distances = (*problem.line_sizes, *(one.stride for one in problem.strides))
         return tuple(name for name in distances if open_sizes[name] is None and problem.sizes[name] is not None)
 
     @property
@@ -184,7 +184,7 @@ def case_of(product: Product, sizes: Sizes, given: Needs) -> Case:
     m, n, k = sizes
     problem = product.aligned(m, n, k) if Needs.ALIGNED in given else product.general
     odd = {}
-    if not given and not product.packed:  # no vector width divides a line's length, or one more
+    if not given and not product.whole_chunks:  # no vector width divides a line's length, or one more
         by_name = {"M": m, "N": n, "K": k}
         odd = {one.ld: (one.extent(one.line, by_name) or 0) | 1 for one in product.general.matrices}
     return problem.case(m=m, n=n, k=k, batch=product.batch, **odd)
@@ -239,6 +239,8 @@ def why_no_fallback(product: Product) -> str | None:
         return "the bits of cuBLASLt's rows depend on M"
     if not product.epilogue.is_linear:
         return f"the epilogue {product.epilogue} is not cuBLASLt's"
+    if product.inputs.groups:
+        return "cuBLASLt is asked for no groups of rows"
     if product.pointers:
         return "cuBLASLt takes no arrays of pointers"
     if types.compute is not Compute.FMA or any(dtype not in CUDA_TYPES for dtype in types.operands):

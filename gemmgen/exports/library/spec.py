@@ -78,8 +78,8 @@ class Product:
     tune     sizes (M, N, K) to tune kernels for; if there are none, some of m, n and k
     invariant  whether the bits of a row of C are the same whatever M is, and wherever the row stands: all kernels are
                of one class of summation
-    inputs   how A and B are given: as plain matrices, B as codes of 4 or 8 bits with scales along K, or both with
-             scales by block
+    inputs   how A and B are given: as plain matrices, B as codes of 4 or 8 bits with scales along K, both with scales
+             by block, or with a B for each group of rows, which kernels find by `offs`: M is the number of all rows
     """
 
     name: str
@@ -106,8 +106,13 @@ class Product:
             one = len(self.n.listed) == len(self.k.listed) == 1
             require(one, f"{sizes}: codes of {self.types.b.label} are packed for one N and one K: write numbers")
         else:
-            known = self.inputs.is_plain or self.inputs.blocks
-            require(known, f"inputs = {self.inputs}: a library has kernels for codes, and for blocks")
+            known = self.inputs.is_plain or self.inputs.blocks or self.inputs.row_groups
+            require(
+                bool(known),
+                f"inputs = {self.inputs}: a library has kernels for codes, for blocks and for groups of rows",
+            )
+        told = f"inputs = {self.inputs}: equal rows of groups are not compared, so that invariant = true means nothing"
+        require(not (self.invariant and self.inputs.groups), told)
         assert self.general is not None  # Problem checks the rest
 
     @property
@@ -116,9 +121,14 @@ class Product:
         lines are of whole chunks."""
         return self.inputs.coded
 
+    @property
+    def whole_chunks(self) -> bool:
+        """Whether addresses and lines of all calls are of whole chunks, as no kernel takes others."""
+        return self.packed or self.inputs.row_groups > 0
+
     @cached_property
     def general(self) -> Problem:
-        """The problem that every call may ask for: any sizes, with lines and addresses of whole elements."""
+        """The problem that every call may ask for: any sizes, with lines and addresses of whole elements, or chunks."""
         return self._problem(pointer_align=self.element_bytes)
 
     def aligned(self, m: int, n: int, k: int) -> Problem:
@@ -132,9 +142,10 @@ class Product:
 
     def _problem(self, n: int | None = None, k: int | None = None, **values: Any) -> Problem:
         typical = values.pop("typical", {}) | ({} if self.batch is None else {"batch": self.batch})
+        if self.whole_chunks:
+            values |= {"ld_align": self.unit, "pointer_align": self._align}
         if self.packed:
             (n,), (k,) = self.n.listed, self.k.listed
-            values |= {"ld_align": self.unit, "pointer_align": self._align}
             typical = {name: size for name, size in typical.items() if name == "M"}
         fields: dict[str, Any] = {
             "types": self.types,
@@ -147,7 +158,7 @@ class Product:
             **values,
         }
         problem = Problem(None, n, k, **fields)
-        distances = (*problem.line_sizes, *(problem.stride_sizes if problem.strided else ()))
+        distances = (*problem.line_sizes, *(one.stride for one in problem.strides))
         fields |= dict.fromkeys(name for name in distances if not (self.packed and name == "ldb"))
         return Problem(None, n, k, **fields)
 
@@ -182,12 +193,12 @@ class Product:
     def searches(self, sms: int) -> Iterator[Search]:
         """Yield what to tune kernels for on a card of `sms` SMs; the kernel for all calls comes first.
 
-        Where codes are packed, every kernel serves all calls.
+        Where codes are packed, every kernel serves all calls; groups of rows have one that serves all N and K.
         """
         middle = m, n, k = tuple(one.nearest(LARGE) for one in self.ranges)
         batch = {} if self.batch is None else {"batch": self.batch}
         general = self._problem(pointer_align=self.element_bytes, typical={"M": m, "N": n, "K": k, **batch})
-        if not self.packed:
+        if not self.whole_chunks:
             yield Search((general,), counts=False)
         sizes = self.tune or self._tuned(sms)
         weights = dict.fromkeys((n, k) for _, n, k in sizes if n in self.n.listed and k in self.k.listed)

@@ -47,6 +47,10 @@ MISALIGNED_BESIDE_CODES = Status(
     "an address is not divisible by its elements' size, or by 16 bytes beside a packed B, or that of a workspace or a "
     "packed B not by 256",
 )
+MISALIGNED_WHERE_TOLD = Status(
+    "cudaErrorMisalignedAddress",
+    "an address is not divisible by what its function says, or that of a workspace or a packed B not by 256",
+)
 OLD_DRIVER = Status("cudaErrorCallRequiresNewerDriver", "the driver is older than CUDA 12.0")
 OF_CUBLASLT = (
     Status("cudaErrorNotSupported", "cuBLASLt has no algorithm for the product"),
@@ -97,8 +101,8 @@ class ProductInterface(Interface):
         return {**super().aligns, **(packed if self.takes_packed else {})}
 
     @property
-    def scales(self) -> tuple[Companion, ...]:
-        """The scales that its function takes: those of blocks. Codes are packed with theirs."""
+    def beside(self) -> tuple[Companion, ...]:
+        """What its function takes beside A and B: scales of blocks, ends of groups. Codes are packed with theirs."""
         return () if self.takes_packed else tuple(self.problem.companions)
 
     @property
@@ -325,7 +329,10 @@ class ProductText:
     @property
     def function_of(self) -> str:
         """A sentence about what the function computes."""
-        return f"C = {self.out.formula}{', for each product of the batch' if self.out.problem.batched else ''}."
+        several = ", for each product of the batch" if self.out.problem.batched else ""
+        if self.out.problem.inputs.groups:
+            several = f", for each of {self.out.problem.inputs.groups} groups of rows, with a matrix B each"
+        return f"C = {self.out.formula}{several}."
 
     @property
     def distances(self) -> tuple[str, ...]:
@@ -482,7 +489,7 @@ class LibraryText:
     @property
     def extra(self) -> dict[str, bool]:
         """Tensors beside A, B and C by name, and whether they are written."""
-        scales = {scale.name: False for one in self.products for scale in one.out.scales}
+        scales = {scale.name: False for one in self.products for scale in one.out.beside}
         operands = [operand for one in self.products for operand in one.out.epilogue.operands]
         return {**scales, **{operand.name: operand.written for operand in operands}}
 
@@ -522,12 +529,18 @@ class LibraryText:
         return (
             SUCCESS,
             INVALID,
-            MISALIGNED_BESIDE_CODES if self.takes_packed else MISALIGNED,
+            self._misaligned,
             NO_GRID,
             no_kernel,
             *driver,
             *(OF_CUBLASLT if self.calls_cublaslt else ()),
         )
+
+    @property
+    def _misaligned(self) -> Status:
+        if any(one.product.inputs.groups for one in self.products):
+            return MISALIGNED_WHERE_TOLD
+        return MISALIGNED_BESIDE_CODES if self.takes_packed else MISALIGNED
 
     @cached_property
     def builds(self) -> dict[str, str]:

@@ -18,8 +18,9 @@ ${ line([argument], "device memory%s with a pointer for each product, to device 
 ${ line([argument], "device memory%s: %s%s; %s" | format(at, what, ", for each product" if out.problem.batched, access)) }
 //% endif
 //% endfor
-//% for x in out.scales
-${ line([x.name], "device memory at an address divisible by %d: %s of %s, without padding, %s; read" | format(out.aligns[x.name], x.lies(out.problem.sizes), out.element[x.name], x.meaning)) }
+//% set groups = out.problem.inputs.groups
+//% for x in out.beside
+${ line([x.name], "device memory at an address divisible by %d: %s of %s, %s%s; read" | format(out.aligns[x.name], x.lies(out.problem.sizes), out.element[x.name], "without padding, " if not groups, x.meaning ~ (", which ascend from 0 or more to M at most; rows of C from the last one on stay as they are" if groups))) }
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
 ${ line([v.name], "device memory at an address divisible by %d: %s of %s, %s; %s" | format(out.aligns[v.name], "%s elements" | format(out.sizes[v.size]) if v.size else "one element", out.element[v.name], v.note if v.is_amax else v.meaning, "written" if v.written else "read")) }
@@ -33,7 +34,7 @@ ${ line([ld.name], "elements from one %s of %s to the next, at least %s%s; 0 for
 ${ line(["batch"], "products, 0 to %d" | format(out.size_limit)) }
 //% endif
 //% for x in out.runtime_strides
-${ line([x.name], "elements from one matrix to the next, at least (%s - 1) * %s + %s%s" | format(x.lines, x.ld, x.line, ", or 0: all products share the matrix" if x.may_be_zero)) }
+${ line([x.name], "elements from one matrix to the next, at least (%s - 1) * %s + %s%s%s" | format(x.lines, x.ld, x.line, " and divisible by %d" | format(x.unit) if x.unit > 1, ", or 0: all %s share the matrix" | format("groups" if groups else "products") if x.may_be_zero)) }
 //% endfor
 //% if out.epilogue.scalars
 ${ line(out.epilogue.scalars, "factors of the formula above, passed by value") }

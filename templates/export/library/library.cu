@@ -209,7 +209,7 @@ cudaError_t check_sizes_${ p.name }(${ "Args" if lib.takes_packed else "const Ar
 cudaError_t complete_${ p.name }(Args& a)
 {
 //% for ld in p.out.runtime_lds
-    if (a.${ ld.name } == 0) a.${ ld.name } = std::max(1, ${ ld.line_of("a") });
+    if (a.${ ld.name } == 0) a.${ ld.name } = std::max(${ ld.unit if p.product.inputs.groups else 1 }, ${ ld.line_of("a") });
     if (a.${ ld.name } < ${ ld.line_of("a") }) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is less than %d", a.${ ld.name }, ${ ld.line_of("a") });
 //% if ld.unit > 1
     if (a.${ ld.name } % ${ ld.unit } != 0) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is no multiple of %d elements", a.${ ld.name }, ${ ld.unit });
@@ -218,6 +218,9 @@ cudaError_t complete_${ p.name }(Args& a)
 //% for x in p.out.runtime_strides
     const long long least_${ x.name } = ${ x.least("a") };
     if (a.${ x.name } < least_${ x.name }) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is less than %lld", static_cast<long long>(a.${ x.name }), least_${ x.name });
+//% if x.unit > 1
+    if (a.${ x.name } % ${ x.unit } != 0) return refuse(cudaErrorInvalidValue, "${ x.name } = %lld is no multiple of %d elements", static_cast<long long>(a.${ x.name }), ${ x.unit });
+//% endif
 //% endfor
     if (${ p.out.may_be_empty | map("replace", "", "a.", 1) | join(" == 0 || ") } == 0) return cudaSuccess;  // C has no elements
 //% for name in p.out.located

@@ -3,6 +3,9 @@
 //% for p in lib.products
  * ${ lib.name }_${ p.name }
  *     C = ${ p.out.formula }      sums in ${ p.out.types.accumulator.label }${ ", for each of a batch of products" if p.out.problem.batched }
+//% if p.out.problem.inputs.groups
+ *     for each of ${ p.out.problem.inputs.groups } groups of rows, B one of as many matrices: group g has rows offs[g - 1] to offs[g], and may have none
+//% endif
 //% for m in p.out.matrices
  *     ${ "%-8s" | format(m.name) } ${ p.out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% if m.name in p.out.written
@@ -12,8 +15,8 @@
  *              Calls take what ${ p.out.name }_pack_b made of it
 //% endif
 //% endfor
-//% for x in p.out.scales
- *     ${ "%-8s" | format(x.name) } ${ p.out.element[x.name] }, ${ x.lies(p.out.problem.sizes) }, without padding: ${ x.meaning }
+//% for x in p.out.beside
+ *     ${ "%-8s" | format(x.name) } ${ p.out.element[x.name] }, ${ x.lies(p.out.problem.sizes) }${ ", without padding" if not p.out.problem.inputs.groups }: ${ x.meaning }
 //% endfor
 //% for v in p.out.epilogue.operands if not v.is_matrix
  *     ${ "%-8s" | format(v.name) } ${ p.out.element[v.name] }, ${ "%s elements" | format(p.out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }
@@ -69,6 +72,9 @@ typedef enum ${ lib.name }_product {
  *             addresses and row pitches (leading dimension times element size) that are multiples of 16 bytes
 //% for p in lib.products if p.out.takes_packed
  *             ${ p.out.name } takes such multiples alone; B is what ${ p.out.name }_pack_b wrote, and N and K are ${ p.out.sizes.N } and ${ p.out.sizes.K }, or 0
+//% endfor
+//% for p in lib.products if p.product.inputs.groups
+ *             ${ p.out.name } takes such multiples alone, and offs at an address divisible by ${ p.out.aligns.offs }
 //% endfor
 //% if lib.pointers
  *             of ${ lib.pointers | join(", ") }: arrays of `batch` pointers to the matrices, in device memory
