@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import gemmgen
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import load_source
+from gemmgen.exports.library.spec import spec_from
 from gemmgen.families import NAIVE, WGMMA
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
@@ -189,6 +192,25 @@ def test_the_kernel_of_this_many_rows_comes_first(load, monkeypatch: pytest.Monk
         a, offs = draw(rows, K), ends(0, 2, 5, rows)
         close(ours(a, w.mT, offs, [general, exact]), loop(a, w.mT, offs))
     assert called == ["exact", "general"]
+
+
+def test_a_product_of_a_library_is_a_kernel_among_others(kernels, tmp_path: Path, shared_store: Store) -> None:
+    product: dict[str, Any] = {"name": "experts", "types": "f32", "layout": "rc", "inputs": ROWS}
+    product |= {"M": "?", "N": "?", "K": "?", "kernels": ["any.cu"]}
+    problem = Problem(None, None, None, layout="rc", inputs=ROWS, ld_align=4)
+    (tmp_path / "any.cu").write_text(render(problem, NAIVE, NAIVE.default(problem)).text)
+    spec = spec_from({"name": "moe", "architectures": ["sm_90"], "product": [product]}, "sm_90", tmp_path)
+    gemmgen.library(spec, to=tmp_path / "out", device="emulator", examples=0, points=8)
+    a, w = draw(M, K).requires_grad_(), draw(G, N, K).requires_grad_()
+    with gemmgen.load_library(tmp_path / "out", device="emulator") as library:
+        experts = library["experts"]
+        for layer in (
+            lambda x: ours(x, w.mT, ends(), [experts, *kernels[1:]]),
+            lambda x: ours(x, w.mT, ends(), [experts]),
+        ):
+            for call in (layer, torch.compile(layer, backend="aot_eager", fullgraph=True)):
+                found = torch.autograd.grad((call(a) ** 2).sum(), (a, w))
+                close(found, torch.autograd.grad((loop(a, w.mT, ends()) ** 2).sum(), (a, w)))
 
 
 def test_tensor_cores_serve_experts_of_bf16(shared_store: Store) -> None:
