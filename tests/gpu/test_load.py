@@ -101,6 +101,60 @@ def test_tensor_maps_of_bf16_and_a_bias(torch: Any, layout: str) -> None:
         near(kernel(a, b, bias_n=bias), a.double() @ w.double().t() + bias, 7)
 
 
+def of_groups(torch: Any, a: Any, w: Any, offs: Any) -> Any:
+    """The rows of all groups, in f64."""
+    begins = [0, *offs.tolist()]
+    parts = [a[i:j].double() @ one.double().t() for i, j, one in zip(begins, begins[1:], w, strict=False)]
+    return torch.cat(parts)
+
+
+def ends_of(torch: Any, rows: int) -> Any:
+    """Of 5 groups, of which two have no row; the last row is nobody's."""
+    return torch.tensor([0, rows // 4, rows // 4, rows - 5, rows - 1], dtype=torch.int32, device="cuda")
+
+
+def test_experts_are_one_launch_whose_ends_a_graph_reads_again(torch: Any) -> None:
+    hopper(torch)
+    kernel = load(gemmgen.Problem(None, 136, 128, "bf16", layout="rc", inputs="groups=5"), "wgmma")
+    w = draw(torch, 5, 136, 128, dtype="bfloat16")
+    for rows in (300, 300, 129, 301, 64):
+        a, offs = draw(torch, rows, 128, dtype="bfloat16"), ends_of(torch, rows)
+        out = torch.full((rows, 136), 7.0, device="cuda").to(a.dtype)
+        assert kernel(a, w.mT, out, offs=offs) is out
+        near(out[:-1], of_groups(torch, a, w, offs), 7)
+        assert (out[-1] == 7).all(), "a row of no group"
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        kernel(a, w.mT, out, offs=offs)
+    offs.copy_(torch.tensor([10, 11, 40, 50, 64]))
+    graph.replay()
+    near(out, of_groups(torch, a, w, offs), 7)
+
+
+@pytest.mark.parametrize("few", [False, True], ids=["kernels of gradients", "gradients by torch"])
+def test_experts_learn(torch: Any, few: bool) -> None:
+    hopper(torch)
+    from gemmgen.torch import grouped_mm
+
+    problems = [
+        gemmgen.Problem(None, None, None, "bf16", layout=one, inputs="groups=5", ld_align=8) for one in ("rc", "rr")
+    ]
+    kernels = [load(one, "wgmma") for one in problems[: 1 if few else 2]]
+    if not few:
+        along_k = gemmgen.Problem(None, None, None, "bf16", layout="cr", inputs="groups=5+along_k", ld_align=8)
+        kernels.append(load(along_k, "naive"))
+    a, w = draw(torch, 300, 128, dtype="bfloat16"), draw(torch, 5, 136, 128, dtype="bfloat16")
+    offs, ours = ends_of(torch, 300), [a.clone().requires_grad_(), w.clone().requires_grad_()]
+    theirs = [a.double().requires_grad_(), w.double().requires_grad_()]
+    y = grouped_mm(ours[0], ours[1].mT, offs, kernels=kernels)[:-1]
+    near(y, of_groups(torch, a, w, offs), 7)
+    (y.double() * 0.5).sum().backward()
+    (of_groups(torch, *theirs, offs) * 0.5).sum().backward()
+    for one, other in zip(ours, theirs, strict=True):
+        near(one.grad, other.grad, 6)
+    assert not ours[0].grad[-1].any()
+
+
 def test_a_weight_is_prepared_once(torch: Any) -> None:
     hopper(torch)
     kernel = load(gemmgen.Problem(None, 200, 300, types="s8,s8,s32", layout="rr", pointer_align=1), "wgmma", arch=ARCH)
