@@ -89,7 +89,7 @@ def try_bug(emulator, bug, *, examples=BUG_EXAMPLES, shrink=True):
 
 @pytest.fixture(scope="module")
 def correct():
-    return list(correct_kernels(DRAWN, 7, LIMITS))
+    return list(correct_kernels(DRAWN, 10, LIMITS))
 
 
 @pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: f"{bug.subject}: {bug.name}")

@@ -16,6 +16,8 @@ exchange their sums in shared memory, where the ring was, and each block adds up
 An operand whose alignment or order TMA or wgmma cannot take is copied into the workspace first. Elements of tf32 need
 no copy for their order alone if threads load them: wgmma can take its first operand, with 64 rows, from registers. For
 B that is the product of the transposes, as with SWAP.
+
+Where A holds images, TMA gathers its tiles from them, tap by tap of a filter (im2col mode): only the producer knows.
 """
 
 from __future__ import annotations
