@@ -289,12 +289,12 @@ WGMMA_GROUPS_FEW = Subject(
 )  # fmt: skip
 WGMMA_IMAGES = Subject(
     "wgmma bf16 rc, images",
-    Problem(None, 72, 192, types="bf16", layout="rc", inputs="im2col=5x7x32_3x2_p1x1x2x0_s2x1_d1x2"),
+    Problem(None, 72, 192, types="bf16", layout="rc", inputs="im2col=5x8x32_3x2_p1x1x2x0_s2x1_d1x2"),
     (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3)), WGMMA,
 )  # fmt: skip
 WGMMA_IMAGES_PAIR = Subject(
     "wgmma f16 rc, images for a cluster",
-    Problem(None, 136, 144, types="f16", layout="rc", inputs="im2col=5x4x16_3x3_p1x1"),
+    Problem(None, 136, 144, types="f16", layout="rc", inputs="im2col=4x5x16_3x3_p1x1"),
     (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3), ("CLUSTER", 2), ("ACROSS", 1)), WGMMA,
 )  # fmt: skip
 WGMMA_IMAGES_CHUNKS = Subject(

@@ -37,9 +37,9 @@ WGMMA_EDITS = (
     Edit("a box's channels by what is left of k", on.WGMMA_IMAGES, (
         ("channel = k % 32;", "channel = k - tap * 32;"),)),
     Edit("a place found by subtraction", on.WGMMA_IMAGES, (
-        ("return {m % 6 - 1, m / 6 % 3 * 2 - 1, m / 18};",
-         "const int image = m / 18, within = m - image * 18, p = within / 6; "
-         "return {within - p * 6 - 1, p * 2 - 1, image};"),)),
+        ("return {m % 7 - 1, m / 7 % 3 * 2 - 1, m / 21};",
+         "const int image = m / 21, within = m - image * 21, p = within / 7; "
+         "return {within - p * 7 - 1, p * 2 - 1, image};"),)),
     Edit("boxes behind K of channels that no tap has", on.WGMMA_IMAGES_PAIR, (
         ("min(k / 16, 8)", "k / 16"), ("channel = k - tap * 16;", "channel = k < s_K ? k % 16 : 16;"),
         ("const int tap", "constexpr int s_K = 144; const int tap"))),
