@@ -16,7 +16,7 @@ ${ blocks.loads(view) }
 //% if view.staged or view.limited
 ${ fence_proxy_async() }
 //% endif
-//% if view.staged or view.pingpong or view.split or view.groups
+//% if view.staged or view.pingpong or view.split or view.skips
 ${ named_barrier_sync() }
 //% endif
 //% if view.pingpong

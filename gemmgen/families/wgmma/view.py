@@ -78,6 +78,8 @@ class WgmmaView:
         self.persistent = bool(one.PERSISTENT)  # a block computes several tiles, one after the other
         self.pingpong = bool(one.PINGPONG)  # its consumers take turns at tiles, instead of sharing each
         self.donates = donates(one)  # the producer gives registers to the consumers
+        # A consumer lets a tile pass whose group has none of its rows.
+        self.skips = self.groups > 0 and self.donates and not self.pingpong and not self.swapped
 
     def _main_loop(self, plan: Plan, one: WgmmaConfig) -> None:
         assert plan.sums is not None

@@ -108,7 +108,7 @@ if (!loads) continue;  // to the next tile, which all lanes find together
 //% endmacro
 /*# A consumer whose rows are none of the group's lets the tile pass; all have columns. #*/
 //% macro skip(view)
-//% if view.donates and not view.pingpong and not view.swapped
+//% if view.skips
 if (tile.m + consumer * ${ view.mmas ~ " * " if view.mmas }64 >= tile.end) {  // the group has none of this consumer's rows
     #pragma unroll 1
     for (int k = 0; k < s.K; k += BK, ring.advance()) {
