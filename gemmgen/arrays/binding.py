@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from gemmgen.arrays.images import rows_of_images
 from gemmgen.arrays.view import ArrayView, dense_strides, seen
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
@@ -113,8 +114,11 @@ def bound(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: fl
         view = views.get(matrix.name)
         if view is None:
             continue
-        strides = view.strides if isinstance(view, ArrayView) else ()
-        _agree(sizes, problem, matrix, view.shape, strides)
+        if matrix.name == "A" and problem.inputs.conv is not None:
+            sizes["M"] = rows_of_images(problem, problem.inputs.conv, view.shape)
+        else:
+            strides = view.strides if isinstance(view, ArrayView) else ()
+            _agree(sizes, problem, matrix, view.shape, strides)
         if isinstance(view, ArrayView):
             for name, value in zip((matrix.ld, matrix.stride), _distances(problem, matrix, view), strict=True):
                 _same(distances, name, value, matrix.name)

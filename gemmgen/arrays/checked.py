@@ -29,8 +29,9 @@ class Checked:
     M.
 
     case      the case of the first call: see `at`
-    shape     shape of C in the first call; without an element there is nothing to launch, and the case has the least
-              sizes
+    shape     shape of C in the first call, of images as a matrix; without an element there is nothing to launch, and
+              the case has the least sizes
+    lead      of images their number, P and Q: sizes of a new C before its columns; else ()
     names     names of the addresses: A, B and C ("prepared_b" for B's copy), operands in the call's order, sums of
               copies
     prepared  the operands that were prepared before
@@ -45,6 +46,7 @@ class Checked:
 
     case: Case
     shape: tuple[int, ...]
+    lead: tuple[int, ...]
     names: tuple[str, ...]
     prepared: tuple[str, ...]
     sums: tuple[str, ...]
@@ -148,9 +150,9 @@ class Checked:
         """The layout of a new C: (sizes before its columns, elements per row in memory, columns, type)."""
         c = self.case.c
         if self.empty:
-            return self.shape[:-1], self.shape[-1], self.shape[-1], c.dtype
+            return self.lead or self.shape[:-1], self.shape[-1], self.shape[-1], c.dtype
         require(c.batch is None or c.stride == c.rows * c.ld, f"stride_c = {c.stride} is not dense: give out=")
-        return (c.rows,) if c.batch is None else (c.batch, c.rows), c.ld, c.cols, c.dtype
+        return self.lead or ((c.rows,) if c.batch is None else (c.batch, c.rows)), c.ld, c.cols, c.dtype
 
     def new_c(self, rows: int | None, like: Any) -> Any:
         """Make an array for C. Raises InvalidInput if none can be made with that layout."""

@@ -146,11 +146,13 @@ class Maps:
 
     place    index of the operand among the addresses
     by_rows  whether the operand has as many lines as C has rows
+    images   whether they are in im2col mode
     """
 
     def __init__(self, tensor: TiledTensor, place: int, by_rows: bool) -> None:
         self._encode = MapEncoder(tensor)
         self._anywhere, self._place, self._by_rows = tensor.anywhere, place, by_rows
+        self.images = bool(tensor.steps)
         self._made: dict[tuple[int, int | None], EncodedMap] = {}
 
     @property
@@ -286,7 +288,8 @@ class Form:
 
     def direct(self) -> Direct | None:
         """The form for fastcall.c; None if it is more than one launch on operands in place."""
-        if len(self._steps) != 1 or self._zeroed or self._parts or self._waits:
+        images = any(maps.images for _, _, maps in self._maps)  # whose maps fastcall.c does not encode
+        if len(self._steps) != 1 or self._zeroed or self._parts or self._waits or images:
             return None
         (step,) = self._steps
         planned, by_m = step.planned, [tile for size, tile in step.launch.grid if size == "M"]

@@ -23,6 +23,7 @@ from gemmgen.arrays.binding import (
 )
 from gemmgen.arrays.checked import MOST_FORMS, Arrays, C, Checked, require_untracked
 from gemmgen.arrays.fastcall import Call, Direct, launch_of, tensor_type, unknown
+from gemmgen.arrays.images import as_matrices
 from gemmgen.arrays.libraries import Library, library_of
 from gemmgen.arrays.view import ArrayView, Device, address_of, seen, tracked, view_of
 from gemmgen.kernel.contract import OPERANDS
@@ -169,6 +170,9 @@ class ArrayKernel:
 
     With groups of rows ("groups=8") B is 8 x K x N, and M is the number of rows of all groups; with "+masked" A, B and
     C have 8 matrices each; with "+along_k" A is M x K and B is K x N for the K of all groups, and C is 8 x M x N.
+
+    Of a convolution ("im2col=56x56x64_3x3") A is images x H x W x C, or all pixels x C; B is K x N, or N x R x S x C;
+    and C is images x P x Q x N, or M x N: a new one has as many dimensions as A.
     """
 
     def __init__(self, source: KernelSource, backend: Backend) -> None:
@@ -176,8 +180,7 @@ class ArrayKernel:
         require(not pointers, f"{source.name} takes arrays of pointers to matrices, and from Python none are passed")
         inputs = source.problem.inputs
         packed = not inputs.coded or isinstance(source.launch.prepared("B"), Pack)
-        told = "no images are passed" if inputs.conv else "codes are passed as pack_b packs them"
-        require(packed and inputs.conv is None, f"{source.name} takes inputs = {inputs}, and from Python {told}")
+        require(packed, f"{source.name} takes inputs = {inputs}, and from Python codes are passed as pack_b packs them")
         self.source, self._backend = source, backend
         self.traced = Traced.of(source, f"{source.name} {source.digest[:16]} {backend.device}")
         self._known: dict[Hashable, Checked] = {}
@@ -418,6 +421,9 @@ class ArrayKernel:
         require(beta == 0 or "C" in views, f"beta = {beta} reads C: give it as out=")
         for name, copy in copies.items():
             self._require_prepared(name, copy)
+        lead: tuple[int, ...] = ()
+        if problem.inputs.conv is not None:
+            views, lead = as_matrices(problem, problem.inputs.conv, views)
         case, shape = bound(problem, {**views, **copies}, alpha, beta)
         if "C" in views:
             views["C"] = replace(views["C"], readonly=views["C"].readonly and not made)
@@ -429,7 +435,8 @@ class ArrayKernel:
         sums = [name for name, copy in copies.items() if copy.sums is not None]
         names += [f"sums_{name.lower()}" for name in sums]
         library, follows = library_of(like(given["A"])), tuple(name for name, one in given.items() if tracked(one))
-        return Checked(case, shape, tuple(names), tuple(copies), tuple(sums), by_rows, ordinal, library, follows)
+        prepared = tuple(copies), tuple(sums)
+        return Checked(case, shape, lead, tuple(names), *prepared, by_rows, ordinal, library, follows)
 
     @cached_property
     def _operands(self) -> frozenset[str]:
@@ -439,12 +446,12 @@ class ArrayKernel:
     def rows_of(self) -> frozenset[str]:
         """The operands whose first size is M, if nothing else that is checked depends on M.
 
-        Empty if M is fixed, for batches, scales of blocks and gathered rows, if A is column-major, or if launches copy
-        A first, except for a kernel that `checks_alone`.
+        Empty if M is fixed, for batches, scales of blocks, gathered rows and images, if A is column-major, or if
+        launches copy A first, except for a kernel that `checks_alone`.
         """
-        problem, launch = self.source.problem, self.source.launch
+        problem, launch, inputs = self.source.problem, self.source.launch, self.source.problem.inputs
         copied = not self.checks_alone and any(one.operand == "A" for one in launch.prepares)
-        several = problem.batched or problem.inputs.blocks or problem.inputs.gathered
+        several = problem.batched or inputs.blocks or inputs.gathered or inputs.conv is not None
         if problem.m is not None or several or problem.layout.a != "r" or copied:
             return frozenset()
         return frozenset(("A", "C", *(one.name for one in problem.epilogue.operands if one.along.startswith("m"))))
@@ -506,6 +513,8 @@ def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
     for other in problem.matrices[:2]:
         if other.name != name:
             shape = *(size(one) for one in batched), size(other.rows), other.beside * size(other.cols)
+            if other.channels and problem.inputs.conv is not None:
+                shape = problem.inputs.conv.images(size("M")) * problem.inputs.conv.pixels, other.channels
             others[other.name] = Prepared(other.name, None, shape, "")
     case, _ = bound(problem, {name: view, **others})
     require_operand(problem, name, view)

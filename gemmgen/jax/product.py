@@ -35,6 +35,7 @@ def gemm(kernel: ArrayKernel, a: Any, b: Any, *, alpha: float = 1.0, **operands:
     require_names(problem, operands, alpha, 0)
     beside = ", ".join(one.name for one in problem.companions)
     require(not beside, f"{kernel.name} takes {beside}, which XLA does not pass: call the kernel itself")
+    require(problem.inputs.conv is None, f"{kernel.name} takes images, which XLA does not pass: call the kernel itself")
     problem.types.require_scalar("alpha", alpha)
     result = jax.ShapeDtypeStruct((a.shape[0], b.shape[1] // problem.products), str(problem.types.c.numpy))
     layouts = [_order(problem.layout.a), _order(problem.layout.b), *([None] * len(names))]

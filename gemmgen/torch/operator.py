@@ -85,7 +85,8 @@ def _empty(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: floa
 
 
 def _lead(inputs: Inputs, a: Any, b: Any, named: dict[str, Any], packed: bool) -> tuple[Any, ...]:
-    """The sizes of C before its columns."""
+    """The sizes of C before its columns. Raises InvalidInput for images."""
+    require(inputs.conv is None, f"inputs = {inputs} take images: gemmgen.torch.conv2d passes them")
     if inputs.gathered:
         return (named["index_a"].shape[0],)
     if inputs.along_k:

@@ -126,6 +126,7 @@ class Driver:
         self.status, self.major = OK, 9
         self.sizes: dict[str, list[int]] = {}
         self.functions = ["none"]  # by their handles
+        self.images: list[list[int]] = []  # sizes of maps in im2col mode
 
     def __getattr__(self, name: str) -> Any:  # types and constants
         return getattr(cuda, name)
@@ -179,6 +180,10 @@ class Driver:
         assert to.value % 64 == 0 and rank.value == len(sizes)
         (ctypes.c_uint64 * (1 + len(sizes))).from_address(to.value)[:] = [address.value, *sizes]
         return int(OK)
+
+    def _cuTensorMapEncodeIm2col(self, *given: Any) -> int:
+        self.images.append([*given[4]])
+        return self._cuTensorMapEncodeTiled(*given)
 
     def _cuLaunchKernelEx(self, config: Any, function: Any, parameters: Any, extra: Any) -> int:
         name, taken = self.functions[function.value], bindings.Moving.from_address(config.value)
@@ -660,6 +665,25 @@ def test_launches_with_another_m_are_those_of_a_kernel_that_saw_no_other(
         assert launched(kernel, arrays) == launched(loaded(source), arrays)
     alone = name in ("plain", "maps", "a map of a matrix", "groups of rows")
     assert kind.in_c.count("launch") == (9 if kind is Tensor and alone else 0)
+
+
+def test_maps_of_images_are_encoded_for_their_number_in_python(driver, loaded, kind) -> None:
+    conv = "5x6x16_3x3_p1x1"
+    problem = Problem(None, 64, 144, "bf16", layout="rc", inputs=f"im2col={conv}")
+    kernel = loaded(render(problem, WGMMA, WGMMA.default(problem)))
+    w, filters = kind((64, 144), "bfloat16").T, kind((64, 3, 3, 16), "bfloat16")
+    for _ in range(2):
+        for count in (2, 7):
+            matrices = kind((count * 30, 16), "bfloat16"), w, kind((count * 30, 64), "bfloat16")
+            images = kind((count, 5, 6, 16), "bfloat16"), filters, kind((count, 5, 6, 64), "bfloat16")
+            for arrays in (matrices, images):
+                driver.images.clear()
+                kernel(*arrays)
+                assert driver.images == [[16, 6, 5, count]]
+                at = [address(value) for value in driver.launches[-1][3]]
+                assert {one.address for one in arrays} <= set(at)
+    assert kernel(*images[:2]).shape == (7, 5, 6, 64)
+    assert not kind.in_c.count("launch")
 
 
 def test_a_map_is_encoded_once_for_each_place_and_number_of_rows(driver, loaded, kind, monkeypatch) -> None:

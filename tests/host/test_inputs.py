@@ -157,8 +157,8 @@ def test_exports_take_groups_of_rows_whose_matrices_lie_side_by_side_or_are_told
         require_exportable(render(fixed, NAIVE, NAIVE.default(fixed)))
 
 
-@pytest.mark.parametrize("problem", [one for one in PROBLEMS if one.coded or one.inputs.conv], ids=str)
-def test_arrays_are_no_images_nor_codes_that_no_launch_packs(problem):
+@pytest.mark.parametrize("problem", [one for one in PROBLEMS if one.coded], ids=str)
+def test_arrays_are_no_codes_that_no_launch_packs(problem):
     source = render(problem, NAIVE, NAIVE.default(problem))
     with pytest.raises(InvalidInput, match=re.escape(f"inputs = {problem.inputs}, and from Python ")):
         ArrayKernel(source, None)
