@@ -8,6 +8,7 @@ model's.
     y = gemmgen.torch.gemm(kernel, x, weight.t(), bias_n=bias.float())
 
 gemm               a product in torch.compile and autograd
+conv2d             convolutions of images in channels_last, likewise: as torch.nn.functional.conv2d
 grouped_mm         products of groups, the experts of a mixture, likewise: as torch.nn.functional.grouped_mm
 Linear             torch.nn.Linear by kernels, chosen by the number of rows; it packs its weight once
 QuantisedLinear    the same with a weight of 4 or 8 bits, for inference
@@ -17,6 +18,7 @@ LSTM               torch.nn.LSTM for inference: a kernel computes a step of a la
 """
 
 from gemmgen.torch.block_scaled import BlockScaledLinear
+from gemmgen.torch.convolution import conv2d
 from gemmgen.torch.grouped import grouped_mm
 from gemmgen.torch.linear import Linear
 from gemmgen.torch.lstm import LSTM
@@ -24,4 +26,4 @@ from gemmgen.torch.operator import gemm
 from gemmgen.torch.quantised import QuantisedLinear
 from gemmgen.torch.replace import replace_linear
 
-__all__ = ["LSTM", "BlockScaledLinear", "Linear", "QuantisedLinear", "gemm", "grouped_mm", "replace_linear"]
+__all__ = ["LSTM", "BlockScaledLinear", "Linear", "QuantisedLinear", "conv2d", "gemm", "grouped_mm", "replace_linear"]

@@ -1,0 +1,220 @@
+"""The operator gemmgen::conv2d: convolutions of images in channels_last, in torch.compile and autograd."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
+
+import torch
+
+from gemmgen.arrays.checked import MOST_FORMS
+from gemmgen.problem.convolution import Convolution
+from gemmgen.problem.epilogue import Epilogue
+from gemmgen.support.errors import require
+from gemmgen.torch.operator import PRODUCTS, SUMS, Kernel, kernel_named, registered
+
+SCHEMA = "(Tensor x, Tensor weight, Tensor? bias, str[] kernels) -> Tensor"
+NHWC = 0, 2, 3, 1  # of torch's dimensions
+
+
+def conv2d(x: Any, weight: Any, bias: Any = None, *, kernels: Sequence[Kernel]) -> Any:
+    """Compute what torch.nn.functional.conv2d does, by kernels with `inputs="im2col=HxWxC_RxS"` and layout rc.
+
+    x        images, N x C x H x W, in torch.channels_last; so is the result, N x K x P x Q of the kernel's type of C
+    weight   K x C x R x S, in torch.channels_last, too
+    bias     K numbers, or None: the kernel adds them if its epilogue has bias_n, else they are added to its result
+    kernels  loaded kernels, from which shapes and types choose. Padding, stride and dilation are those of the kernel,
+             and kernels that fit the same shapes must agree in them. Of those that fit, one with a fixed M comes
+             first, then one with bias_n if there is a bias
+
+    An epilogue may apply a function, as "relu(acc + bias_n)" does. It can be traced by torch.compile. Gradients are
+    computed by torch, for an epilogue that is the product, with or without bias_n.
+
+    Raises InvalidInput if no kernel fits, with the reason for each, for tensors that are not in channels_last, and for
+    what kernels refuse.
+    """
+    for name, one in (("x", x), ("weight", weight)):
+        if one.dim() != 4 or (one.shape[1] > 1 and one.stride(1) != 1):
+            _refuse(name, one)
+    if not torch.compiler.is_compiling():  # else `kernel_named` finds them
+        for kernel in kernels:
+            registered(kernel)
+    names = [kernel.traced.identity for kernel in kernels]
+    needed = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+    learns = torch.is_grad_enabled() and needed
+    run = OPERATOR if learns or torch.compiler.is_compiling() else _run
+    return run(x, weight, bias, names)
+
+
+def _refuse(name: str, tensor: Any) -> None:
+    require(
+        tensor.dim() == 4, f"{name} has {tensor.dim()} dimensions: it has 4, as torch.nn.functional.conv2d takes them"
+    )
+    told = f"{name} of {_extent(tensor.shape)} has strides {tuple(tensor.stride())}: kernels read channels together"
+    require(False, f"{told}. Pass {name}.to(memory_format=torch.channels_last), best made once")
+
+
+def _extent(shape: Sequence[Any]) -> str:
+    return " x ".join(map(str, shape))
+
+
+class Asked(NamedTuple):
+    """The part of a convolution by which its kernel is chosen: of x and weight shapes and types, and if it has a
+    bias."""
+
+    x: tuple[Any, ...]
+    weight: tuple[Any, ...]
+    types: tuple[Any, Any]
+    biased: bool
+
+
+@dataclass(frozen=True)
+class Served:
+    """The convolutions that a kernel computes.
+
+    conv  None of a kernel that convolves nothing
+    m, n  the sizes for which it is built, if it is
+    """
+
+    name: str
+    inputs: str
+    conv: Convolution | None
+    epilogue: Epilogue
+    types: tuple[Any, Any]
+    of_c: Any
+    layout: str
+    m: int | None
+    n: int | None
+
+    @property
+    def biased(self) -> bool:
+        return any(operand.name == "bias_n" for operand in self.epilogue.operands)
+
+    def lacks(self, asked: Asked) -> str | None:
+        """Why the kernel does not compute this convolution; None if it does."""
+        if self.conv is None:
+            return f"{self.name} has inputs = {self.inputs}: im2col=HxWxC_RxS is needed"
+        wrong = self._wrong_epilogue(asked.biased) or next(self._wrong_operands(asked, self.conv), None)
+        return wrong and f"{self.name} {wrong}"
+
+    def _wrong_epilogue(self, biased: bool) -> str | None:
+        told = f"has the epilogue {self.epilogue}"
+        if any(operand.name != "bias_n" for operand in self.epilogue.operands):
+            return f"{told}: of operands conv2d passes bias_n alone"
+        if self.biased and not biased:
+            return f"{told}, and bias is None"
+        if biased and not self.biased and self.epilogue not in PRODUCTS:
+            return f"{told}, without bias_n: a bias goes before it"
+        return None
+
+    def _wrong_operands(self, asked: Asked, conv: Convolution) -> Iterator[str]:
+        if self.layout != "rc":
+            yield f"has layout {self.layout}: filters lie as rc reads them"
+        if self.types != asked.types:
+            yield f"takes x and weight of {_labels(self.types)}, and they are of {_labels(asked.types)}"
+        height, width, channels = conv.size
+        x, weight = (channels, height, width), (channels, *conv.taps)
+        for name, first, shape, takes in (("x", "N", asked.x, x), ("weight", "K", asked.weight, weight)):
+            if shape[1:] != takes:
+                yield f"takes {name} of {_extent((first, *takes))}, and {name} is {_extent(shape)}"
+        m = asked.x[0] * math.prod(conv.places)
+        for name, fixed, size in (("M", self.m, m), ("N", self.n, asked.weight[0])):
+            if fixed is not None and fixed != size:
+                yield f"is built for {name} = {fixed}, and this convolution has {size}"
+
+
+def _labels(types: tuple[Any, Any]) -> str:
+    return " and ".join(str(one).removeprefix("torch.") for one in types)
+
+
+@cache
+def _served(identity: str) -> Served:
+    kernel = kernel_named(identity)
+    problem = kernel.source.problem
+    a, b, c = (getattr(torch, str(one.numpy), None) for one in problem.types.operands)
+    inputs, layout = problem.inputs, str(problem.layout)
+    return Served(kernel.name, str(inputs), inputs.conv, problem.epilogue, (a, b), c, layout, problem.m, problem.n)
+
+
+def _choice(kernels: Sequence[str], asked: Asked) -> str:
+    """The kernel that computes the convolution. Raises InvalidInput if there is none, or if it is not clear what is
+    computed."""
+    reasons = {one: _served(one).lacks(asked) for one in kernels}
+    fitting = [one for one, reason in reasons.items() if reason is None]
+    require(bool(fitting), f"no kernel fits: {'; '.join(map(str, reasons.values())) or 'there are none'}")
+    first = min(fitting, key=lambda one: (_served(one).m is None, _served(one).biased != asked.biased))
+    for one in fitting:
+        both = _served(first), _served(one)
+        told = " and ".join(f"{served.name} with im2col={served.conv}" for served in both)
+        require(both[0].conv == both[1].conv, f"{told} fit these shapes: pass the one that is meant")
+    return first
+
+
+_chosen = lru_cache(MOST_FORMS)(_choice)
+
+
+def _asked(x: Any, weight: Any, bias: Any) -> Asked:
+    return Asked(tuple(x.shape), tuple(weight.shape), (x.dtype, weight.dtype), bias is not None)
+
+
+def _run(x: Any, weight: Any, bias: Any, kernels: list[str]) -> Any:
+    name = _chosen(tuple(kernels), _asked(x, weight, bias))
+    kernel, served = kernel_named(name), _served(name)
+    out = _made(x, weight, served)
+    scalar = getattr(torch, str(kernel.source.problem.types.scalar.numpy))
+    operands = {"bias_n": bias.detach().to(scalar).contiguous()} if served.biased else {}
+    kernel(*(one.detach().permute(NHWC) for one in (x, weight, out)), **operands)
+    return out if bias is None or served.biased else out.add_(bias.detach()[:, None, None])
+
+
+def _empty(x: Any, weight: Any, bias: Any, kernels: list[str]) -> Any:
+    return _made(x, weight, _served(_choice(kernels, _asked(x, weight, bias))))  # symbols are no keys of a cache
+
+
+def _made(x: Any, weight: Any, served: Served) -> Any:
+    assert served.conv is not None
+    shape = x.shape[0], weight.shape[0], *served.conv.places
+    return torch.empty(shape, dtype=served.of_c, device=x.device, memory_format=torch.channels_last)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    x, weight, bias, kernels = inputs
+    ctx.name = _choice(kernels, _asked(x, weight, bias))
+    ctx.bias = None if bias is None else bias.dtype
+    ctx.save_for_backward(x, weight)
+
+
+def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
+    (x, weight), served = ctx.saved_tensors, _served(ctx.name)
+    conv, epilogue = served.conv, served.epilogue
+    known = epilogue in PRODUCTS or epilogue in SUMS
+    require(known, f"the epilogue {epilogue} has no gradient: those of a product, and of a product and bias_n, have")
+    assert conv is not None
+    (top, left, bottom, right), (height, width) = conv.pad, x.shape[2:]
+    even = (top, left) == (bottom, right)  # the only padding that torch's gradient takes
+    padded = x if even else torch.nn.functional.pad(x, (left, right, top, bottom))
+    need_x, need_weight, need_bias, _ = ctx.needs_input_grad
+    of_x, of_weight, _ = torch.ops.aten.convolution_backward(
+        grad.to(x.dtype),
+        padded,
+        weight,
+        None,
+        conv.stride,
+        (top, left) if even else (0, 0),
+        conv.dilation,
+        False,
+        (0, 0),
+        1,
+        (need_x, need_weight, False),
+    )
+    if need_x and not even:
+        of_x = of_x[:, :, top : top + height, left : left + width]
+    return of_x, of_weight, grad.sum((0, 2, 3), dtype=ctx.bias) if need_bias else None, None
+
+
+OPERATOR = torch.library.custom_op("gemmgen::conv2d", _run, mutates_args=(), schema=SCHEMA)
+OPERATOR.register_fake(_empty)
+OPERATOR.register_autograd(_backward, setup_context=_save)

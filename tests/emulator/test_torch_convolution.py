@@ -1,0 +1,212 @@
+"""gemmgen.torch.conv2d on tensors of the host, beside torch's own."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.arrays.library import load_source
+from gemmgen.families import NAIVE, WGMMA
+from gemmgen.problem.convolution import Convolution
+from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
+from gemmgen.support.errors import InvalidInput
+from gemmgen.support.files import Store
+
+if importlib.util.find_spec("torch"):
+    import torch
+
+    from gemmgen.torch import conv2d, gemm
+    from gemmgen.torch import convolution as module
+    from gemmgen.torch.operator import registered
+
+pytestmark = pytest.mark.usefixtures("torch")  # which skips all of them where it is missing
+
+FILTERS, IMAGES = 6, 2
+EVEN, STRIDED, UNEVEN = "5x7x3_3x3_p1x1", "5x7x3_3x3_p1x0_s2x1_d1x2", "5x7x3_2x3_p1x0x0x2"
+
+Load = Callable[..., ArrayKernel]
+
+
+@pytest.fixture(scope="module")
+def load(shared_store: Store) -> Iterator[Load]:
+    """A kernel of the family naive, one for each problem: of f32 unless said."""
+    known: dict[Problem, ArrayKernel] = {}
+
+    def loaded(conv: str, m: int | None = None, n: int | None = None, **fields: Any) -> ArrayKernel:
+        depth = Convolution.parse(conv).depth
+        given = {"layout": "rc", "pointer_align": 4, "inputs": f"im2col={conv}", **fields}
+        problem = Problem(m, n, depth, **given)
+        if problem not in known:
+            known[problem] = load_source(render(problem, NAIVE, NAIVE.default(problem)), "emulator", shared_store)
+        return known[problem]
+
+    yield loaded
+    for kernel in known.values():
+        kernel.close()
+
+
+def draw(*shape: int) -> Any:
+    found = torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+    return found.to(memory_format=torch.channels_last) if len(shape) == 4 else found
+
+
+def operands(conv: str, images: int = IMAGES) -> tuple[Any, Any, Any]:
+    (height, width, channels), taps = Convolution.parse(conv).size, Convolution.parse(conv).taps
+    return draw(images, channels, height, width), draw(FILTERS, channels, *taps), draw(FILTERS)
+
+
+def theirs(conv: str, x: Any, weight: Any, bias: Any = None) -> Any:
+    """By torch.nn.functional.conv2d."""
+    known = Convolution.parse(conv)
+    top, left, bottom, right = known.pad
+    padded = torch.nn.functional.pad(x, (left, right, top, bottom))
+    return torch.nn.functional.conv2d(padded, weight, bias, known.stride, 0, known.dilation)
+
+
+def close(found: Any, wanted: Any) -> None:
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("conv", [EVEN, STRIDED, UNEVEN, "4x5x1_3x3", "3x4x2_1x1_s2x1"])
+@pytest.mark.parametrize("bias", ["none", "added", "in the epilogue"])
+def test_convolutions_and_gradients_are_those_of_torch(load, conv: str, bias: str) -> None:
+    kernel = load(conv, epilogue="acc + bias_n") if bias == "in the epilogue" else load(conv)
+    leaves, others = ([one.clone().requires_grad_() for one in operands(conv)] for _ in range(2))
+    given, same = (one if bias != "none" else one[:2] for one in (leaves, others))
+    found, wanted = conv2d(*given, kernels=[kernel]), theirs(conv, *same)
+    close(found, wanted)
+    assert found.is_contiguous(memory_format=torch.channels_last)
+    (found**2).sum().backward()
+    (wanted**2).sum().backward()
+    for one, other in zip(given, same, strict=True):
+        close(one.grad, other.grad)
+    with torch.no_grad():
+        close(conv2d(*given, kernels=[kernel]), wanted)
+        assert conv2d(given[0][:0], *given[1:], kernels=[kernel]).shape == (0, *wanted.shape[1:])
+
+
+def test_channels_of_a_larger_x_are_read_in_place(load) -> None:
+    x, weight, _ = operands(EVEN)
+    wide = torch.cat([x, x + 1, x], 1).to(memory_format=torch.channels_last)[:, 3:6]
+    close(conv2d(wide, weight, kernels=[load(EVEN, lda=None)]), theirs(EVEN, x + 1, weight))
+
+
+def test_a_function_follows_the_bias_and_has_no_gradient(load) -> None:
+    kernel = load(EVEN, epilogue="relu(acc + bias_n)")
+    x, weight, bias = operands(EVEN)
+    close(conv2d(x, weight, bias, kernels=[kernel]), torch.relu(theirs(EVEN, x, weight, bias)))
+    with pytest.raises(InvalidInput, match=r"the epilogue relu\(acc \+ bias_n\) has no gradient"):
+        conv2d(x, weight.requires_grad_(), bias, kernels=[kernel]).sum().backward()
+
+
+def test_tensor_cores_convolve_bf16(shared_store: Store) -> None:
+    conv = "5x6x8_3x3_p1x1_s2x1"
+    problem = Problem(None, 64, 72, "bf16", layout="rc", inputs=f"im2col={conv}", epilogue="acc + bias_n")
+    config = WGMMA.default(problem).with_values(BM=64, BN=64, CONSUMERS=1)
+    x, weight, bias = draw(2, 8, 5, 6).bfloat16(), draw(64, 8, 3, 3).bfloat16(), draw(64).bfloat16()
+    with load_source(render(problem, WGMMA, config, "sm_90a"), "emulator", shared_store) as kernel:
+        found = conv2d(x, weight, bias, kernels=[kernel])
+        wanted = theirs(conv, *(one.float() for one in (x, weight, bias)))
+        torch.testing.assert_close(found, wanted.bfloat16(), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("conv", [EVEN, UNEVEN])
+def test_the_operator_keeps_torchs_rules(load, conv: str) -> None:
+    given = [one.requires_grad_() for one in operands(conv)]
+    for kernel, bias in ((load(conv), None), (load(conv), given[2]), (load(conv, epilogue="acc + bias_n"), given[2])):
+        torch.library.opcheck(module.OPERATOR, (*given[:2], bias, [registered(kernel)]))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_layer_is_compiled_without_a_break(load, dynamic: bool) -> None:
+    torch._dynamo.reset()
+    kernels = [load("5x6x3_3x3_p1x1"), load(EVEN)]
+
+    def layer(x: Any, weight: Any, bias: Any) -> Any:
+        return torch.relu(conv2d(x * 2, weight, bias, kernels=kernels)) - 1
+
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    for images in (IMAGES, 3):
+        given = [one.requires_grad_() for one in operands(EVEN, images)]
+        found, wanted = compiled(*given), torch.relu(theirs(EVEN, given[0] * 2, *given[1:])) - 1
+        close(found, wanted)
+        both = (torch.autograd.grad((one**2).sum(), given) for one in (found, wanted))
+        for one, other in zip(*both, strict=True):
+            close(one, other)
+
+
+def test_shapes_choose_and_a_kernel_of_this_many_rows_comes_first(load, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, weight, bias = operands(EVEN)
+    kernels = {
+        "another": load("5x6x3_3x3_p1x1"),
+        "general": load(EVEN),
+        "biased": load(EVEN, epilogue="acc + bias_n"),
+        "exact": load(EVEN, IMAGES * 35, FILTERS),
+    }
+    called: list[str] = []
+    for name, kernel in kernels.items():
+        run = kernel._backend.run
+        monkeypatch.setattr(kernel._backend, "run", lambda *given, n=name, r=run: (called.append(n), r(*given)))
+    for images in (x, x[:1]):
+        for given in ((), (bias,)):
+            found = conv2d(images, weight, *given, kernels=list(kernels.values()))
+            close(found, theirs(EVEN, images, weight, *given))
+    assert called == ["exact", "exact", "general", "biased"]
+
+
+REFUSED: dict[str, tuple[Callable[[Load], dict[str, Any]], str]] = {
+    "NCHW": (
+        lambda load: {"x": operands(EVEN)[0].contiguous()},
+        r"x of 2 x 3 x 5 x 7 has strides \(105, 35, 7, 1\): .* Pass x.to\(memory_format=torch.channels_last\)",
+    ),
+    "NCRS": (lambda load: {"weight": operands(EVEN)[1].contiguous()}, r"Pass weight.to\(memory_format=torch.channels"),
+    "one image": (lambda load: {"x": operands(EVEN)[0][0]}, "x has 3 dimensions: it has 4, as torch.nn.functional"),
+    "another size": (lambda load: {"x": draw(2, 3, 5, 6)}, "takes x of N x 3 x 5 x 7, and x is 2 x 3 x 5 x 6"),
+    "other taps": (
+        lambda load: {"weight": draw(FILTERS, 3, 1, 3)},
+        "takes weight of K x 3 x 3 x 3, and weight is 6 x 3 x 1 x 3",
+    ),
+    "no kernel": (lambda load: {"kernels": []}, "no kernel fits: there are none"),
+    "f64": (
+        lambda load: {"x": operands(EVEN)[0].double()},
+        "takes x and weight of float32 and float32, and they are of float64 and float32",
+    ),
+    "two strides": (
+        lambda load: {"kernels": [load(EVEN), load(EVEN + "_s2x2")]},
+        "with im2col=5x7x3_3x3_p1x1 and .* with im2col=5x7x3_3x3_p1x1_s2x2 fit these shapes: pass the one that is",
+    ),
+    "other rows": (lambda load: {"kernels": [load(EVEN, 35)]}, "is built for M = 35, and this convolution has 70"),
+    "filters in rows": (lambda load: {"kernels": [load(EVEN, layout="rr")]}, "has layout rr: filters lie as rc reads"),
+    "no bias": (
+        lambda load: {"kernels": [load(EVEN, epilogue="acc + bias_n")]},
+        r"has the epilogue acc \+ bias_n, and bias is None",
+    ),
+    "a bias behind a function": (
+        lambda load: {"bias": draw(FILTERS), "kernels": [load(EVEN, epilogue="relu(acc)")]},
+        r"has the epilogue relu\(acc\), without bias_n: a bias goes before it",
+    ),
+    "a residual": (
+        lambda load: {"kernels": [load(EVEN, epilogue="acc + residual")]},
+        "of operands conv2d passes bias_n alone",
+    ),
+    "a product": (lambda load: {"kernels": [load(EVEN, inputs="plain")]}, "has inputs = plain: im2col=HxWxC_RxS is"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_fit_is_said_with_both_values(load, name: str) -> None:
+    made, message = REFUSED[name]
+    x, weight, _ = operands(EVEN)
+    call = {"x": x, "weight": weight, "kernels": [load(EVEN)], **made(load)}
+    with pytest.raises(InvalidInput, match=message):
+        conv2d(**call)
+
+
+def test_gemm_takes_no_images(load) -> None:
+    with pytest.raises(InvalidInput, match=r"take images: gemmgen.torch.conv2d passes them"):
+        gemm(load(EVEN), draw(70, 3), draw(27, FILTERS))
