@@ -15,6 +15,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from graphs import recorded, times
 
 import gemmgen
 import gemmgen.torch
@@ -30,33 +31,6 @@ def kernel_of(problem: gemmgen.Problem, device: str) -> Any:
     return gemmgen.load(gemmgen.tune(problem, budget=BUDGET), device="gpu")
 
 
-def recorded(run: Any) -> torch.cuda.CUDAGraph:
-    with torch.cuda.stream(torch.cuda.Stream()):
-        for _ in range(3):
-            run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    return graph
-
-
-def times(graphs: tuple[torch.cuda.CUDAGraph, ...], rounds: int) -> list[tuple[float, ...]]:
-    """Microseconds of a replay of each, round by round."""
-    found = []
-    for _ in range(rounds + 1):
-        of_round = []
-        for graph in graphs:
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            graph.replay()
-            end.record()
-            end.synchronize()
-            of_round.append(1e3 * start.elapsed_time(end))
-        found.append(tuple(of_round))
-    return found[1:]  # the first round warms up
-
-
 def compare(batch: int, size: int, steps: int, device: str, rounds: int) -> None:
     torch.manual_seed(0)
     theirs = torch.nn.LSTM(size, size).to(device, torch.bfloat16).eval()
@@ -69,7 +43,7 @@ def compare(batch: int, size: int, steps: int, device: str, rounds: int) -> None
     line = f"{batch:4} sequences of {steps} steps, {size} features: outputs at most {off:.1e} apart"
     if device == "cuda":
         graphs = recorded(lambda: theirs(x)), recorded(lambda: ours(x))
-        torchs, gemmgens = zip(*times(graphs, rounds), strict=True)
+        torchs, gemmgens = times(graphs, rounds)
         ratio = median(one / other for one, other in zip(torchs, gemmgens, strict=True))
         line += f"; torch {median(torchs):.1f} us, gemmgen {median(gemmgens):.1f} us: {ratio:.2f}x"
     print(line, flush=True)

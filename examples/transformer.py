@@ -36,6 +36,7 @@ from typing import Any
 
 import torch
 import transformers
+from graphs import Run, recorded
 
 import gemmgen
 import gemmgen.torch
@@ -80,8 +81,6 @@ K = {k}
 """
 ROWS = {"gpu": 4096, "emulator": 64}  # that libraries are made for, at most
 MOST_LOGITS = 256  # tokens whose logits are asked for at a time
-
-Run = Callable[[], Any]
 
 
 def kernels(arguments: argparse.Namespace) -> Callable[[Any], Sequence[Any]]:
@@ -281,19 +280,6 @@ class Decoder:
         self.token.copy_(found.logits[:, -1:].argmax(-1))
         self.position.add_(1)
         return found.logits
-
-
-def recorded(run: Run) -> Run:
-    """`run` as a CUDA graph, which uses the memory that `run` holds: keep it as long."""
-    torch.cuda.synchronize()  # the other stream reads what was enqueued here
-    with torch.cuda.stream(torch.cuda.Stream()):
-        for _ in range(3):
-            run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
-    return graph.replay
 
 
 def show_times(name: str, runs: Sequence[Run], rounds: int, steps: int = 1) -> None:

@@ -36,12 +36,19 @@ def test_a_transformer_by_kernels_has_the_logits_of_torch(
 
 
 @pytest.mark.usefixtures("torch")
-def test_an_lstm_by_kernels_has_the_outputs_of_torch(shared_cache: Path) -> None:
-    command = (sys.executable, str(ROOT / "examples" / "lstm.py"), "--device", "cpu")
+@pytest.mark.parametrize(
+    ("script", "shown"),
+    [
+        ("lstm.py", "3 sequences of 3 steps, 40 features: outputs at most"),
+        ("experts.py", "5 groups,     70 rows, 64 x 128: 9 kernels, right"),
+    ],
+)
+def test_kernels_have_the_outputs_of_torch(script: str, shown: str, shared_cache: Path) -> None:
+    command = (sys.executable, str(ROOT / "examples" / script), "--device", "cpu")
     environment = {**os.environ, "XDG_CACHE_HOME": str(shared_cache), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
-    assert "3 sequences of 3 steps, 40 features: outputs at most" in done.stdout
+    assert shown in done.stdout
 
 
 @pytest.mark.usefixtures("torch")

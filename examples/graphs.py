@@ -1,0 +1,38 @@
+"""What the examples share: CUDA graphs, and their times in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+Run = Callable[[], Any]
+
+
+def recorded(run: Run) -> Any:
+    """`run` as a CUDA graph, which uses the memory that `run` holds: keep it as long."""
+    torch.cuda.synchronize()  # the other stream reads what was enqueued here
+    with torch.cuda.stream(torch.cuda.Stream()):
+        for _ in range(3):
+            run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph
+
+
+def times(graphs: Sequence[Any], rounds: int) -> list[list[float]]:
+    """Microseconds of a replay of each graph, round by round."""
+    found: list[list[float]] = [[] for _ in graphs]
+    for number in range(rounds + 1):
+        for graph, of_graph in zip(graphs, found, strict=True):
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            graph.replay()
+            end.record()
+            end.synchronize()
+            if number:  # the first round warms up
+                of_graph.append(1e3 * start.elapsed_time(end))
+    return found
