@@ -14,10 +14,12 @@ Linear             torch.nn.Linear by kernels, chosen by the number of rows; it 
 QuantisedLinear    the same with a weight of 4 or 8 bits, for inference
 BlockScaledLinear  the same with weight and activations of fp8, which have scales by block, for inference
 replace_linear     puts them in place of a model's torch.nn.Linear
+Conv2d             torch.nn.Conv2d by kernels, chosen by the size of images
 LSTM               torch.nn.LSTM for inference: a kernel computes a step of a layer
 """
 
 from gemmgen.torch.block_scaled import BlockScaledLinear
+from gemmgen.torch.conv_layer import Conv2d
 from gemmgen.torch.convolution import conv2d
 from gemmgen.torch.grouped import grouped_mm
 from gemmgen.torch.linear import Linear
@@ -26,4 +28,14 @@ from gemmgen.torch.operator import gemm
 from gemmgen.torch.quantised import QuantisedLinear
 from gemmgen.torch.replace import replace_linear
 
-__all__ = ["LSTM", "BlockScaledLinear", "Linear", "QuantisedLinear", "conv2d", "gemm", "grouped_mm", "replace_linear"]
+__all__ = [
+    "LSTM",
+    "BlockScaledLinear",
+    "Conv2d",
+    "Linear",
+    "QuantisedLinear",
+    "conv2d",
+    "gemm",
+    "grouped_mm",
+    "replace_linear",
+]

@@ -120,6 +120,7 @@ def adds_bias(kernel: Kernel, n: int, k: int, biased: bool) -> bool:
     for name, size, fixed in (("N", n, problem.n), ("K", k, problem.k)):
         require(fixed in (None, size), f"{kernel.name} is built for {name} = {fixed}, and the weight has {size}")
     require(not problem.batched, f"{kernel.name} multiplies a batch, and a Linear is one product")
+    require(problem.inputs.conv is None, f"{kernel.name} takes images: gemmgen.torch.Conv2d passes them")
     require(str(problem.layout) == "rc", f"{kernel.name} has layout {problem.layout}: a Linear needs rc")
     adds = problem.epilogue in SUMS
     known = adds or problem.epilogue in PRODUCTS

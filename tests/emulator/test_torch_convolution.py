@@ -20,8 +20,9 @@ from gemmgen.support.files import Store
 if importlib.util.find_spec("torch"):
     import torch
 
-    from gemmgen.torch import conv2d, gemm
+    from gemmgen.torch import Conv2d, Linear, conv2d, gemm
     from gemmgen.torch import convolution as module
+    from gemmgen.torch.conv_layer import convolution
     from gemmgen.torch.operator import registered
 
 pytestmark = pytest.mark.usefixtures("torch")  # which skips all of them where it is missing
@@ -210,3 +211,59 @@ def test_what_does_not_fit_is_said_with_both_values(load, name: str) -> None:
 def test_gemm_takes_no_images(load) -> None:
     with pytest.raises(InvalidInput, match=r"take images: gemmgen.torch.conv2d passes them"):
         gemm(load(EVEN), draw(70, 3), draw(27, FILTERS))
+
+
+def test_linear_takes_no_images(load) -> None:
+    with pytest.raises(InvalidInput, match=r"takes images: gemmgen.torch.Conv2d passes them"):
+        Linear(draw(FILTERS, 27), None, [load(EVEN)])
+
+
+def layer(**fields: Any) -> Any:
+    torch.manual_seed(0)
+    return torch.nn.Conv2d(3, FILTERS, (3, 2), **fields).to(memory_format=torch.channels_last)
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same':UserWarning")  # torch's, of its own copy
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"padding": (1, 0), "stride": (2, 1)},
+        {"padding": "same", "dilation": (1, 3)},
+        {"padding": "valid", "bias": False},
+    ],
+    ids=str,
+)
+def test_layers_are_replaced(shared_store: Store, fields: dict[str, Any]) -> None:
+    theirs = layer(**fields)
+    problem = Conv2d.problem(theirs, 5, 7)
+    with load_source(render(problem, NAIVE, NAIVE.default(problem)), "emulator", shared_store) as kernel:
+        ours = Conv2d(theirs, [kernel])
+        for size in ((5, 7), (6, 7)):  # of the other one torch computes it
+            x = draw(IMAGES, 3, *size)
+            close(ours(x), theirs(x))
+        assert repr(ours).startswith("Conv2d(\n  images=5x7\n")
+        close(ours(x[0]), theirs(x[0]))
+        x = draw(IMAGES, 3, 5, 7)
+        compiled = torch.compile(ours, backend="aot_eager", fullgraph=True)
+        (compiled(x) ** 2).sum().backward()
+        found, theirs.weight.grad = theirs.weight.grad, None
+        (theirs(x) ** 2).sum().backward()
+        close(found, theirs.weight.grad)
+    m = IMAGES * problem.inputs.conv.places[0] * problem.inputs.conv.places[1]
+    assert Conv2d.problem(theirs, 5, 7, IMAGES).m == m
+
+
+def test_layers_of_another_kind_are_refused(load) -> None:
+    for fields, message in (
+        ({"groups": 3}, "has groups = 3: kernels convolve all channels together"),
+        ({"padding_mode": "circular"}, "has padding_mode = circular: kernels pad with zeros"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            Conv2d(layer(**fields), [])
+    with pytest.raises(InvalidInput, match=r"strides \(18, 6, 2, 1\): first call conv.to\(memory_format="):
+        Conv2d(torch.nn.Conv2d(3, FILTERS, (3, 2)), [])
+    with pytest.raises(InvalidInput, match="has inputs = plain: im2col=HxWxC_RxS is needed"):
+        Conv2d(layer(), [load(EVEN, inputs="plain")])
+    with pytest.raises(InvalidInput, match=r"has inputs = im2col=5x7x3_3x3_p1x1, and this layer im2col=5x7x3_3x2$"):
+        Conv2d(layer(), [load(EVEN)])
+    assert str(convolution(layer(padding="same"), 5, 7)) == "5x7x3_3x2_p1x0x1x1"

@@ -1,0 +1,88 @@
+"""torch.nn.Conv2d by kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from gemmgen.arrays.view import element_types
+from gemmgen.problem.convolution import Convolution
+from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import Inputs
+from gemmgen.problem.types import Types
+from gemmgen.support.errors import require
+from gemmgen.torch.convolution import conv2d
+from gemmgen.torch.operator import Kernel
+
+
+class Conv2d(torch.nn.Module):
+    """A torch.nn.Conv2d by kernels, with which it shares weight and bias: the same Parameters.
+
+    conv     the layer: with zeros as padding, without groups, its weight in torch.channels_last
+    kernels  kernels for sizes of images, as those of `problem`, with the layer's padding, stride and dilation. torch
+             computes images of other sizes
+
+    It calls `gemmgen.torch.conv2d`. Raises InvalidInput for another kind of layer, and for kernels of another one.
+    """
+
+    def __init__(self, conv: Any, kernels: Sequence[Kernel]) -> None:
+        super().__init__()
+        _require_kind(conv)
+        self.conv = conv
+        self._by_size: dict[tuple[int, int], list[Kernel]] = {}
+        for kernel in kernels:
+            found = kernel.source.problem.inputs.conv
+            wanted = None if found is None else convolution(conv, *found.size[:2])
+            told = f"{kernel.name} has inputs = {kernel.source.problem.inputs}"
+            require(found is not None, f"{told}: im2col=HxWxC_RxS is needed")
+            require(found == wanted, f"{told}, and this layer im2col={wanted}")
+            assert found is not None
+            self._by_size.setdefault(found.size[:2], []).append(kernel)
+
+    @staticmethod
+    def problem(conv: Any, height: int, width: int, images: int | None = None) -> Problem:
+        """The problem of a layer for images of this size, so many at once; None: any number."""
+        _require_kind(conv)
+        found = convolution(conv, height, width)
+        dtype = element_types()[str(conv.weight.dtype).removeprefix("torch.")]
+        rows, columns = found.places
+        return Problem(
+            None if images is None else images * rows * columns,
+            conv.out_channels,
+            found.depth,
+            types=Types.parse(dtype.label),
+            layout="rc",
+            inputs=Inputs(conv=found),
+            epilogue="acc" if conv.bias is None else "acc + bias_n",
+        )
+
+    def forward(self, x: Any) -> Any:
+        kernels = self._by_size.get((int(x.shape[-2]), int(x.shape[-1]))) if x.dim() == 4 else None
+        if kernels is None:
+            return self.conv(x)
+        return conv2d(x, self.conv.weight, self.conv.bias, kernels=kernels)
+
+    def extra_repr(self) -> str:
+        return f"images={', '.join(f'{height}x{width}' for height, width in self._by_size) or 'none'}"
+
+
+def convolution(conv: Any, height: int, width: int) -> Convolution:
+    """What a torch.nn.Conv2d computes of images of this size."""
+    if isinstance(conv.padding, str):  # "same" puts what is odd below and right
+        spans = [dilation * (taps - 1) for dilation, taps in zip(conv.dilation, conv.kernel_size, strict=True)]
+        down, across = spans if conv.padding == "same" else (0, 0)
+        pad = down // 2, across // 2, down - down // 2, across - across // 2
+    else:
+        pad = *conv.padding, *conv.padding
+    return Convolution((height, width, conv.in_channels), conv.kernel_size, pad, conv.stride, conv.dilation)
+
+
+def _require_kind(conv: Any) -> None:
+    require(conv.groups == 1, f"this Conv2d has groups = {conv.groups}: kernels convolve all channels together")
+    require(conv.padding_mode == "zeros", f"this Conv2d has padding_mode = {conv.padding_mode}: kernels pad with zeros")
+    strides, shape = tuple(conv.weight.stride()), tuple(conv.weight.shape)
+    lies = conv.weight.is_contiguous(memory_format=torch.channels_last)
+    told = f"the weight of shape {shape} has strides {strides}: first call conv.to(memory_format=torch.channels_last)"
+    require(lies, told)
