@@ -294,7 +294,7 @@ WGMMA_IMAGES = Subject(
 )  # fmt: skip
 WGMMA_IMAGES_PAIR = Subject(
     "wgmma f16 rc, images for a cluster",
-    Problem(None, 136, 144, types="f16", layout="rc", inputs="im2col=4x5x16_3x3_p1x1"),
+    Problem(None, 136, 144, types="f16", layout="rc", inputs="im2col=5x5x16_3x3_p1x1"),
     (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3), ("CLUSTER", 2), ("ACROSS", 1)), WGMMA,
 )  # fmt: skip
 WGMMA_IMAGES_CHUNKS = Subject(
