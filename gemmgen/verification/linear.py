@@ -96,8 +96,11 @@ def nonzero_terms(situation: Situation) -> int:
 
 
 def denormal_field(situation: Situation) -> float:
-    """The largest product that the exponents of denormal data allow; 0 for other data. See `tensor_bound`."""
-    if situation.data != "denormal":
+    """The largest product that the exponents of denormals in the data allow; 0 if it has none. See `tensor_bound`.
+
+    Special data has strips of them.
+    """
+    if situation.data not in ("denormal", "special"):
         return 0.0
     floats = [dtype for dtype in situation.case.problem.types.operands[:2] if not dtype.is_integer]
     return max(2.0**dtype.min_exponent for dtype in floats)  # the elements of the other operand are 1 at most
