@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
 from gemmgen.kernel.model import representative
 from gemmgen.lab.fma_shapes import LINEAR_LAYER
@@ -29,7 +28,6 @@ TF32 = Types(DType.F32, DType.F32, DType.F32, Compute.TF32)
 PIECES = Types(DType.F32, DType.F32, DType.F32, Compute.BF16X6)
 PROMOTED, FAST = (Types(DType.E4M3, DType.E4M3, DType.BF16, compute) for compute in (Compute.PROMOTED, Compute.FAST))
 CODES = Types(DType.BF16, DType.U4, DType.BF16)
-SCORES = Types(DType.BF16, DType.BF16, DType.F32)  # of Q * K^T
 S8, SCALED_S8 = Types(DType.S8, DType.S8, DType.S32), Types(DType.S8, DType.S8, DType.BF16)
 CUBES = cubes(1024, 2048, 4096, 8192)
 LARGE = (
@@ -60,7 +58,6 @@ BLOCKED = (
 )
 GATED = ((16, 14336, 4096), (4096, 14336, 4096))  # two products each
 ATTENTION = ((1024, 1024, 64, "rc"), (1024, 64, 1024, "rr"))  # of 64 heads: Q * K^T, and what it weighs of V
-HEADS = 32, 128  # heads, and numbers of each, which lie side by side in a row of Q, K and V
 BATCHES = ((8, 4096), (8, 65536), (16, 4096), (16, 65536), (32, 4096), (32, 65536), (64, 512), (128, 512))
 BATCH_GOALS = ((16, 4.0), (32, 2.0), (64, 1.2))  # up to a largest size; 1.1 beyond
 
@@ -104,11 +101,6 @@ def _batched() -> Iterator[Problem]:
         yield Problem(size, size, size, types=BF16, batch=batch, pointers=pointers)
     for (m, n, k, layout), pointers in product(ATTENTION, (False, True)):
         yield Problem(m, n, k, types=BF16, layout=Layout.parse(layout), batch=64, pointers=pointers)
-    heads, size = HEADS
-    line = heads * size
-    yield Problem(
-        1024, size, 1024, types=BF16, layout="rr", batch=heads, ldb=line, ldc=line, stride_b=size, stride_c=size
-    )
 
 
 def _batched_goal(problem: Problem) -> Goal:
@@ -133,18 +125,6 @@ def _fused() -> Iterator[Problem]:
     yield from every(BF16, LAYERS[3:4], "rc", epilogue="bias+gelu_tanh")
     yield from every(BF16, GATED, "rc", epilogue="swiglu")
     yield from every(SCALED_S8, (*STREAMED, *BYTES), "rc", epilogue="scale_m+scale_n")
-    heads, size = HEADS
-    line = heads * size
-    scores: dict[str, Any] = {
-        "types": SCORES,
-        "layout": "rc",
-        "batch": heads,
-        "lda": line,
-        "ldb": line,
-        "stride_a": size,
-        "stride_b": size,
-    }
-    yield Problem(1024, 1024, size, **scores, epilogue="alpha * acc + residual", stride_residual=0)
 
 
 def _fused_goal(problem: Problem) -> Goal:
