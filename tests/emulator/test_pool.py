@@ -287,8 +287,12 @@ def test_an_interrupt_ends_all_that_was_started(shared_cache: Path, tmp_path: Pa
         assert process.stderr is not None
         assert process.stderr.readline().startswith("local: ")
         assert len(marked(mark)) > 1
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130 and "interrupted" in process.stderr.read()
+        for _ in range(3):  # Python drops an interrupt that it meets in a destructor
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+                break
+        assert process.wait(30) == 130 and "interrupted" in process.stderr.read()
     for _ in range(300):  # they get to know it
         if not marked(mark):
             break
