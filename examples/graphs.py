@@ -1,4 +1,4 @@
-"""What the examples share: CUDA graphs, and their times in turns."""
+"""Functions that examples share: one records a CUDA graph, one times several graphs in turns."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _sign(dtype: DType) -> int:
 
 
 def _shifts(of: PackedCodes) -> npt.NDArray[np.uint64]:
-    """Of eight codes in 32 or 64 bits: column, half, pair."""
+    """The bit at which each of eight codes begins in 32 or 64 bits, by its column, half and pair."""
     return (of.bits * PLACES[of.bits]).astype(np.uint64)
 
 

@@ -203,7 +203,7 @@ class DType(Enum):
         return np.dtype(f"u{self.numpy.itemsize}")
 
     def every(self) -> npt.NDArray[Any]:
-        """What each bit pattern of a type of at most 16 bits stands for, from pattern 0 on."""
+        """The elements of a type of at most 16 bits, in the order of their bit patterns."""
         assert self.storage_bits <= 16, f"{self.label} has too many numbers to list"
         patterns = np.arange(2**self.storage_bits, dtype=np.int64)
         if self.storage_bits < 8:

@@ -69,7 +69,7 @@ class Conv2d(torch.nn.Module):
 
 
 def convolution(conv: Any, height: int, width: int) -> Convolution:
-    """What a torch.nn.Conv2d computes of images of this size."""
+    """The `Convolution` that a torch.nn.Conv2d computes of images of this height and width."""
     if isinstance(conv.padding, str):  # "same" puts what is odd below and right
         spans = [dilation * (taps - 1) for dilation, taps in zip(conv.dilation, conv.kernel_size, strict=True)]
         down, across = spans if conv.padding == "same" else (0, 0)

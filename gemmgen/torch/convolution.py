@@ -14,7 +14,7 @@ from gemmgen.arrays.checked import MOST_FORMS
 from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.epilogue import Epilogue
 from gemmgen.support.errors import require
-from gemmgen.torch.operator import PRODUCTS, SUMS, Kernel, kernel_named, registered
+from gemmgen.torch.operator import PRODUCTS, SUMS, Kernel, extent, kernel_named, names_of, torch_type
 
 SCHEMA = "(Tensor x, Tensor weight, Tensor? bias, str[] kernels) -> Tensor"
 NHWC = 0, 2, 3, 1  # of torch's dimensions
@@ -39,10 +39,7 @@ def conv2d(x: Any, weight: Any, bias: Any = None, *, kernels: Sequence[Kernel]) 
     for name, one in (("x", x), ("weight", weight)):
         if one.dim() != 4 or (one.shape[1] > 1 and one.stride(1) != 1):
             _refuse(name, one)
-    if not torch.compiler.is_compiling():  # else `kernel_named` finds them
-        for kernel in kernels:
-            registered(kernel)
-    names = [kernel.traced.identity for kernel in kernels]
+    names = names_of(kernels)
     needed = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
     learns = torch.is_grad_enabled() and needed
     run = OPERATOR if learns or torch.compiler.is_compiling() else _run
@@ -53,12 +50,8 @@ def _refuse(name: str, tensor: Any) -> None:
     require(
         tensor.dim() == 4, f"{name} has {tensor.dim()} dimensions: it has 4, as torch.nn.functional.conv2d takes them"
     )
-    told = f"{name} of {_extent(tensor.shape)} has strides {tuple(tensor.stride())}: kernels read channels together"
+    told = f"{name} of {extent(tensor.shape)} has strides {tuple(tensor.stride())}: kernels read channels together"
     require(False, f"{told}. Pass {name}.to(memory_format=torch.channels_last), best made once")
-
-
-def _extent(shape: Sequence[Any]) -> str:
-    return " x ".join(map(str, shape))
 
 
 class Asked(NamedTuple):
@@ -119,7 +112,7 @@ class Served:
         x, weight = (channels, height, width), (channels, *conv.taps)
         for name, first, shape, takes in (("x", "N", asked.x, x), ("weight", "K", asked.weight, weight)):
             if shape[1:] != takes:
-                yield f"takes {name} of {_extent((first, *takes))}, and {name} is {_extent(shape)}"
+                yield f"takes {name} of {extent((first, *takes))}, and {name} is {extent(shape)}"
         m = asked.x[0] * math.prod(conv.places)
         for name, fixed, size in (("M", self.m, m), ("N", self.n, asked.weight[0])):
             if fixed is not None and fixed != size:
@@ -134,7 +127,7 @@ def _labels(types: tuple[Any, Any]) -> str:
 def _served(identity: str) -> Served:
     kernel = kernel_named(identity)
     problem = kernel.source.problem
-    a, b, c = (getattr(torch, str(one.numpy), None) for one in problem.types.operands)
+    a, b, c = map(torch_type, problem.types.operands)
     inputs, layout = problem.inputs, str(problem.layout)
     return Served(kernel.name, str(inputs), inputs.conv, problem.epilogue, (a, b), c, layout, problem.m, problem.n)
 
@@ -164,7 +157,7 @@ def _run(x: Any, weight: Any, bias: Any, kernels: list[str]) -> Any:
     name = _chosen(tuple(kernels), _asked(x, weight, bias))
     kernel, served = kernel_named(name), _served(name)
     out = _made(x, weight, served)
-    scalar = getattr(torch, str(kernel.source.problem.types.scalar.numpy))
+    scalar = torch_type(kernel.source.problem.types.scalar)
     operands = {"bias_n": bias.detach().to(scalar).contiguous()} if served.biased else {}
     kernel(*(one.detach().permute(NHWC) for one in (x, weight, out)), **operands)
     return out if bias is None or served.biased else out.add_(bias.detach()[:, None, None])

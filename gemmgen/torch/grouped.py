@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import torch
 
 from gemmgen.arrays.checked import MOST_FORMS
-from gemmgen.problem.dtype import DType
 from gemmgen.support.errors import require
-from gemmgen.torch.operator import PRODUCTS, Kernel, kernel_named, registered
+from gemmgen.torch.operator import PRODUCTS, Kernel, extent, kernel_named, names_of, torch_type
 
 SCHEMA = "(Tensor a, Tensor b, Tensor offs, str[] kernels, ScalarType dtype, bool gradient) -> Tensor"
 ALIGN = 16  # bytes, of every address
@@ -53,10 +52,7 @@ def grouped_mm(
     if offs is None or offs.dtype is not torch.int32 or offs.dim() != 1:
         _refuse_ends(offs)
     dtype = a.dtype if out_dtype is None else out_dtype
-    if not torch.compiler.is_compiling():  # else `kernel_named` finds them
-        for kernel in kernels:
-            registered(kernel)
-    names = [kernel.traced.identity for kernel in kernels]
+    names = names_of(kernels)
     if dims == (3, 2):
         return _product(b.mT, a.mT, offs, names, dtype).mT
     return _product(a, b, offs, names, dtype)
@@ -149,15 +145,10 @@ def _served(identity: str) -> Served:
     problem = kernel.source.problem
     inputs, types = problem.inputs, problem.types
     groups = inputs.row_groups or (inputs.groups if inputs.along_k else 0)
-    a, b, c = (_torchs(one) for one in types.operands)
+    a, b, c = (torch_type(one) for one in types.operands)
     sizes = {"M": problem.m, "N": problem.n, "K": problem.k}
     product = problem.epilogue in PRODUCTS
     return Served(kernel.name, str(inputs), inputs.along_k, groups, product, (a, b, c), str(problem.layout), sizes)
-
-
-def _torchs(dtype: DType) -> Any:
-    """torch's type of the same name; None if it has none."""
-    return getattr(torch, str(dtype.numpy), None)
 
 
 def _run(a: Any, b: Any, offs: Any, kernels: list[str], dtype: Any, gradient: bool) -> Any:
@@ -193,13 +184,9 @@ def _placed(offs: Any) -> Any:
 def _require_shapes(a: Any, b: Any, offs: Any) -> None:
     if a.shape[1] == b.shape[-2] and (b.dim() == 2 or b.shape[0] == offs.shape[0]):
         return
-    told, groups = f"a is {_extent(a)} and b {_extent(b)}", offs.shape[0]
+    told, groups = f"a is {extent(a.shape)} and b {extent(b.shape)}", offs.shape[0]
     require(a.shape[1] == b.shape[-2], f"{told}: K = {a.shape[1]} and {b.shape[-2]} differ")
     require(False, f"{told}: offs has the ends of {groups} groups, and b {b.shape[0]}")
-
-
-def _extent(matrix: Any) -> str:
-    return " x ".join(map(str, matrix.shape))
 
 
 def _empty(a: Any, b: Any, offs: Any, kernels: list[str], dtype: Any, gradient: bool) -> Any:

@@ -41,10 +41,10 @@ class LSTM(torch.nn.Module):
         self._kernels = tuple(kernels)
         for layer, kernel in enumerate(kernels):
             wanted, found = self.problems(lstm, kernel.source.problem.m)[layer], kernel.source.problem
-            same = (found.n, found.k, found.types, found.layout, found.epilogue, found.ldc) == (
-                (wanted.n, wanted.k, wanted.types, wanted.layout, wanted.epilogue, wanted.ldc)
+            require(
+                _step(found) == _step(wanted),
+                f"{kernel.name} computes {found}: layer {layer} needs {wanted} (LSTM.problems)",
             )
-            require(same, f"{kernel.name} computes {found}: layer {layer} needs {wanted} (LSTM.problems)")
             weights, bias = _weights(lstm, layer)
             self.register_buffer(f"weight_{layer}", weights)
             self.register_buffer(f"bias_{layer}", bias)
@@ -104,6 +104,11 @@ class LSTM(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}, num_layers={len(self._kernels)}, batch_first={self.batch_first}"
+
+
+def _step(problem: Problem) -> tuple[Any, ...]:
+    """The fields of a step's problem that an LSTM relies on."""
+    return problem.n, problem.k, problem.types, problem.layout, problem.epilogue, problem.ldc
 
 
 def _require_kind(lstm: Any) -> None:

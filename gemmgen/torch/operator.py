@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch
 from gemmgen.arrays.binding import Prepared, require_known, require_names
 from gemmgen.arrays.kernel import LOADED, ArrayKernel
 from gemmgen.arrays.library import ArrayProduct
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.inputs import Inputs
@@ -41,6 +43,24 @@ def gemm(kernel: Kernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any)
     n = b.shape[-1] // traced.products
     given = [operands[name] for name in traced.operands]
     return OPERATOR(a, b.array if packed else b, given, traced.identity, n, alpha, packed)
+
+
+def names_of(kernels: Sequence[Kernel]) -> list[str]:
+    """The operator's names for `kernels`."""
+    if not torch.compiler.is_compiling():  # else `kernel_named` finds them: a graph has no such effect
+        for kernel in kernels:
+            registered(kernel)
+    return [kernel.traced.identity for kernel in kernels]
+
+
+def torch_type(dtype: DType) -> Any:
+    """torch's type of the same name; None if it has none."""
+    return getattr(torch, str(dtype.numpy), None)
+
+
+def extent(shape: Sequence[Any]) -> str:
+    """A shape for a message: "3 x 4"."""
+    return " x ".join(map(str, shape))
 
 
 def registered(kernel: Kernel) -> str:

@@ -34,6 +34,8 @@ def judge(kernel: LoadedKernel, situation: Situation, also: Index | None) -> tup
     Raises CandidateFailed (the kernel does not run to the end).
     """
     case = situation.case
+    if not case.problem.one_product or case.problem.scaled_depth:
+        return None
     rule = rule_of(situation) if case.problem.epilogue.is_linear else rule_of_steps(situation)
     if rule is None:
         return None

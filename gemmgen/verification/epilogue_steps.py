@@ -29,8 +29,7 @@ def rule_of_steps(situation: Situation) -> Rule | None:
     """
     case, types = situation.case, situation.case.problem.types
     epilogue = case.problem.epilogue
-    at_once = case.problem.one_product and not case.problem.scaled_depth
-    if not at_once or epilogue.sums or epilogue.outputs or types.scalar is not DType.F32:
+    if epilogue.sums or epilogue.outputs or types.scalar is not DType.F32:
         return None
     arithmetic = Arithmetic(types.scalar)
     steps = Steps(case, arithmetic).of_epilogue()

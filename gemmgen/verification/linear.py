@@ -60,8 +60,7 @@ def rule_of(situation: Situation) -> Rule | None:
     """The acceptance rule as numbers; None if C's elements are not linear in products, or if there are other
     outputs."""
     case, types = situation.case, situation.case.problem.types
-    at_once = case.problem.one_product and not case.problem.scaled_depth
-    if not at_once or not case.problem.epilogue.is_linear or list(case.written) != ["C"]:
+    if not case.problem.epilogue.is_linear or list(case.written) != ["C"]:
         return None
     if situation.data in EXACT_KINDS or types.scalar.is_integer:
         return Rule(alpha_of(case), case.beta)

@@ -102,7 +102,7 @@ class ProductInterface(Interface):
 
     @property
     def beside(self) -> tuple[Companion, ...]:
-        """What its function takes beside A and B: scales of blocks, ends of groups. Codes are packed with theirs."""
+        """The operands of its function beside A and B: scales of blocks, ends of groups. Those of codes lie in B."""
         return () if self.takes_packed else tuple(self.problem.companions)
 
     @property

@@ -272,9 +272,11 @@ def _typical(problem: Problem) -> dict[str, int]:
 
 
 def _of_images(problem: Problem) -> dict[str, int]:
-    """What TMA's im2col mode must express of a convolution; 0 where there is none: its channels, pixels from a place of
-    the filter to the next, how far corners lie before an image's pixels and behind them, pixels from a place to its
-    last tap, and whether A would be copied."""
+    """Facts of a convolution that limits of TMA's im2col mode are about, all 0 without a convolution.
+
+    They are its channels, pixels from a place of the filter to the next, how far corners lie before an image's pixels
+    and behind them, pixels from a place to its last tap, and whether A would be copied.
+    """
     conv = problem.inputs.conv
     if conv is None:
         return dict.fromkeys(("CHANNELS", "PLACE_STEP", "CORNERS_BEFORE", "CORNERS_BEHIND", "TAPS_SPAN", "COPIED_A"), 0)

@@ -56,7 +56,7 @@ GROUP_BUGS: tuple[Bug, ...] = (
     Bug("a consumer without rows releases stages before they are full", "release", on.WGMMA_GROUPS,
         "mbarrier_wait(&shared.full[ring.stage], ring.parity); named_barrier_sync(1 + consumer, 128); release_stage(",
         "release_stage(", (TOO_MANY, DEADLOCK, UNDER_WAY)),
-    # What is stored
+    # Stores of C
     Bug("TMA stores the last tile of a group as a whole", "store", on.WGMMA_GROUPS,
         "if (m + 64 > tile.end) store_rows(", "if (false) store_rows(", OTHERS),
     Bug("TMA stores a piece whose first row is the group's", "store", on.WGMMA_GROUPS_FEW,

@@ -64,7 +64,7 @@ CODES_BUGS: tuple[Bug, ...] = (
         "[at / CHUNK_K][1 - consumer], codes", (*OFF, UNDER_WAY)),
     Bug("zeros beyond K times a scale", "K tail", on.WGMMA_CODES_CUT, "if (k + at + step >= s.K) fragment[r] = 0;", "",
         OFF),
-    # Of 8 bits
+    # Codes of 8 bits
     Bug("both words of eight codes in each other's place", "packed elements", on.WGMMA_BYTES,
         "v < 4 ? words.x : words.y", "v < 4 ? words.y : words.x", OFF),
     Bug("bytes of a word from its end", "packed elements", on.WGMMA_BYTES, "code << 8 * (v % 4)",
