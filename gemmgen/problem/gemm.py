@@ -70,7 +70,7 @@ class Problem:
     types           element types of A, B and C, and what computes with them
     epilogue        what becomes of A * B. Vectors that it reads serve all products of a batch. Of one with acc2, as
                     "swiglu", B is K x 2N: two matrices side by side; with acc3 K x 3N, with acc4 K x 4N
-    ld_residual, stride_residual   of its matrix, where it has one, as those of C
+    ld_residual, stride_residual   of each matrix that it reads, as those of C
     inputs          how A and B are given: "scales=128+zeros" gives B's columns scales by groups of 128 along K,
                     "groups=8" gives each of 8 groups of rows a matrix B of its own, `stride_b` apart;
                     "groups=8+masked" and "groups=8+along_k" are batches of 8, which is what `batch` then says;
@@ -180,13 +180,14 @@ class Problem:
     def _require_operands(self) -> None:
         """Of the epilogue: what is said of them exists, and kernels take it."""
         matrices = [operand.name for operand in self.epilogue.operands if operand.is_matrix]
+        read = any(operand.is_matrix and not operand.written for operand in self.epilogue.operands)
         if self.types.scalar.is_integer:
             require_integers(self.epilogue)
         require(not (self.pointers and matrices), f"a batch of pointers has none to {', '.join(matrices)}")
         for name in ("ld_residual", "stride_residual"):
             given = getattr(self, name)
             require(
-                given == "dense" or "residual" in matrices,
+                given == "dense" or read,
                 f"{name} = {given}, and the epilogue {self.epilogue} has no residual",
             )
 

@@ -58,13 +58,13 @@ class Operand:
 
     @property
     def ld(self) -> str:
-        """The name of its leading dimension, which matrices have."""
-        return "ldc" if self.written else f"ld_{self.name}"
+        """The name of its leading dimension, which matrices have: those that are read lie alike, as those written do."""
+        return "ldc" if self.written else "ld_residual"
 
     @property
     def stride(self) -> str:
         """The name of a matrix' distance to the next of a batch."""
-        return "stride_c" if self.written else f"stride_{self.name}"
+        return "stride_c" if self.written else "stride_residual"
 
 
 _OPERANDS = (
@@ -86,6 +86,10 @@ _OPERANDS = (
     Operand("sum_m", "m", "the sum of a row of A, computed before", summed=True),
     Operand("sum_n", "n", "the sum of a column of B, computed before", summed=True),
     Operand("residual", "mn", "added, element by element"),
+    *(
+        Operand(f"residual{number}", "mn", f"a {ordinal} such matrix, which lies as residual would")
+        for number, ordinal in ((2, "second"), (3, "third"), (4, "fourth"), (5, "fifth"))
+    ),
     Operand("aux", "mn", "takes its argument: the value before an activation, say", written=True),
     Operand("row_amax", "m", "takes the largest magnitude of its argument in each row", written=True),
     Operand("column_amax", "n", "takes the largest magnitude of its argument in each column", written=True),

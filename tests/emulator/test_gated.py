@@ -24,6 +24,7 @@ from gemmgen.verification.data import make_operands
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import verify
 
+ADDED = "sigmoid(acc + residual2) * residual + tanh(acc2 + residual3) * (acc3 + residual4)"
 SCALED = "silu(scale_n * acc) * (scale_n2 * acc2)"
 KERNELS = [
     ("naive", {}, "geglu+bias", Problem(None, None, None, "f64", "cc", batch=None)),
@@ -50,6 +51,8 @@ KERNELS = [
     ),
     ("wgmma", {"BM": 64, "BN": 8, "CONSUMERS": 1}, "lstm", Problem(16, 72, 136, "f16", "rc", batch=2)),
     ("wgmma", {"BN": 16}, "lstm_state", Problem(70, 37, 64, layout="rr", types=Types.parse("e4m3,e4m3,bf16_promoted"))),
+    ("naive", {}, ADDED, Problem(None, None, None, "f32", "rr", ld_residual=None)),
+    ("wgmma", {"BN": 16}, ADDED, Problem(16, 40, None, "bf16", "rc", ld_align=8, ld_residual=48, batch=2)),
     ("wgmma", {"BN": 32}, "silu(acc) * acc2 + acc3 * bias_n3", Problem(None, None, None, "bf16", "rr", ld_align=8)),
 ]
 
