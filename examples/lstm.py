@@ -35,7 +35,8 @@ def compare(batch: int, size: int, steps: int, device: str, rounds: int) -> None
     torch.manual_seed(0)
     theirs = torch.nn.LSTM(size, size).to(device, torch.bfloat16).eval()
     x = torch.randn(steps, batch, size).to(device, torch.bfloat16)
-    kernels = [kernel_of(problem, device) for problem in gemmgen.torch.LSTM.problems(theirs, batch)]
+    ((of_x, of_step),) = gemmgen.torch.LSTM.problems(theirs, batch, steps)
+    kernels = [(kernel_of(of_x, device), kernel_of(of_step, device))]
     ours = gemmgen.torch.LSTM(theirs, kernels)
     wanted, found = theirs(x)[0].float(), ours(x)[0].float()
     off = float((found - wanted).abs().max())
@@ -45,7 +46,7 @@ def compare(batch: int, size: int, steps: int, device: str, rounds: int) -> None
         graphs = recorded(lambda: theirs(x)), recorded(lambda: ours(x))
         torchs, gemmgens = times(graphs, rounds)
         ratio = median(one / other for one, other in zip(torchs, gemmgens, strict=True))
-        line += f"; torch {median(torchs):.1f} us, gemmgen {median(gemmgens):.1f} us: {ratio:.2f}x"
+        line += f"; torch {median(torchs):.1f} us, gemmgen {median(gemmgens):.1f} us: {ratio:.2f}x   {kernels[0][1].source.full_name}"
     print(line, flush=True)
 
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.operands import ACCUMULATORS
 from gemmgen.problem.types import Types
 from gemmgen.support.errors import require
 
 # Gates in the order of an LSTM's epilogue: forget, input, candidate, output. torch has the input gate first.
 GATES = [1, 0, 2, 3]
 BIASES = ("bias_n", "bias_n2", "bias_n3", "bias_n4")
-STATE = "sigmoid(acc + bias_n) * residual + sigmoid(acc2 + bias_n2) * tanh(acc3 + bias_n3)"
-EPILOGUE = f"sigmoid(acc4 + bias_n4) * tanh(aux({STATE}))"
+INPUTS = ("residual2", "residual3", "residual4", "residual5")  # the products of x with the weights of each gate
+FORGET, INPUT, CANDIDATE, OUTPUT = (
+    f"{acc} + {bias} + {of_x}" for acc, bias, of_x in zip(ACCUMULATORS, BIASES, INPUTS, strict=True)
+)
+STATE = f"sigmoid({FORGET}) * residual + sigmoid({INPUT}) * tanh({CANDIDATE})"
+EPILOGUE = f"sigmoid({OUTPUT}) * tanh(aux({STATE}))"
+CHUNK = 2**24  # products of x at a time, at most: of f32 64 MB
 LABELS = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 
 
@@ -24,41 +31,47 @@ class LSTM(torch.nn.Module):
     """y, (h, c) = lstm(x, (h, c)), like torch.nn.LSTM, for inference.
 
     lstm     a torch.nn.LSTM in one direction, without projections, of bf16, f16 or f32. Its weights are copied
-    kernels  a kernel for each layer, of `LSTM.problems`; layers of one size may share theirs
+    kernels  two kernels for each layer, of `LSTM.problems`; layers of one size may share theirs
 
-    A step multiplies x and h, which lie side by side, by the weights of all gates. The kernel's epilogue has the gates'
-    functions and the cell's state, which is f32 for bf16 and f16, and stores h beside the next step's x. No step waits
-    for the host, so a call may be recorded as a CUDA graph; torch.compile does not trace it.
+    A batch of products multiplies the x of all steps by the weights of the four gates. Then a step is one launch: it
+    multiplies h by the weights of all gates, adds these products, and has the gates' functions and the cell's state,
+    which is f32 for bf16 and f16, in its epilogue. No step waits for the host, so a call may be recorded as a CUDA
+    graph; torch.compile does not trace it.
 
     Raises InvalidInput for another kind of LSTM or another kernel, and for x that requires a gradient.
     """
 
-    def __init__(self, lstm: Any, kernels: Sequence[ArrayKernel]) -> None:
+    def __init__(self, lstm: Any, kernels: Sequence[tuple[ArrayKernel, ArrayKernel]]) -> None:
         super().__init__()
         _require_kind(lstm)
-        require(len(kernels) == lstm.num_layers, f"{len(kernels)} kernels: the LSTM has {lstm.num_layers} layers")
+        require(len(kernels) == lstm.num_layers, f"kernels of {len(kernels)} layers: the LSTM has {lstm.num_layers}")
         self.input_size, self.hidden_size, self.batch_first = lstm.input_size, lstm.hidden_size, lstm.batch_first
         self._kernels = tuple(kernels)
-        for layer, kernel in enumerate(kernels):
-            wanted, found = self.problems(lstm, kernel.source.problem.m)[layer], kernel.source.problem
-            require(
-                _step(found) == _step(wanted),
-                f"{kernel.name} computes {found}: layer {layer} needs {wanted} (LSTM.problems)",
-            )
-            weights, bias = _weights(lstm, layer)
-            self.register_buffer(f"weight_{layer}", weights)
+        for layer, both in enumerate(kernels):
+            for kernel, wanted in zip(both, self.problems(lstm, both[1].source.problem.m)[layer], strict=True):
+                found = kernel.source.problem
+                require(
+                    _fields(found) == _fields(wanted),
+                    f"{kernel.name} computes {found}: layer {layer} needs {wanted} (LSTM.problems)",
+                )
+            of_x, of_h, bias = _weights(lstm, layer)
+            self.register_buffer(f"weight_x_{layer}", of_x)
+            self.register_buffer(f"weight_h_{layer}", of_h)
             self.register_buffer(f"bias_{layer}", bias)
 
     @staticmethod
-    def problems(lstm: Any, batch: int | None) -> list[Problem]:
-        """The problem of each layer's step for so many sequences at once, None: for any number."""
+    def problems(lstm: Any, batch: int | None, steps: int = 64) -> list[tuple[Problem, Problem]]:
+        """The two problems of each layer: the products of x, tuned for `steps` steps, and a step's, for `batch`
+        sequences at once, None: for any number."""
         _require_kind(lstm)
         types = Types.parse(LABELS[lstm.weight_hh_l0.dtype])
+        to_sums = replace(types, c=types.scalar)
         h, found = lstm.hidden_size, []
         for layer in range(lstm.num_layers):
-            line = h + (h if layer else lstm.input_size)  # x and h
-            lds = {"ldc": line, "ld_residual": line}
-            found.append(Problem(batch, h, line, types=types, layout="rc", epilogue=EPILOGUE, **lds))
+            features = h if layer else lstm.input_size
+            typical = {"M": steps * (batch or 64)}
+            of_x = Problem(None, h, features, types=to_sums, layout="rc", batch=4, stride_a=0, typical=typical)
+            found.append((of_x, Problem(batch, h, h, types=types, layout="rc", epilogue=EPILOGUE)))
         return found
 
     def forward(self, x: Any, state: tuple[Any, Any] | None = None) -> tuple[Any, tuple[Any, Any]]:
@@ -85,30 +98,33 @@ class LSTM(torch.nn.Module):
 
     def _layer(self, layer: int, x: Any, h: Any, c: Any) -> tuple[Any, Any, Any]:
         """All steps of a layer: its outputs, the last h and the last c. x is steps x sequences x features."""
-        kernel, weight = self._kernels[layer], getattr(self, f"weight_{layer}").t()
-        biases = dict(zip(BIASES, getattr(self, f"bias_{layer}"), strict=True))
-        steps, batch, features = x.shape
-        lines = x.new_empty((steps + 1, batch, features + self.hidden_size))  # x and h of each step
-        lines[:-1, :, :features] = x
-        lines[0, :, features:] = h
+        multiply, step = self._kernels[layer]
+        of_x, of_h, bias = (getattr(self, f"{name}_{layer}") for name in ("weight_x", "weight_h", "bias"))
+        biases = dict(zip(BIASES, bias, strict=True))
+        x = x.contiguous()
+        steps, batch, _ = x.shape
         precise = torch.promote_types(x.dtype, torch.float32)
-        states = x.new_empty((2, *lines.shape[1:]), dtype=precise)[
-            ..., : self.hidden_size
-        ]  # before a step and behind it
-        states[0] = c
-        for step in range(steps):
-            old, new = states[step % 2], states[1 - step % 2]
-            kernel(lines[step], weight, lines[step + 1, :, features:], residual=old, aux=new, **biases)
-        hidden = lines[1:, :, features:]
-        return hidden, lines[-1, :, features:], states[steps % 2].to(x.dtype)
+        hidden = x.new_empty((steps + 1, batch, self.hidden_size))  # before the first step, and behind each
+        states = x.new_empty((2, *hidden.shape[1:]), dtype=precise)  # before a step and behind it
+        hidden[0], states[0] = h, c
+        most = max(1, CHUNK // hidden[0].numel() // len(GATES))
+        for first in range(0, steps, most):
+            some = x[first : first + most].flatten(0, 1)
+            products = multiply(some, of_x.mT).unflatten(1, (-1, batch))
+            for place in range(products.shape[1]):
+                number = first + place
+                old, new = states[number % 2], states[1 - number % 2]
+                given = dict(zip(INPUTS, products[:, place], strict=True))
+                step(hidden[number], of_h.t(), hidden[number + 1], residual=old, aux=new, **given, **biases)
+        return hidden[1:], hidden[-1], states[steps % 2].to(x.dtype)
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}, num_layers={len(self._kernels)}, batch_first={self.batch_first}"
 
 
-def _step(problem: Problem) -> tuple[Any, ...]:
-    """The fields of a step's problem that an LSTM relies on."""
-    return problem.n, problem.k, problem.types, problem.layout, problem.epilogue, problem.ldc
+def _fields(problem: Problem) -> tuple[Any, ...]:
+    """The fields of a problem that an LSTM relies on."""
+    return problem.n, problem.k, problem.types, problem.layout, problem.epilogue, problem.batch, problem.stride_a
 
 
 def _require_kind(lstm: Any) -> None:
@@ -120,12 +136,13 @@ def _require_kind(lstm: Any) -> None:
     require(dtype in LABELS, f"weights of {dtype}: kernels are for bf16, f16 and f32")
 
 
-def _weights(lstm: Any, layer: int) -> tuple[Any, Any]:
-    """(the weights of x and h side by side, 4 H x (I + H); the sums of the biases, 4 x H), in the order of GATES."""
+def _weights(lstm: Any, layer: int) -> tuple[Any, Any, Any]:
+    """(x's weights, 4 x H x I; h's, 4 H x H; the sums of the biases, 4 x H), in the order of GATES."""
     h = lstm.hidden_size
-    of_x, of_h = (getattr(lstm, f"weight_{which}_l{layer}").detach() for which in ("ih", "hh"))
-    weights = torch.cat([of_x, of_h], 1).view(4, h, -1)[GATES].reshape(4 * h, -1)
+    of_x, of_h = (
+        getattr(lstm, f"weight_{which}_l{layer}").detach().view(4, h, -1)[GATES].contiguous() for which in ("ih", "hh")
+    )
     if not lstm.bias:
-        return weights, weights.new_zeros((4, h), dtype=torch.float32)
+        return of_x, of_h.flatten(0, 1), of_h.new_zeros((4, h), dtype=torch.float32)
     both = (getattr(lstm, f"bias_{which}_l{layer}").detach().float() for which in ("ih", "hh"))
-    return weights, sum(both).view(4, h)[GATES].contiguous()
+    return of_x, of_h.flatten(0, 1), sum(both).view(4, h)[GATES].contiguous()

@@ -419,8 +419,12 @@ def test_layers_of_blocks_compute_what_their_rounded_numbers_do(shared_store: St
 
 
 @pytest.mark.parametrize(("dtype", "family"), [("float32", "naive"), ("bfloat16", "wgmma")])
-@pytest.mark.parametrize("batch_first", [False, True])
-def test_an_lstm_by_kernels_is_torchs(shared_store: Store, dtype: str, family: str, batch_first: bool) -> None:
+@pytest.mark.parametrize(("batch_first", "at_once"), [(False, 1), (True, 3)])
+def test_an_lstm_by_kernels_is_torchs(
+    shared_store: Store, dtype: str, family: str, batch_first: bool, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its inputs are multiplied `at_once` steps at a time."""
+    monkeypatch.setattr("gemmgen.torch.lstm.CHUNK", at_once * (5 if not batch_first else 3) * 40 * 4)
     torch.manual_seed(1)
     theirs = torch.nn.LSTM(24, 40, 2, batch_first=batch_first).eval()
     x, state = torch.randn(3, 5, 24), (torch.randn(2, 5 if not batch_first else 3, 40), torch.randn(2, 5, 40))
@@ -429,10 +433,13 @@ def test_an_lstm_by_kernels_is_torchs(shared_store: Store, dtype: str, family: s
     chosen = gemmgen.families.FAMILIES[family]
     sequences = x.shape[1 - batch_first]
     with torch.no_grad(), ExitStack() as open_kernels:
-        problems = LSTM.problems(theirs.to(element), sequences)
-        sources = [render(problem, chosen, chosen.default(problem)) for problem in problems]
-        kernels = [open_kernels.enter_context(load_source(source, "emulator", shared_store)) for source in sources]
-        ours = LSTM(theirs, kernels)
+
+        def loaded(problem: Problem) -> ArrayKernel:
+            source = render(problem, chosen, chosen.default(problem))
+            return open_kernels.enter_context(load_source(source, "emulator", shared_store))
+
+        layers = LSTM.problems(theirs.to(element), sequences)
+        ours = LSTM(theirs, [(loaded(of_x), loaded(of_step)) for of_x, of_step in layers])
         for given in (None, state):
             cast = None if given is None else tuple(one.to(element) for one in given)
             y, (h, c) = ours(x.to(element), cast)
@@ -450,9 +457,9 @@ def test_an_lstm_of_another_kind_is_refused(shared_store: Store) -> None:
     with pytest.raises(InvalidInput, match="the LSTM has projections to 3"):
         LSTM.problems(torch.nn.LSTM(8, 8, proj_size=3), 4)
     lstm = torch.nn.LSTM(8, 16)
-    (other,) = LSTM.problems(torch.nn.LSTM(24, 16), 4)
+    ((other, _),) = LSTM.problems(torch.nn.LSTM(24, 16), 4)
     with load_source(render(other, NAIVE, NAIVE.default(other)), "emulator", shared_store) as kernel:
-        with pytest.raises(InvalidInput, match="layer 0 needs 4x16x24"):
-            LSTM(lstm, [kernel])
-        with pytest.raises(InvalidInput, match="2 kernels: the LSTM has 1 layers"):
-            LSTM(lstm, [kernel, kernel])
+        with pytest.raises(InvalidInput, match=r"computes \?x16x24 .*: layer 0 needs \?x16x8"):
+            LSTM(lstm, [(kernel, kernel)])
+        with pytest.raises(InvalidInput, match="kernels of 2 layers: the LSTM has 1"):
+            LSTM(lstm, [(kernel, kernel), (kernel, kernel)])

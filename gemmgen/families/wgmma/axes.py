@@ -30,7 +30,7 @@ class WgmmaConfig(Config):
     )
     BN: int = axis(
         256,
-        (256, 128, 192, 64, 160, 224, 176, 96, 32, 16, 208, 240, 144, 112, 80, 48),
+        (256, 128, 192, 64, 160, 224, 176, 96, 32, 16, 208, 240, 144, 112, 80, 48, 8),
         "columns of C that a block computes",
     )
     BK: int = axis(64, (64, 128, 32, 256), "depth of a k tile")
@@ -325,11 +325,12 @@ SLOW = {
         f"{KEPT} or {UNKNOWN} or {ROWS} <= 512 and (BM - 8 * SPLIT) * {TILES_M} < {ROWS} "
         f"or {_least(ROWS, 'BM', '8 * SPLIT', TILES_N)}"
     ): "tiles of fewer rows would take no more waves",
-    f"BN % 32 == 0 or BN == 16 or BN == 176 or {KNOWN} and {_least(COLUMNS, 'BN', '16', TILES_M)}": (
+    "BN > 8 or PRODUCTS == 4": "only several matrices side by side make such a tile wide enough",
+    f"BN % 32 == 0 or BN <= 16 or BN == 176 or {KNOWN} and {_least(COLUMNS, 'BN', '16', TILES_M)}": (
         "tiles of fewer columns would take no more waves"
     ),
     "M == 0 or BM < 2 * M or BM == 64 or SWAP == 1 and BM == 8": "most of the tile would lie outside of C",
-    "N == 0 or BN < 2 * N or BN == 16": "most of the tile would lie outside of C",
+    "N == 0 or BN < 2 * N or BN <= 16": "most of the tile would lie outside of C",
 }
 
 GROUPS_FIT = grid_fits("((M + BM - 1) / BM + GROUPS) * ((N + BN - 1) / BN)")
