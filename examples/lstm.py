@@ -46,7 +46,8 @@ def compare(batch: int, size: int, steps: int, device: str, rounds: int) -> None
         graphs = recorded(lambda: theirs(x)), recorded(lambda: ours(x))
         torchs, gemmgens = times(graphs, rounds)
         ratio = median(one / other for one, other in zip(torchs, gemmgens, strict=True))
-        line += f"; torch {median(torchs):.1f} us, gemmgen {median(gemmgens):.1f} us: {ratio:.2f}x   {kernels[0][1].source.full_name}"
+        line += f"; torch {median(torchs):.1f} us, gemmgen {median(gemmgens):.1f} us: {ratio:.2f}x"
+        line += f"   {kernels[0][1].source.full_name}"
     print(line, flush=True)
 
 

@@ -58,7 +58,7 @@ class Operand:
 
     @property
     def ld(self) -> str:
-        """The name of its leading dimension, which matrices have: those that are read lie alike, as those written do."""
+        """The name of its leading dimension, which matrices have: one of all that are read, and of all written."""
         return "ldc" if self.written else "ld_residual"
 
     @property

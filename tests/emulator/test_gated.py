@@ -51,8 +51,8 @@ KERNELS = [
     ),
     ("wgmma", {"BM": 64, "BN": 8, "CONSUMERS": 1}, "lstm", Problem(16, 72, 136, "f16", "rc", batch=2)),
     ("wgmma", {"BN": 16}, "lstm_state", Problem(70, 37, 64, layout="rr", types=Types.parse("e4m3,e4m3,bf16_promoted"))),
-    ("naive", {}, ADDED, Problem(None, None, None, "f32", "rr", ld_residual=None)),
-    ("wgmma", {"BN": 16}, ADDED, Problem(16, 40, None, "bf16", "rc", ld_align=8, ld_residual=48, batch=2)),
+    ("naive", {}, ADDED, Problem(None, None, None, "f32", "rr")),
+    ("wgmma", {"BN": 16}, ADDED, Problem(16, 40, None, "bf16", "rc", ld_align=8, batch=2)),
     ("wgmma", {"BN": 32}, "silu(acc) * acc2 + acc3 * bias_n3", Problem(None, None, None, "bf16", "rr", ld_align=8)),
 ]
 
