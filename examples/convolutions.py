@@ -26,31 +26,50 @@ from gemmgen.problem.convolution import Convolution
 
 # Images, the convolution of one, filters.
 LAYERS = (
+    (32, "56x56x64_1x1", 64),
     (32, "56x56x64_3x3_p1x1", 64),
-    (32, "28x28x128_3x3_p1x1", 128),
-    (32, "14x14x256_3x3_p1x1", 256),
-    (32, "7x7x512_3x3_p1x1", 512),
     (32, "56x56x64_1x1", 256),
+    (32, "56x56x256_1x1", 64),
     (32, "56x56x256_1x1", 128),
     (32, "56x56x128_3x3_p1x1_s2x2", 128),
+    (32, "56x56x256_1x1_s2x2", 512),
+    (32, "28x28x512_1x1", 128),
+    (32, "28x28x128_3x3_p1x1", 128),
+    (32, "28x28x128_1x1", 512),
+    (32, "28x28x256_3x3_p1x1_s2x2", 256),
+    (32, "14x14x1024_1x1", 256),
+    (32, "14x14x256_3x3_p1x1", 256),
+    (32, "14x14x256_1x1", 1024),
+    (32, "14x14x512_3x3_p1x1_s2x2", 512),
+    (32, "7x7x2048_1x1", 512),
+    (32, "7x7x512_3x3_p1x1", 512),
+    (32, "7x7x512_1x1", 2048),
     (2, "64x64x320_3x3_p1x1", 320),
+    (2, "64x64x640_3x3_p1x1", 320),
     (2, "32x32x640_3x3_p1x1", 640),
+    (2, "32x32x1280_3x3_p1x1", 1280),
     (2, "16x16x1280_3x3_p1x1", 1280),
     (128, "56x56x256_3x3_p1x1", 256),
 )
 SMALL = ((2, "9x7x16_3x3_p1x0x2x1_s2x1", 24),)
+TILES = (  # of rows and columns, by so many warpgroups, with so many stages
+    (64, 64, 1, 8),
+    (64, 128, 1, 6),
+    (128, 64, 2, 8),
+    (128, 128, 2, 6),
+    (128, 256, 2, 4),
+    (256, 64, 2, 4),
+    (256, 128, 2, 4),
+)
 CONFIGS = tuple(
     {"BM": bm, "BN": bn, "CONSUMERS": consumers, "STAGES": stages, **more}
-    for bm, bn, consumers, stages in (
-        (64, 64, 1, 8),
-        (64, 128, 1, 6),
-        (128, 64, 2, 8),
-        (128, 128, 2, 6),
-        (128, 256, 2, 4),
-        (256, 64, 2, 4),
-        (256, 128, 2, 4),
+    for tiles, more in (
+        (TILES, {}),
+        (TILES, {"CLUSTER": 2}),
+        (TILES[1:4], {"SPLIT": 2, "PERSISTENT": 0}),
+        (TILES[1:4], {"SPLIT": 4, "PERSISTENT": 0}),
     )
-    for more in ({}, {"CLUSTER": 2})
+    for bm, bn, consumers, stages in tiles
 )
 
 

@@ -41,6 +41,7 @@ def test_a_transformer_by_kernels_has_the_logits_of_torch(
     [
         ("lstm.py", "3 sequences of 3 steps, 40 features: outputs at most"),
         ("experts.py", "5 groups,     70 rows, 64 x 128: 9 kernels, right"),
+        ("convolutions.py", "9x7x16_3x3_p1x0x2x1_s2x1 -> 24: 13 kernels, right"),
     ],
 )
 def test_kernels_have_the_outputs_of_torch(script: str, shown: str, shared_cache: Path) -> None:
