@@ -14,6 +14,8 @@ Linear             torch.nn.Linear by kernels, chosen by the number of rows; it 
 QuantisedLinear    the same with a weight of 4 or 8 bits, for inference
 BlockScaledLinear  the same with weight and activations of fp8, which have scales by block, for inference
 replace_linear     puts them in place of a model's torch.nn.Linear
+Experts            the experts of a mixture of transformers by kernels, for inference
+replace_experts    puts them in place of a model's
 Conv2d             torch.nn.Conv2d by kernels, chosen by the size of images
 LSTM               torch.nn.LSTM for inference: a kernel computes a step of a layer
 """
@@ -21,6 +23,7 @@ LSTM               torch.nn.LSTM for inference: a kernel computes a step of a la
 from gemmgen.torch.block_scaled import BlockScaledLinear
 from gemmgen.torch.conv_layer import Conv2d
 from gemmgen.torch.convolution import conv2d
+from gemmgen.torch.experts import Experts, replace_experts
 from gemmgen.torch.grouped import grouped_mm
 from gemmgen.torch.linear import Linear
 from gemmgen.torch.lstm import LSTM
@@ -32,10 +35,12 @@ __all__ = [
     "LSTM",
     "BlockScaledLinear",
     "Conv2d",
+    "Experts",
     "Linear",
     "QuantisedLinear",
     "conv2d",
     "gemm",
     "grouped_mm",
+    "replace_experts",
     "replace_linear",
 ]
