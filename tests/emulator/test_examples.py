@@ -52,6 +52,17 @@ def test_kernels_have_the_outputs_of_torch(script: str, shown: str, shared_cache
     assert shown in done.stdout
 
 
+@pytest.mark.usefixtures("torch", "transformers")
+def test_a_mixture_by_kernels_has_the_logits_of_torch(shared_cache: Path) -> None:
+    words = ("--device", "cpu", "--layers", "1", "--prompt", "12")
+    command = (sys.executable, str(ROOT / "examples" / "mixture.py"), *words)
+    environment = {**os.environ, "XDG_CACHE_HOME": str(shared_cache), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "experts of 1 layers replaced; torch's: grouped_mm" in done.stdout
+    assert "logits of 12 tokens, error to f32: torch" in done.stdout
+
+
 @pytest.mark.usefixtures("torch")
 def test_host_times_need_a_gpu() -> None:
     command = (sys.executable, str(ROOT / "examples" / "host_time.py"))
