@@ -137,9 +137,8 @@ class Experts(torch.nn.Module):
             y = _run(kernel, hidden, down, offs=offs, scale_m=scales)
         else:
             y = _run(kernel, hidden, down, offs=offs) * scales[:, None]
-        by_token = torch.empty_like(y)
-        by_token[order] = y
-        return by_token.view(tokens, chosen, y.shape[1]).sum(1).to(hidden_states.dtype)
+        by_token = _in_order(y, order).view(tokens, chosen, y.shape[1])
+        return by_token.sum(1).to(hidden_states.dtype)
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={extent(getattr(self, name).shape)}" for name in WEIGHTS)
@@ -176,6 +175,19 @@ def _computes(kernel: Kernel, wanted: Problem) -> bool:
 
 def _run(kernel: Kernel, a: Any, b: Any, **operands: Any) -> Any:
     return gemm(kernel, a, b, **operands) if torch.compiler.is_compiling() else kernel(a, b, **operands)
+
+
+def _in_order(y: Any, order: Any) -> Any:
+    """The rows of the pairs 0, 1, 2, ..., where y has those of `order`."""
+    if (
+        torch.compiler.is_compiling()
+    ):  # a gather becomes one kernel with the sum behind it; a scatter has fewer launches
+        places = torch.empty_like(order)
+        places[order] = torch.arange(order.shape[0], device=order.device)
+        return y[places]
+    found = torch.empty_like(y)
+    found[order] = y
+    return found
 
 
 def _holds_experts(name: str, module: Any) -> bool:
