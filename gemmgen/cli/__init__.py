@@ -72,7 +72,8 @@ def cli() -> None:
     C = alpha * A * B + beta * C, with A: M x K, B: K x N and C: M x N (row-major).
 
     A SHAPE is written MxNxK: 512x512x512. A size written ? stays a parameter of the kernel at run time,
-    which then serves every value of it: '?x4096x4096'.
+    which then serves every value of it: '?x4096x4096'. A convolution is written conv NxHxWxC KxRxS, by
+    its images and filters: conv 32x56x56x64 64x3x3 --pad 1.
 
     \b
     Start here:

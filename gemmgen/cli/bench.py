@@ -13,9 +13,11 @@ from gemmgen.api.kernels import bench
 from gemmgen.cli.options import (
     ProblemOptions,
     Sectioned,
+    Shape,
     json_option,
     out_option,
     problem_options,
+    words_argument,
 )
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import watch
@@ -29,7 +31,7 @@ from gemmgen.support.words import NONE, figure, percent
 
 
 @click.command(cls=Sectioned)
-@click.argument("what", metavar="SHAPE|NAME|FILE...", nargs=-1, required=True)
+@words_argument("what", "SHAPE|NAME|FILE...", lambda text: parse_shape(text) if is_shape(text) else text)
 @problem_options
 @out_option("Folder in which winners are looked up, and written if tuned now.")
 @click.option(
@@ -38,7 +40,7 @@ from gemmgen.support.words import NONE, figure, percent
 @json_option
 @click.pass_obj
 def command(
-    words: list[str], what: Sequence[str], options: ProblemOptions, out: Path, energy: bool, as_json: bool
+    words: list[str], what: Sequence[Shape | str], options: ProblemOptions, out: Path, energy: bool, as_json: bool
 ) -> None:
     """Time kernels against cuBLASLt, interleaved in one run. Needs a GPU.
 
@@ -49,7 +51,7 @@ def command(
 
     --energy needs nvidia-ml-py. What the driver does not tell, or not to everybody, is left out.
     """
-    wanted = [options.problem(parse_shape(text)) if is_shape(text) else text for text in what]
+    wanted = [one if isinstance(one, str) else options.problem(one) for one in what]
     with watch() as progress:
         rows = bench(*wanted, out=out, energy=energy, command=shlex.join(["gemmgen", *words]), progress=progress)
     emit(as_json, lambda: {"results": [row.document() for row in rows]}, lambda console: show_bench(console, rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from inspect import signature
@@ -20,7 +20,10 @@ from gemmgen.problem.epilogue import LINEAR
 from gemmgen.problem.forms import FORM_NAMES
 from gemmgen.problem.functions import FUNCTIONS
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.images import DTYPE as CONV_DTYPE
+from gemmgen.problem.images import ConvShape
 from gemmgen.problem.inputs import PLAIN
+from gemmgen.problem.matrix import ROW_MAJOR
 from gemmgen.problem.operands import ACC, ACCUMULATORS, DEPTH, OPERANDS, SCALARS, SUMS, C
 from gemmgen.problem.parser import FORM_CALLS
 from gemmgen.problem.sizes import ALIGNS, TYPICAL, Size, parse_shape
@@ -29,18 +32,21 @@ from gemmgen.support.errors import require
 from gemmgen.support.words import listed
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Shape = tuple[Size, Size, Size]
+Shape = tuple[Size, Size, Size] | ConvShape
 
 OPTION_WIDTH = 30  # columns of --help for options and their arguments
 LONGEST_NUMBER = 20  # digits; beyond it, it is no size that anyone means
 FAMILY = click.Choice(list(FAMILIES), case_sensitive=False)
 SIZES = ("m", "n", "k")  # of a Problem, which SHAPE gives
+CONV = "conv"  # in place of MxNxK, before the words of images and filters
+AROUND = ("pad", "stride", "dilation")  # options of a convolution
 DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")  # int() reads the digits of every script, and 1_0
 
 
 # What --help lists together. Options of no section stand first, as "Options".
 SECTIONS = {
     "Shape and types": ("--dtype", "--types", "--compute", "--inputs", "--batch", "--pointers", "--typical"),
+    "Convolution": tuple(f"--{name}" for name in AROUND),
     "Layout": (
         *("--layout", "--lda", "--ldb", "--ldc", "--stride-a", "--stride-b", "--stride-c"),
         *("--pointer-align", "--ld-align"),
@@ -78,6 +84,14 @@ def elements(text: str) -> int | str:
     return int(text) if DIGITS.fullmatch(text) else text[: 3 * LONGEST_NUMBER]
 
 
+def numbers(text: str) -> tuple[int, ...]:
+    """ "1" -> (1,), "1x2" -> (1, 2). Raises InvalidInput."""
+    parts = text.lower().split("x")
+    known = all(map(DIGITS.fullmatch, parts))
+    require(known, f"{text[:40]!r} is neither a number nor several, as 1x2: rows x columns")
+    return tuple(map(int, parts))
+
+
 def typical(text: str) -> tuple[str, int]:
     """NAME=N -> (name, size), whatever the case of the name. Raises InvalidInput."""
     name, size = _setting(text, "M=512")
@@ -107,13 +121,15 @@ class ProblemOptions:
     given: Mapping[str, Any]
 
     def problem(self, shape: Shape, default: DType = DType.F32) -> Problem:
-        """The problem of `shape`, of type `default` where nothing is said of types. Raises InvalidInput."""
-        given = dict(self.given)
-        if given["types"] is None:
-            del given["types"]
-            given["dtype"] = given["dtype"] or default
-        require("types" not in given or given["dtype"] is None, "--dtype and --types both say what A, B and C are")
-        return Problem(*shape, **given)
+        """The problem of `shape`, of type `default` where nothing is said of types, or a convolution of CONV_DTYPE.
+
+        Raises InvalidInput.
+        """
+        given = {name: value for name, value in self.given.items() if value is not None}
+        require("types" not in given or "dtype" not in given, "--dtype and --types both say what A, B and C are")
+        if isinstance(shape, ConvShape):
+            return shape.problem(**given)
+        return Problem(*shape, **({} if "types" in given else {"dtype": default}) | given)
 
 
 _READ = ", ".join(name for name, one in OPERANDS.items() if not one.written)
@@ -159,10 +175,9 @@ _PROBLEM = (
     ),
     click.option(
         "--layout",
-        default="rr",
-        show_default=True,
         metavar="rr|rc|cr|cc",
-        help="Storage order of A, then B: r row-major, c column-major. C is row-major.",
+        help="Storage order of A, then B: r row-major, c column-major. C is row-major.  "
+        f"[default: {ROW_MAJOR}; rc of conv]",
     ),
     *(
         _distance_option(f"--ld{name.lower()}", f"Leading dimension of {name} in elements; ? leaves it to run time.")
@@ -221,7 +236,8 @@ _PROBLEM = (
         type=typical,
         multiple=True,
         metavar="NAME=N",
-        help="At which M, N, K or batch a kernel is tuned and timed that leaves it to run time: M=16; may be repeated.",
+        help="At which M, N, K or batch a kernel is tuned and timed that leaves it to run time: M=16; of a convolution "
+        "images=32, too; may be repeated.",
     ),
     click.option(
         "--pointer-align",
@@ -240,10 +256,66 @@ _PROBLEM = (
     ),
 )
 
+_CONV = tuple(
+    click.option(f"--{name}", type=numbers, metavar="N|NxN", help=text)
+    for name, text in zip(
+        AROUND,
+        (
+            f"Zeros around the images of {CONV} NxHxWxC KxRxS: rows x columns, or above x left x below x right. A "
+            f"convolution is of {CONV_DTYPE} and layout rc unless you say else.  [default: 0]",
+            "Rows x columns from one place of a filter to the next.  [default: 1]",
+            "Rows x columns from one tap of a filter to the next.  [default: 1]",
+        ),
+        strict=True,
+    )
+)
 
-def shape_argument(function: Function) -> Function:
-    """SHAPE, the one problem of a command."""
-    return click.argument("shape", metavar="SHAPE", type=parse_shape)(function)
+
+def shape_argument(function: Function) -> Callable[..., Any]:
+    """SHAPE, the one problem of a command, and the options of convolutions; `function` gets `shape: Shape`."""
+
+    @wraps(function)
+    def collected(shape: Sequence[Shape], **values: Any) -> Any:
+        if len(shape) > 1:
+            raise click.UsageError(f"{len(shape)} shapes are given, and this command takes one")
+        return function(shape=shape[0], **values)
+
+    return words_argument("shape", "SHAPE")(collected)
+
+
+def words_argument(
+    name: str, metavar: str, other: Callable[[str], Any] = parse_shape
+) -> Callable[[Function], Callable[..., Any]]:
+    """Shapes, and the options of convolutions; the function gets a list by this name.
+
+    other  reads a word that belongs to no convolution
+    """
+
+    def decorated(function: Function) -> Callable[..., Any]:
+        @wraps(function)
+        def collected(**values: Any) -> Any:
+            around = {name: one for name in AROUND if (one := values.pop(name)) is not None}
+            return function(**{**values, name: list(_read(values[name], around, other))})
+
+        return _all(collected, (click.argument(name, metavar=metavar, nargs=-1, required=True), *_CONV))
+
+    return decorated
+
+
+def _read(words: Sequence[str], around: Mapping[str, Sequence[int]], other: Callable[[str], Any]) -> Iterator[Any]:
+    """What `words` mean, one after the other; CONV takes two more. Raises InvalidInput."""
+    if CONV not in map(str.lower, words):
+        told = " and ".join(f"--{name} {'x'.join(map(str, one))}" for name, one in around.items())
+        require(not around, f"{told} without a convolution: write {CONV} NxHxWxC KxRxS in place of MxNxK")
+    left = iter(words)
+    for word in left:
+        if word.lower() != CONV:
+            yield other(word)
+            continue
+        images, filters = next(left, ""), next(left, "")
+        told = f"{CONV} takes images NxHxWxC and filters KxRxS, for example {CONV} 32x56x56x64 64x3x3"
+        require(bool(filters), f"{told}, and {f'{images} alone follows' if images else 'nothing follows'}")
+        yield ConvShape.parse(images, filters, **around)
 
 
 def problem_options(function: Function, dtype: DType = DType.F32) -> Callable[..., Any]:

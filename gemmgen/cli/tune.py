@@ -28,6 +28,7 @@ from gemmgen.cli.options import (
     out_words,
     problem_options,
     seed_option,
+    words_argument,
 )
 from gemmgen.cli.output import emit
 from gemmgen.cli.progress import counter, watch
@@ -35,7 +36,6 @@ from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.cli.reports.words import show_written
 from gemmgen.exports.json_records import tune_document
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.target import DeviceChoice
 from gemmgen.search.result import TuneResult
 from gemmgen.search.tuner import DEFAULT_BUDGET, TILED, TILED_BUDGET
@@ -48,7 +48,7 @@ BUDGET = (
 
 
 @click.command(cls=Sectioned)
-@click.argument("shapes", metavar="SHAPE...", type=parse_shape, nargs=-1, required=True)
+@words_argument("shapes", "SHAPE...")
 @problem_options
 @click.option(
     "--family",
@@ -94,6 +94,7 @@ def command(
     Examples:
       gemmgen tune 512x512x512
       gemmgen tune 4096x4096x4096 '?x4096x4096' --layout rc --budget 500 --json > results.json
+      gemmgen tune conv 32x56x56x64 64x3x3 --pad 1     (images, and filters: a convolution)
     """
     require(own_name is None or len(shapes) == 1, f"--as {own_name} names one kernel: {len(shapes)} shapes are given")
     problems = [options.problem(shape) for shape in shapes]

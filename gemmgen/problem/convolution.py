@@ -8,10 +8,13 @@ Row m of C is (image, p, q), K is (r, s, c), and B is w, K-major: layout "rc". O
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gemmgen.support.errors import InvalidInput, require
+from gemmgen.support.errors import InvalidInput, require, whole
+from gemmgen.support.words import listed
 
+Pair = int | Sequence[int]  # along rows and along columns; one number is both
 _PAIR = r"\d+x\d+"
 TEXT = rf"{_PAIR}x\d+_{_PAIR}(?:_p{_PAIR}(?:x{_PAIR})?)?(?:_s{_PAIR})?(?:_d{_PAIR})?"
 MOST = 2**15  # pixels along a side, taps, padding, stride and dilation
@@ -39,8 +42,19 @@ class Convolution:
         numbers = (*self.size, *self.taps, *self.stride, *self.dilation)
         require(all(1 <= one <= MOST for one in numbers), f"im2col={self}: sizes are 1 to {MOST}")
         require(all(0 <= one <= MOST for one in self.pad), f"im2col={self}: padding is 0 to {MOST}")
-        for what, places in (("rows", self.places[0]), ("columns", self.places[1])):
-            require(places >= 1, f"im2col={self}: the filter is larger than the padded image, along its {what}")
+        padded = self.size[0] + self.pad[0] + self.pad[2], self.size[1] + self.pad[1] + self.pad[3]
+        for what, spans, has in zip(("rows", "columns"), self.extent, padded, strict=True):
+            require(spans <= has, f"im2col={self}: the filter spans {spans} {what}, and the padded image has {has}")
+
+    @classmethod
+    def of(cls, size: Sequence[int], taps: Pair, pad: Pair = 0, stride: Pair = 1, dilation: Pair = 1) -> Convolution:
+        """Fields as above, with one number for both directions where they are equal. Raises InvalidInput."""
+        height, width, channels = _numbers("size", size, (3,))
+        rows, columns = _numbers("taps", taps)
+        around = _numbers("pad", pad, (1, 2, 4))
+        top, left, bottom, right = around if len(around) == 4 else (*around, *around)
+        (sh, sw), (dh, dw) = _numbers("stride", stride), _numbers("dilation", dilation)
+        return cls((height, width, channels), (rows, columns), (top, left, bottom, right), (sh, sw), (dh, dw))
 
     @classmethod
     def parse(cls, text: str) -> Convolution:
@@ -49,12 +63,8 @@ class Convolution:
             raise InvalidInput(f"im2col={text!r}: write HxWxC_RxS, as {_EXAMPLE} with padding, stride and dilation")
         size, taps, *more = text.split("_")
         given = {part[0]: tuple(map(int, part[1:].split("x"))) for part in more}
-        pad = given.get("p", (0, 0))
-        height, width, channels = map(int, size.split("x"))
-        r, s = map(int, taps.split("x"))
-        top, left, bottom, right = pad if len(pad) == 4 else (*pad, *pad)
-        (sh, sw), (dh, dw) = given.get("s", (1, 1)), given.get("d", (1, 1))
-        return cls((height, width, channels), (r, s), (top, left, bottom, right), (sh, sw), (dh, dw))
+        of_image, of_filter = (tuple(map(int, part.split("x"))) for part in (size, taps))
+        return cls.of(of_image, of_filter, given.get("p", 0), given.get("s", 1), given.get("d", 1))
 
     def __str__(self) -> str:
         pad = self.pad[:2] if self.pad[:2] == self.pad[2:] else self.pad
@@ -95,3 +105,12 @@ class Convolution:
     def images(self, m: int) -> int:
         """As many as `m` places need; the last one may have more of them."""
         return -(-m // (self.places[0] * self.places[1]))
+
+
+def _numbers(name: str, given: Pair, counts: tuple[int, ...] = (1, 2)) -> tuple[int, ...]:
+    """As many whole numbers as are given, one of them as two. Raises InvalidInput unless they are one of `counts`."""
+    every = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+    numbers = tuple(whole(name, one) for one in every)
+    wanted = listed(map(str, counts), "or")
+    require(len(numbers) in counts, f"{name} = {given}: {len(numbers)} numbers, and {wanted} are needed")
+    return numbers * 2 if len(numbers) == 1 else numbers

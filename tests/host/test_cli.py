@@ -133,7 +133,7 @@ def test_generate_loads_what_renders_a_kernel_and_little_else(tmp_path: Path) ->
     words, environ = [sys.executable, "-c", script], child_environment()
     done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
     loaded = [name for name in done.stdout.splitlines()[-1].split() if name.partition(".")[0] == "gemmgen"]
-    assert len(loaded) <= 110, loaded
+    assert len(loaded) <= 112, loaded
     assert len(list((tmp_path / "gemmgen-out").iterdir())) == 2
 
 
@@ -304,6 +304,7 @@ def test_generate_says_why_no_family_has_a_config(run: Run, tmp_path: Path) -> N
     assert "on sm_80: " in err and "simt" in err and "only tensor cores compute as --compute asks" in err
 
 
+IMAGES = "100352x64x576 --dtype bf16 --layout rc --inputs im2col=56x56x64_3x3_p1x1"
 MEANT = [
     ("512X512X512", "512x512x512"),
     ("512x512x512 --arch sm90", "512x512x512 --arch sm_90"),
@@ -322,6 +323,13 @@ MEANT = [
     ("512x512x512 --dtype torch.float64", "512x512x512 --dtype f64"),
     ("512x512x512 --types int8,INT8,Int32", "512x512x512 --types s8,s8,s32"),
     ("512x512x512 --types float8_e4m3fn,fp8_e5m2,half", "512x512x512 --types e4m3,e5m2,f16"),
+    ("conv 32x56x56x64 64x3x3 --pad 1", IMAGES),
+    ("--pad 1x1 CONV 32X56X56X64 64x3x3x64 --stride 1", IMAGES),
+    (
+        "conv '?x9x8x16' 24x3x2 --pad 1x0x2x1 --stride 2x1 --dilation 2 --dtype f16 --typical images=5",
+        "'?x24x96' --dtype f16 --layout rc --inputs im2col=9x8x16_3x2_p1x0x2x1_s2x1_d2x2 --typical M=140",
+    ),
+    ("conv 2x9x8x16 '?x1x1' --layout rr", "144x?x16 --dtype bf16 --inputs im2col=9x8x16_1x1"),
 ]
 
 
@@ -673,6 +681,29 @@ BROKEN_USAGE = {
     "missing --to": ("export x", "Missing option '--to'"),
     "bench of a wrong shape": ("bench 0x1x1", "M = 0"),
     "no gallery": ("gallery nowhere", "nowhere is no folder"),
+    "two shapes": ("generate 64x64x64 32x32x32", "2 shapes are given, and this command takes one"),
+    "no filters": (
+        "tune conv 2x9x9x8",
+        "filters KxRxS, for example conv 32x56x56x64 64x3x3, and 2x9x9x8 alone follows",
+    ),
+    "no images": ("tune conv 9x9x8 64x3x3", "'9x9x8' are no images: write NxHxWxC, for example 32x56x56x64"),
+    "filters without taps": ("bench conv 2x9x9x8 64x3", "'64x3' are no filters: write KxRxS, for example 64x3x3"),
+    "depthwise filters": ("tune conv 2x9x9x8 8x3x3x1", "groups = 8 of 8 channels: kernels take groups = 1"),
+    "filters of other channels": (
+        "tune conv 2x9x9x8 8x3x3x3",
+        "filters 8x3x3x3 have 3 channels, and images 2x9x9x8 have 8",
+    ),
+    "a filter larger than the image": (
+        "generate conv 2x5x9x8 8x7x7 --pad 0x1",
+        "the filter spans 7 rows, and the padded image has 5",
+    ),
+    "three numbers around": ("tune conv 2x9x9x8 8x3x3 --pad 1x2x3", "3 numbers, and 1, 2 or 4 are needed"),
+    "no numbers around": ("tune conv 2x9x9x8 8x3x3 --pad 1x", "'1x' is neither a number nor several"),
+    "padding of a product": ("tune 64x64x64 --pad 1 --stride 2", "--pad 1 and --stride 2 without a convolution: write"),
+    "inputs of a convolution": (
+        "tune conv 2x9x9x8 8x3x3 --inputs gathered",
+        "inputs = gathered, and those of a convolution are im2col=9x9x8_3x3: leave them out",
+    ),
 }
 
 

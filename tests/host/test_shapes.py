@@ -13,6 +13,7 @@ from gemmgen.lab.shapes import GROUPS, group_of, select
 from gemmgen.lab.shapes import suite as all_shapes
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.images import Conv
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.gpu.limits import LimitName, MeasuredLimits
@@ -123,6 +124,8 @@ def test_shapes_of_ones_own(tmp_path: Path) -> None:
     path.write_text("# mine\n\n16x16x16 --batch 64 --layout rc  # small\n'?x64x64' --dtype f64\n")
     batched = Problem(16, 16, 16, batch=64, layout=Layout.parse("rc"))
     assert read_shapes(path) == [batched, Problem(None, 64, 64, dtype=DType.F64)]
+    path.write_text("conv 2x9x8x16 24x3x3 --pad 1 --epilogue relu\n")
+    assert read_shapes(path) == [Conv(2, (9, 8, 16), 24, 3, pad=1, epilogue="relu")]
     wrong = (("16x16", "mine:2: .*16x16"), ("8x8x8 --bach 3", "mine:2: .*--bach"), ("'8x8x8", "mine:2: No closing quo"))
     for line, message in wrong:
         path.write_text(f"8x8x8\n{line}\n")

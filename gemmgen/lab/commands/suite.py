@@ -23,6 +23,7 @@ from gemmgen.cli.options import (
     cluster_option,
     json_option,
     problem_options,
+    shape_argument,
 )
 from gemmgen.cli.output import FAILED, emit, stderr
 from gemmgen.cli.progress import rows
@@ -40,7 +41,6 @@ from gemmgen.lab.suite.steps import ELSEWHERE, HERE, missing_for, run_step
 from gemmgen.pool.cluster import Cluster
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.sizes import parse_shape
 from gemmgen.run.card import compile_target
 from gemmgen.run.target import DeviceChoice
 from gemmgen.support.errors import CandidateFailed, Failure, InvalidInput, require
@@ -248,7 +248,7 @@ def _words(line: str, place: str) -> list[str]:
 
 
 @click.command(add_help_option=False)
-@click.argument("shape", metavar="SHAPE", type=parse_shape)
+@shape_argument
 @problem_options
 def _line(shape: Shape, options: ProblemOptions) -> Problem:
     return options.problem(shape)
