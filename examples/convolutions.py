@@ -75,8 +75,7 @@ CONFIGS = tuple(
 
 def kernels(images: int, conv: Convolution, filters: int, device: str) -> Iterator[Any]:
     """A loaded kernel of each config that suits the layer."""
-    m, k = images * math.prod(conv.places), math.prod(conv.taps) * conv.size[2]
-    problem = gemmgen.Problem(m, filters, k, "bf16", layout="rc", inputs=f"im2col={conv}")
+    problem = gemmgen.Conv(images, filters=filters, **vars(conv))
     for config in CONFIGS:
         try:
             source = gemmgen.generate(problem, family="wgmma", **config)

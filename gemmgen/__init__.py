@@ -6,6 +6,7 @@
     print(result.winner.source.text)
 
 Problem, Layout, DType    what to compute: C = alpha * A * B + beta * C
+Conv                      the Problem of a convolution
 tune, generate, verify    the path, or parts of it; see gemmgen.api
 load, load_library        a kernel, or the products of a library, as functions of torch's, CuPy's or numpy's arrays
 explain, export, bench    a kernel: why it is as it is, as files that stand alone, beside cuBLASLt
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from gemmgen.lab.study.modelcheck import ModelCheck
     from gemmgen.problem.dtype import DType
     from gemmgen.problem.gemm import Case, Problem
+    from gemmgen.problem.images import Conv
     from gemmgen.problem.matrix import Layout
     from gemmgen.search.result import TuneResult
     from gemmgen.search.trial import Trial
@@ -66,6 +68,7 @@ else:
         "gemmgen.kernel.source": ("KernelSource",),
         "gemmgen.problem.dtype": ("DType",),
         "gemmgen.problem.gemm": ("Case", "Problem"),
+        "gemmgen.problem.images": ("Conv",),
         "gemmgen.problem.matrix": ("Layout",),
         "gemmgen.search.result": ("TuneResult",),
         "gemmgen.search.trial": ("Trial",),
@@ -93,6 +96,7 @@ __all__ = [
     "BenchRow",
     "CandidateFailed",
     "Case",
+    "Conv",
     "DType",
     "Explanation",
     "Exported",

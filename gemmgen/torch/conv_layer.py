@@ -10,8 +10,7 @@ import torch
 from gemmgen.arrays.view import element_types
 from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.inputs import Inputs
-from gemmgen.problem.types import Types
+from gemmgen.problem.images import Conv
 from gemmgen.support.errors import require
 from gemmgen.torch.convolution import conv2d
 from gemmgen.torch.operator import Kernel
@@ -47,16 +46,8 @@ class Conv2d(torch.nn.Module):
         _require_kind(conv)
         found = convolution(conv, height, width)
         dtype = element_types()[str(conv.weight.dtype).removeprefix("torch.")]
-        rows, columns = found.places
-        return Problem(
-            None if images is None else images * rows * columns,
-            conv.out_channels,
-            found.depth,
-            types=Types.parse(dtype.label),
-            layout="rc",
-            inputs=Inputs(conv=found),
-            epilogue="acc" if conv.bias is None else "acc + bias_n",
-        )
+        epilogue = "acc" if conv.bias is None else "acc + bias_n"
+        return Conv(images, filters=conv.out_channels, **vars(found), dtype=dtype, epilogue=epilogue)
 
     def forward(self, x: Any) -> Any:
         kernels = self._by_size.get((int(x.shape[-2]), int(x.shape[-1]))) if x.dim() == 4 else None
