@@ -46,8 +46,8 @@ def files_of(source: KernelSource, written: Iterable[Path]) -> list[Path]:
 def require_together(sources: Iterable[KernelSource], *, torch: bool = False) -> None:
     """Raise InvalidInput if two kernels would write the same file, or if `export` has no launcher for one.
 
-    With `torch` it also refuses kernels that take arrays of pointers, scales of A and B, or ends of groups, which have
-    no operators.
+    With `torch` it also refuses kernels that take arrays of pointers, scales of A and B, ends of groups or images,
+    which have no operators.
     """
     taken: set[str] = set()
     for source in sources:
@@ -55,7 +55,8 @@ def require_together(sources: Iterable[KernelSource], *, torch: bool = False) ->
         arrays = torch and source.problem.pointers
         require(not arrays, f"{source.name} takes arrays of pointers, and tensors are none: export it without --torch")
         beside = torch and not source.problem.inputs.is_plain
-        what = "ends of groups" if source.problem.inputs.groups else "scales"
+        inputs = source.problem.inputs
+        what = "ends of groups" if inputs.groups else "images" if inputs.conv else "scales"
         require(not beside, f"{source.name} takes {what}, and operators take none: export it without --torch")
         twice = sorted(taken.intersection(own_files(source.name)))
         require(not twice, f"two of the kernels write {', '.join(twice)}: export one by another name, with --as NAME")
@@ -97,7 +98,8 @@ def _special(source: KernelSource) -> list[str]:
     if launch.cluster > 1 and "__cluster_dims__" not in source.text:
         special.append(f"clusters of {launch.cluster} blocks")
     inputs = source.problem.inputs
-    if not (inputs.is_plain or inputs.blocks or inputs.row_groups or isinstance(launch.prepared("B"), Pack)):
+    known = inputs.is_plain or inputs.blocks or inputs.row_groups or inputs.conv is not None
+    if not (known or isinstance(launch.prepared("B"), Pack)):
         special.append(f"inputs = {source.problem.inputs}")
     stride = source.problem.stride_b
     if inputs.row_groups and stride not in ("dense", None):  # self-tests lay the groups' B side by side

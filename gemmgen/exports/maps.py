@@ -12,6 +12,7 @@ from gemmgen.exports.arguments import ELEMENTS
 from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.prepare import PACKED_LINE, LineSums, Pack, Prepare, Step
 from gemmgen.kernel.tensor_map import FAR, NEAR, UNIT, TensorMap
+from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.sizes import MatrixSizes
@@ -186,6 +187,7 @@ class EncodedMap:
     """
 
     map: TensorMap
+    problem: Problem
     matrix: MatrixSizes
     sizes: dict[str, str]
     copy: Copy | None
@@ -199,6 +201,11 @@ class EncodedMap:
     def located(self) -> str:
         """The address at which the map begins."""
         return "nullptr" if self.map.anywhere else self.address
+
+    @property
+    def conv(self) -> Convolution | None:
+        """The convolution whose images it gathers; None in tile mode."""
+        return self.problem.inputs.conv if self.map.steps else None
 
     @property
     def _batched(self) -> bool:
@@ -217,9 +224,16 @@ class EncodedMap:
 
     @property
     def tensor(self) -> tuple[str, ...]:
-        """Elements along each dimension, the contiguous one first. There may be none along K."""
+        """Elements along each dimension, the contiguous one first. There may be none along K.
+
+        The number of images is in terms of a function tiles_of(size, tile).
+        """
         if self.copy is not None:
             return (self.copy.length, self.copy.lines, *((self.copy.matrices,) if self._batched else ()))
+        if self.conv is not None:
+            m = self.sizes["M"]
+            images = str(self.conv.images(int(m))) if m.isdigit() else f"tiles_of({m}, {self.conv.per_image})"
+            return (*map(str, self.conv.size[::-1]), images)
         extents = (self.matrix.extent_text(name, self.sizes) for name in (self.matrix.line, self.matrix.lines))
         if self.map.anywhere:
             return (*extents, str(NEAR), str(FAR))
@@ -237,6 +251,9 @@ class EncodedMap:
             return (self.sizes[self.matrix.ld], *(str(step // self.element_bytes) for step in (UNIT, UNIT * NEAR)))
         if self.copy is not None:
             return (self.copy.ld, *((self.copy.stride,) if self._batched else ()))
+        if self.conv is not None:
+            pixel = self.sizes[self.matrix.ld]
+            return (pixel, *(f"{pixels}ULL * {pixel}" for pixels in (self.conv.size[1], self.conv.pixels)))
         names = (self.matrix.ld, *((self.matrix.stride,) if self._batched else ()))
         return tuple(self.sizes[name] for name in names)
 
@@ -270,7 +287,7 @@ class Maps:
         matrices = {matrix.name: matrix for matrix in self.contract.problem.matrices}
         copies = {copy.operand: copy for copy in self.copies}
         return tuple(
-            EncodedMap(one, matrices[one.operand], self.sizes, copies.get(one.operand))
+            EncodedMap(one, self.contract.problem, matrices[one.operand], self.sizes, copies.get(one.operand))
             for one in self.contract.launch.maps
         )
 

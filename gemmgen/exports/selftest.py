@@ -10,6 +10,7 @@ from math import sqrt
 
 from gemmgen.exports.interface import Interface
 from gemmgen.kernel.contract import Contract
+from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.gemm import Case, Problem
@@ -63,6 +64,11 @@ class SelfTest:
         """The number of groups of rows; 0: all rows use one B. Matrices B are drawn as one, in which they lie side by
         side."""
         return self.out.problem.inputs.row_groups
+
+    @property
+    def images(self) -> Convolution | None:
+        """The convolution whose images A holds; None: A is a matrix."""
+        return self.out.problem.inputs.conv
 
     @cached_property
     def chosen(self) -> dict[str, tuple[str, ...]]:
@@ -277,6 +283,8 @@ def _shapes(contract: Contract) -> Iterator[Case]:
     """
     tile = dict(contract.launch.grid)
     tile_m, tile_n = tile.get("M", 1), tile.get("N", 1)
+    conv = contract.problem.inputs.conv
+    another = [] if conv is None else [(conv.per_image + tile_m // 2 + 1, tile_n, 0)]  # a tile of two images
     for m, n, k in (
         (1, 1, 1),
         (2 * tile_m, 2 * tile_n, 64),  # whole tiles
@@ -284,6 +292,7 @@ def _shapes(contract: Contract) -> Iterator[Case]:
         (3, tile_n + 5, 257),
         (9 * tile_m + 2, 3, 5),  # rows enough for a second raster group
         (tile_m, tile_n, 0),  # beta * C
+        *another,
     ):
         dense = _case(contract.problem, m, n, k)
         yield dense

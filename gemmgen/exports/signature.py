@@ -12,7 +12,7 @@ from gemmgen.exports.arguments import ELEMENTS, WORKSPACE, Argument, Element
 from gemmgen.exports.built import Built
 from gemmgen.kernel.contract import OPERANDS, Contract, Parameter
 from gemmgen.kernel.launch import Launch
-from gemmgen.kernel.notes import MatrixText, matrix_texts
+from gemmgen.kernel.notes import MatrixText, images_text, matrix_texts
 from gemmgen.kernel.prepare import PREPARED, dtype_of_part
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
@@ -232,3 +232,12 @@ class Signature(Built):
     @property
     def matrices(self) -> tuple[MatrixText, ...]:
         return matrix_texts(self.problem)
+
+    @property
+    def images(self) -> str | None:
+        """How many images A holds, and where C and K come from in words; None of a product of matrices."""
+        conv, m = self.problem.inputs.conv, self.problem.m
+        if conv is None:
+            return None
+        count = f"ceil(M / {conv.per_image})" if m is None else str(conv.images(m))
+        return f"A holds {count} images; {images_text(self.problem)}"

@@ -75,6 +75,15 @@ def matrix_texts(problem: Problem) -> tuple[MatrixText, ...]:
     )
 
 
+def images_text(problem: Problem) -> str | None:
+    """Which pixels a row of C is computed from, in words; None of a product of matrices."""
+    conv = problem.inputs.conv
+    if conv is None:
+        return None
+    places, taps = (f"{rows} x {columns}" for rows, columns in (conv.places, conv.taps))
+    return f"row m of C is (image, p, q) of {places} places, K is (r, s, c) of {taps} taps"
+
+
 def block(plan: Plan) -> str:
     """The header line that gives a block's tile and threads."""
     rows, cols = plan.tile

@@ -102,9 +102,14 @@ class Convolution:
         """Of an image: lines of A."""
         return self.size[0] * self.size[1]
 
+    @property
+    def per_image(self) -> int:
+        """Places of a filter in an image: rows of C."""
+        return self.places[0] * self.places[1]
+
     def images(self, m: int) -> int:
         """As many as `m` places need; the last one may have more of them."""
-        return -(-m // (self.places[0] * self.places[1]))
+        return -(-m // self.per_image)
 
 
 def _numbers(name: str, given: Pair, counts: tuple[int, ...] = (1, 2)) -> tuple[int, ...]:

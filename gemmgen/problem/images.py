@@ -48,18 +48,17 @@ def Conv(
     """
     conv = Convolution.of(size, taps, pad, stride, dilation)
     require_together(groups, conv.size[2])
-    places = conv.places[0] * conv.places[1]
     count = size_given(IMAGES, images)
     given = record_given(Inputs, others.pop("inputs", PLAIN))
     require(given.is_plain, f"inputs = {given}, and those of a convolution are im2col={conv}: leave them out")
     if others.get("types") is None and others.get("dtype") is None:
         others["types"] = DTYPE
     return Problem(
-        None if count is None else count * places,
+        None if count is None else count * conv.per_image,
         filters,
         conv.depth,
         **{"layout": "rc", **others},
-        typical=dict(_typical(name, number, places) for name, number in dict(typical).items()),
+        typical=dict(_typical(name, number, conv.per_image) for name, number in dict(typical).items()),
         inputs=Inputs(conv=conv),
     )
 

@@ -60,6 +60,8 @@ class MatrixSizes:
 
     def extent_text(self, size: str, texts: Mapping[str, str]) -> str:
         """The same as C++ writes it, where `texts` are numbers and names: "2 * N"."""
+        if self.channels and size == self.cols:
+            return str(self.channels)
         text, times = texts[size], self.times(size)
         return text if times == 1 else str(times * int(text)) if text.isdigit() else f"{times} * {text}"
 

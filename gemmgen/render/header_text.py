@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gemmgen.kernel.launch import Launch
-from gemmgen.kernel.notes import matrix_texts
+from gemmgen.kernel.notes import images_text, matrix_texts
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.operands import Operand
 
@@ -51,7 +51,7 @@ class HeaderText:
     @property
     def products(self) -> Iterator[str]:
         """A line each for a batch, a convolution and groups of rows."""
-        conv, groups = self.problem.inputs.conv, self.problem.inputs.groups
+        images, groups = images_text(self.problem), self.problem.inputs.groups
         if self.problem.inputs.masked:
             yield f"for each of {groups} groups, whose first rows count, group_rows of them; further rows stay as is"
         elif self.problem.inputs.along_k:
@@ -60,9 +60,8 @@ class HeaderText:
             count = self.problem.sizes["batch"] or "a batch's"
             where = ", whose matrices lie where A_array, B_array and C_array say" if self.problem.pointers else ""
             yield f"for each of {count} products{where}"
-        if conv is not None:
-            places, taps = (f"{rows} x {columns}" for rows, columns in (conv.places, conv.taps))
-            yield f"row m of C is (image, p, q) of {places} places, K is (r, s, c) of {taps} taps"
+        if images is not None:
+            yield images
         if groups and not self.problem.inputs.own_c:
             yield f"for each of {groups} groups of rows, B one of as many matrices; rows past the last end stay as is"
 

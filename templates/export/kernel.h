@@ -4,9 +4,12 @@
 //% if out.problem.inputs.row_groups
  *     for each of ${ out.problem.inputs.row_groups } groups of rows, B one of as many matrices: group g has rows offs[g - 1] to offs[g], and may have none
 //% endif
+//% if out.images
+ *     ${ out.images }
+//% endif
  *
 //% for m in out.matrices
- *     ${ "%-8s" | format(m.name) } ${ out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
+ *     ${ "%-8s" | format(m.name) } ${ out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ "pixel" if out.images and m.name == "A" else m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% if m.name in out.written
  *              is written: ${ out.written[m.name] }
 //% elif m.name == "B" and out.coded

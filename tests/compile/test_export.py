@@ -29,6 +29,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import PROMOTIONS, SWIZZLES
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
+from gemmgen.problem.images import Conv
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import parse_shape
 from gemmgen.render.kernel_text import render
@@ -960,6 +961,79 @@ def test_groups_have_as_many_blocks_as_the_launch_counts(axes: dict[str, int], t
     header = (tmp_path / "gemm.h").read_text()
     assert "for each of 40 groups of rows, B one of as many matrices" in header
     assert "rows of C from its last number on stay as they are" in header
+
+
+CONV: dict[str, Any] = {"pad": (1, 0, 2, 1), "stride": (2, 1), "dilation": (1, 2)}
+
+
+def of_images(images: int | None, family: str = "naive", filters: int = 7, **fields: Any) -> KernelSource:
+    problem = Conv(images, (5, 6, 3 if family == "naive" else 16), filters, (3, 2), **CONV, **fields)
+    return render(problem, FAMILIES[family], FAMILIES[family].default(problem), "sm_90").renamed("conv")
+
+
+ANY = of_images(None, dtype="f32", lda=None, pointer_align=4)
+FOUR = of_images(4, dtype="f32", pointer_align=4, epilogue="relu(acc + bias_n) + residual")
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("source", "budget"),
+    [(ANY, None), pytest.param(FOUR, None, marks=pytest.mark.soak), pytest.param(ANY, 12, marks=pytest.mark.soak)],
+    ids=["any images", "four images", "some places"],
+)
+def test_selftest_passes_kernels_of_images(source: KernelSource, budget: int | None, tmp_path: Path) -> None:
+    code, lines = outcome(exported_on_the_host(tmp_path, source, budget=budget))
+    assert (code, lines[-1]) == (0, "PASS  all"), lines
+
+
+@needs_nvcc
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("x >= 0 && x < 6", "x >= 0"),  # the next row's first pixel
+        ("tap % 2 * 2", "tap % 2"),
+        ("tap / 2;", "tap % 2;"),
+        ("image = m / 15", "image = (m + 1) / 15"),
+    ],
+    ids=["padding", "dilation", "tap", "image"],
+)
+def test_selftest_finds_pixels_of_another_place(right: str, wrong: str, tmp_path: Path) -> None:
+    code, lines = outcome(exported_on_the_host(tmp_path, ANY, right, wrong))
+    assert (code, lines[-1]) == (1, "FAIL")
+    assert any("expected" in line for line in lines), lines
+
+
+@needs_gcc
+def test_a_plan_has_the_walk_over_images(tmp_path: Path) -> None:
+    source = of_images(None, "wgmma", 64, lda=None, ld_align=8)
+    library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
+    library.conv_refusal.restype = ctypes.c_char_p
+    (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, 132]
+    for m in (1, 15, 16):  # 15 places in an image
+        case = source.problem.case(m, lda=24)
+        named = case.values | dict.fromkeys("ABC", 4096) | {"workspace": 0, "workspace_bytes": 0}
+        values = [
+            CTYPES.get(one.ctype, ctypes.c_void_p)(named[one.text]) for one in Interface(source, "sm_90a").arguments
+        ]
+        made = (ctypes.c_ulonglong * 64)()
+        assert library.conv_make_plan(made, *values) == 0, library.conv_refusal()
+        tensor = source.launch.maps[0].of(case)
+        across, down = tensor.steps
+        last = across | down << 8 | SWIZZLES.index(tensor.swizzle) << 16 | PROMOTIONS.index(tensor.promotion) << 24
+        corners = [one % 2**64 for one in tensor.corners]
+        assert made[:16] == [1, 4096, *tensor.sizes, *tensor.strides, *tensor.box[:2], *corners, last]
+    header = (tmp_path / "conv.h").read_text()
+    assert "A holds ceil(M / 15) images; row m of C is (image, p, q) of 3 x 5 places" in header
+    assert re.search(r"lda +at least 16, and divisible by 8", header)
+
+
+@needs_nvcc
+@pytest.mark.soak
+def test_a_kernel_of_images_is_built_without_warnings(tmp_path: Path) -> None:
+    source = of_images(None, "wgmma", 64)
+    export(source, {**RECORD, "arch": "sm_90a"}, tmp_path)
+    run("nvcc", *NVCC_FLAGS, *SM_90A, "conv.cu", "conv_selftest.cu", "-o", "selftest", folder=tmp_path)
 
 
 @needs_nvcc

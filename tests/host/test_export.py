@@ -32,6 +32,7 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.images import Conv
 from gemmgen.render.epilogue_text import reference_text
 from gemmgen.render.kernel_text import render
 from gemmgen.support.errors import InvalidInput
@@ -51,12 +52,14 @@ QUANTISED = "aux(alpha * (acc - zero_a * column_sum) * scale_n + beta * C) + res
 MAPS = TensorMap("A", (64, 64), 128, 256), TensorMap("B", (128, 32), 0)
 CODES = Problem(None, 136, 256, types="bf16,u4,bf16", layout="rc", inputs="scales=128+zeros")
 BYTES = Problem(None, 136, 256, types="f16,s8,f16", layout="rc", inputs="scales=64+zeros")
+IMAGES = Conv(None, (9, 8, 16), 24, (3, 2), pad=(1, 0, 2, 1), stride=(2, 1), dilation=2, lda=None, ld_align=8)
 SAMPLES = {
     "plain": naive(),
     "quantised": naive(types="u8,s8,bf16", epilogue=QUANTISED),
     "mapped": mapped(naive(types="bf16", ld_align=8, epilogue="bias"), *MAPS, persistent=True),
     "codes": render(CODES, WGMMA, WGMMA.default(CODES)).renamed("gemm"),
     "bytes": render(BYTES, WGMMA, WGMMA.default(BYTES)).renamed("gemm"),
+    "images": render(IMAGES, WGMMA, WGMMA.default(IMAGES)).renamed("gemm"),
 }
 
 UNTESTED = ("mapped", "gemm_selftest.cu")  # it is as the others'
@@ -233,6 +236,8 @@ def test_codes_have_a_launcher_where_a_launch_before_packs_them(tmp_path: Path) 
     require_together([SAMPLES["codes"]])
     with pytest.raises(InvalidInput, match="gemm takes scales, and operators take none"):
         require_together([SAMPLES["codes"]], torch=True)
+    with pytest.raises(InvalidInput, match="gemm takes images, and operators take none"):
+        require_together([SAMPLES["images"]], torch=True)
 
 
 def test_files_of_codes_say_what_their_bytes_are() -> None:

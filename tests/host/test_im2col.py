@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gemmgen.exports.folder import require_exportable
 from gemmgen.exports.record_reading import launch_from
 from gemmgen.families import WGMMA
 from gemmgen.families.base import first_rejection
@@ -18,7 +17,6 @@ from gemmgen.kernel.tensor_map import MAP_BYTES, TensorMap, im2col_walk
 from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
-from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu import bindings
 from gemmgen.support.errors import InvalidInput
 
@@ -99,11 +97,6 @@ def test_what_is_refused_says_why(inputs: str, changed: dict[str, Any], reason: 
     problem = Problem(None, 64, Convolution.parse(inputs).depth, layout="rc", inputs=f"im2col={inputs}", **fields)
     rejection = first_rejection(WGMMA, problem, WGMMA.default(problem), LIMITS)
     assert rejection is not None and reason in rejection.constraint.because
-
-
-def test_exports_take_no_images() -> None:
-    with pytest.raises(InvalidInput, match="inputs = im2col="):
-        require_exportable(render(PROBLEM, WGMMA, WGMMA.default(PROBLEM), "sm_90a"))
 
 
 def test_the_driver_is_given_the_walk_columns_first(monkeypatch) -> None:

@@ -145,10 +145,14 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 //% endif
     Encode encode = nullptr;
     status = find(encode);
+//% if out.maps.encoded | selectattr("conv") | list
+    EncodeImages of_images = nullptr;
+    if (status == cudaSuccess) status = find(of_images);
+//% endif
 //% endif
 //% for one in out.maps.encoded
     if (status == cudaSuccess)
-        status = encode_map(encode, "${ one.address }", ${ "mapped(%s)" | format(one.located) if one.located in out.may_be_null else one.located }, CU_TENSOR_MAP_DATA_TYPE_${ one.type },
+        status = ${ "encode_images(of_images" if one.conv else "encode_map(encode" }, "${ one.address }", ${ "mapped(%s)" | format(one.located) if one.located in out.may_be_null else one.located }, CU_TENSOR_MAP_DATA_TYPE_${ one.type },
             {
 //%- for size in one.tensor
 ${ size if size.isdigit() else "cuuint64_t(std::max(1, K))" if size == "K" else "cuuint64_t(%s)" | format(size) }${ ", " if not loop.last }
@@ -157,7 +161,7 @@ ${ size if size.isdigit() else "cuuint64_t(std::max(1, K))" if size == "K" else 
 //%- for distance in one.distances
 ${ distance if distance.isdigit() or distance.startswith("copy_ld") else "cuuint64_t(%s)" | format(distance) } * ${ one.element_bytes }${ ", " if not loop.last }
 //%- endfor
-}, {${ one.box | join(", ") }}, CU_TENSOR_MAP_SWIZZLE_${ one.swizzle }, CU_TENSOR_MAP_L2_PROMOTION_${ one.promotion },
+},${ "\n            {%s}, {%s}," | format(one.map.corners[:2] | join(", "), one.map.corners[2:] | join(", ")) if one.conv } ${ one.box | join(", ") if one.conv else "{%s}" | format(one.box | join(", ")) }${ ", {1, %s, 1}" | format(one.map.steps | join(", ")) if one.conv }, CU_TENSOR_MAP_SWIZZLE_${ one.swizzle }, CU_TENSOR_MAP_L2_PROMOTION_${ one.promotion },
             made.kept_${ one.map.parameter });
 //% endfor
 //% if out.maps.encoded

@@ -1,7 +1,7 @@
-/*# The numbers that are multiplied for an element of A and of B: where blocks have scales, with these. #*/
+/*# The numbers that are multiplied for an element of A and of B: of A that holds images a pixel's, where blocks have scales with these. #*/
 //% set blocks, lines, block = out.problem.inputs.blocks, out.problem.inputs.lines, out.problem.inputs.block
 //% macro factor_of_a(m, k)
-decode(x.A(${ "p, " if out.problem.batched }${ m }, ${ k }))${ " * decode(x.scales_a(%s / %d, %s))" | format(k, block, m) if blocks }
+${ "pixel(x, %s, %s)" | format(m, k) if test.images else "decode(x.A(%s%s, %s))" | format("p, " if out.problem.batched, m, k) }${ " * decode(x.scales_a(%s / %d, %s))" | format(k, block, m) if blocks }
 //%- endmacro
 //% set groups, by_rows = test.groups, out.problem.layout.b == "r"
 //% macro element_of_b(k, n)

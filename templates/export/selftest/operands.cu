@@ -79,9 +79,9 @@ Operands make_operands(const Check& s)
 //% macro count(extent)
 ${ ("s.%s" | format(extent.size) if extent.step == 1 else "(s.%s + %d) / %d" | format(extent.size, extent.step - 1, extent.step)) if extent.size else extent.number }
 //%- endmacro
-//% set batch = "s.batch, " if out.problem.batched
+//% set batch, images = "s.batch, " if out.problem.batched, test.images
 //% set by_rows, by_columns = test.groups and out.problem.layout.b == "r", test.groups and out.problem.layout.b == "c"
-    ${ "Operands x =" if test.codes else "return" } {{${ batch }s.M, s.K, ${ matrix("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else matrix("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
+    ${ "Operands x =" if test.codes else "return" } {{${ batch }${ "(s.M + %d) / %d * %d, %d" | format(images.per_image - 1, images.per_image, images.pixels, images.size[2]) if images else "s.M, s.K" }, ${ matrix("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else matrix("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
             {${ batch }${ test.groups ~ " * " if by_rows }s.K, ${ test.groups ~ " * " if by_columns }${ columns }, ${ matrix("s.stride_b", "s.ldb", 1) if out.problem.layout.b == "r" else matrix("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
             {${ batch }s.M, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
 //%- for x in out.problem.companions

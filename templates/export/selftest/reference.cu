@@ -49,6 +49,20 @@ int group_of(const Operands& x, int m)
 }
 
 //% endif
+//% if test.images
+//% set height, width, channels = test.images.size
+//% set (down, across), (top, left), (dh, dw) = test.images.stride, test.images.pad[:2], test.images.dilation
+// What a filter multiplies by its element k at place m: a channel of the pixel under a tap, 0 outside of the image.
+${ test.wide } pixel(const Operands& x, int m, int k)
+{
+    const int place = m % ${ test.images.per_image }, tap = k / ${ channels };
+    const int row = place / ${ test.images.places[1] } * ${ down } - ${ top } + tap / ${ test.images.taps[1] } * ${ dh };
+    const int column = place % ${ test.images.places[1] } * ${ across } - ${ left } + tap % ${ test.images.taps[1] } * ${ dw };
+    if (row < 0 || row >= ${ height } || column < 0 || column >= ${ width }) return 0;
+    return decode(x.A((m / ${ test.images.per_image } * ${ height } + row) * ${ width } + column, k % ${ channels }));
+}
+
+//% endif
 // Row m${ " of product p" if batched }, in ${ test.wide } arithmetic${ ", which holds sums of integers exactly until they wrap around" if integers }.
 ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& columns, " if "column_sum" in sums }${ int_p }int m)
 {

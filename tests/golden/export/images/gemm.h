@@ -1,0 +1,95 @@
+/* gemm
+ *
+ *     C = alpha * A * B + beta * C      sums in f32
+ *     A holds ceil(M / 28) images; row m of C is (image, p, q) of 4 x 7 places, K is (r, s, c) of 3 x 2 taps
+ *
+ *     A        __nv_bfloat16, images x 9 x 8 x 16, row-major, lda elements from one pixel to the next
+ *     B        __nv_bfloat16, 96 x 24, column-major, 96 elements from one column to the next
+ *     C        __nv_bfloat16, M x 24, row-major, 24 elements from one row to the next
+ *
+ * beta = 0 never reads C.
+ * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
+ * C's elements are rounded to the nearest, ties to even; those out of range become infinite.
+ *
+ * It needs an sm_90a and no other, and 230400 bytes of dynamic shared memory a block.
+ */
+#ifndef GEMM_H
+#define GEMM_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+#include <cuda_bf16.h>
+#else /* CUDA defines this type for C++ alone: C knows pointers to it */
+#ifndef GEMMGEN_NV_BFLOAT16 /* other headers of gemmgen's declare it, too: C before C11 takes a typedef once */
+#define GEMMGEN_NV_BFLOAT16
+typedef struct __nv_bfloat16 __nv_bfloat16;
+#endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes of the workspace that a launch of these sizes takes in device memory.
+ * This kernel takes none: `workspace` may be null. Other kernels of the same problem may take one.
+ */
+size_t gemm_workspace_bytes(int /* M */);
+
+/* Start the kernel on `stream` of the current device; returns before it has run.
+ *
+ * A, B, C   device memory, at addresses divisible by 16
+ * C         overlaps no other operand
+ * M         0 to 2147418112; with no element in C nothing is launched
+ * lda       at least 16, and divisible by 8
+ *
+ * Nothing is allocated, and nothing waits: it can be captured in a graph. Returns cudaSuccess, or
+ *
+ * cudaErrorInvalidValue: a null pointer; a size or leading dimension outside its range
+ * cudaErrorMisalignedAddress: an address that is not divisible as above
+ * cudaErrorInvalidConfiguration: a grid of more than 2^31 - 1 blocks; a device whose blocks have no 230400 bytes of shared memory
+ * cudaErrorNoKernelImageForDevice: a device that is no sm_90
+ * cudaErrorCallRequiresNewerDriver: a driver older than CUDA 12.0
+ * another of CUDA's: no device (cudaErrorNoDevice, cudaErrorInsufficientDriver), or earlier work that failed
+ */
+cudaError_t gemm_launch(
+    const __nv_bfloat16* /* A */, const __nv_bfloat16* /* B */, __nv_bfloat16* /* C */, int /* M */, int /* lda */,
+    float /* alpha */, float /* beta */, void* /* workspace */, size_t /* workspace_bytes */,
+    cudaStream_t /* stream */);
+
+/* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
+const char* gemm_refusal(void);
+
+/* A launch whose arguments are checked and whose tensor maps are encoded: it may be copied, and run any number of
+ * times on the device that was current, while tensors and workspace stay where they are. Its fields are the launcher's own. */
+typedef struct gemm_plan {
+    size_t kept_map_a[16], kept_map_b[16], kept_map_c[16];
+    int kept_M;
+    int kept_lda;
+    float kept_alpha;
+    float kept_beta;
+    unsigned kept_blocks;
+} gemm_plan;
+
+/* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
+cudaError_t gemm_make_plan(
+    gemm_plan* /* plan */, const __nv_bfloat16* /* A */, const __nv_bfloat16* /* B */, __nv_bfloat16* /* C */,
+    int /* M */, int /* lda */, float /* alpha */, float /* beta */, void* /* workspace */,
+    size_t /* workspace_bytes */);
+
+/* Launch as planned, on `stream`. */
+cudaError_t gemm_run(const gemm_plan* /* plan */, cudaStream_t /* stream */);
+
+/* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
+ * lie: preparing them does nothing.
+ */
+cudaError_t gemm_prepare_a(const gemm_plan* /* plan */, cudaStream_t /* stream */);
+cudaError_t gemm_prepare_b(const gemm_plan* /* plan */, cudaStream_t /* stream */);
+cudaError_t gemm_run_prepared(const gemm_plan* /* plan */, cudaStream_t /* stream */);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
