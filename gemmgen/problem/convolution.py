@@ -114,7 +114,7 @@ class Convolution:
 
 def _numbers(name: str, given: Pair, counts: tuple[int, ...] = (1, 2)) -> tuple[int, ...]:
     """As many whole numbers as are given, one of them as two. Raises InvalidInput unless they are one of `counts`."""
-    every = given if isinstance(given, Sequence) and not isinstance(given, str) else (given,)
+    every = given if isinstance(given, Sequence) else (given,)
     numbers = tuple(whole(name, one) for one in every)
     wanted = listed(map(str, counts), "or")
     require(len(numbers) in counts, f"{name} = {given}: {len(numbers)} numbers, and {wanted} are needed")
