@@ -27,7 +27,7 @@ __all__ = ["GROUPS", "PREDICTED", "Goal", "Group", "group_of", "select", "suite"
 @cache  # a page asks for each of its rows in each group
 def group_of(problem: Problem) -> Group:
     """The one group that `problem` belongs to."""
-    if problem.types != F32_TYPES or not problem.epilogue.is_linear:
+    if problem.types != F32_TYPES or not problem.epilogue.is_linear or not problem.inputs.is_plain:
         return GROUPS[tensor_group(problem)]
     if problem.batched:
         return GROUPS["batched"]

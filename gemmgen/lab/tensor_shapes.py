@@ -1,7 +1,7 @@
 """The suite's problems for tensor cores, and their goals.
 
-If cuBLASLt has no kernel for a layout (it takes 8-bit operands only k-major), the row has no baseline, and its goal
-requires nothing.
+If cuBLASLt has no kernel for a problem, the row has no baseline, and its goal requires nothing: it takes 8-bit operands
+only k-major, and neither groups of rows nor images.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from gemmgen.lab.fma_shapes import LINEAR_LAYER
 from gemmgen.lab.group import Goal, Group, cubes, every, thin_side, weight_bytes
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.images import Conv
+from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.gpu.lt_epilogue import own_epilogue
@@ -55,6 +57,19 @@ BLOCKED = (
     *((4096, 4096, 7168), (4096, 7168, 2048), (4096, 24576, 1536), (128, 7168, 2048)),
     *((64, 2112, 7168), (128, 2112, 7168), (128, 24576, 1536), (512, 24576, 1536), (512, 7168, 16384)),
     (4096, 7168, 16384),
+)
+# Groups, rows of all of them, N and K, of mixtures of experts. 256 experts of 4096 x 7168 are left out: the host would
+# draw and multiply matrices of 15 GB to verify a kernel.
+EXPERTS = (
+    *((8, 64, 28672, 4096), (8, 4096, 28672, 4096), (64, 8192, 2816, 2048)),
+    *((128, 8192, 1536, 2048), (128, 256, 1536, 2048), (32, 4096, 4096, 7168)),
+)
+# Images, their height, width and channels, filters, and the stride: of ResNet-50 and of a diffusion model, 3 x 3 taps.
+# Convolutions of 1 x 1 taps with stride 1 are plain products.
+LAYERS_OF_IMAGES = (
+    *((32, (56, 56, 64), 64, 1), (32, (28, 28, 128), 128, 1), (32, (14, 14, 256), 256, 1), (32, (7, 7, 512), 512, 1)),
+    *((32, (56, 56, 128), 128, 2), (2, (64, 64, 320), 320, 1), (2, (16, 16, 1280), 1280, 1)),
+    (128, (56, 56, 256), 256, 1),
 )
 GATED = ((16, 14336, 4096), (4096, 14336, 4096))  # two products each
 ATTENTION = ((1024, 1024, 64, "rc"), (1024, 64, 1024, "rr"))  # of 64 heads: Q * K^T, and what it weighs of V
@@ -161,6 +176,16 @@ def _codes_goal(problem: Problem) -> Goal:
     return Goal(2.1 if rows <= 64 else 1.3 if rows <= 128 else 0.95)
 
 
+def _experts() -> Iterator[Problem]:
+    for groups, m, n, k in EXPERTS:
+        yield Problem(m, n, k, types=BF16, layout="rc", inputs=f"groups={groups}")
+
+
+def _convolutions() -> Iterator[Problem]:
+    for images, size, filters, stride in LAYERS_OF_IMAGES:
+        yield Conv(images, size, filters, taps=3, pad=1, stride=stride)
+
+
 TENSOR_GROUPS = (
     Group("bf16 large", "bf16, large", _large(BF16), lambda problem: Goal(0.97), geomean=1.03),
     Group("f16 large", "f16, large", _large(F16), lambda problem: Goal(0.97), geomean=1.03),
@@ -180,6 +205,8 @@ TENSOR_GROUPS = (
         geomean=1.1,
     ),
     Group("codes", "bf16 by codes of 4 bits, against cuBLASLt's products of bf16", tuple(_codes()), _codes_goal),
+    Group("experts", "bf16, groups of rows with a B each", tuple(_experts()), lambda problem: Goal()),
+    Group("convolutions", "bf16, convolutions of 3 x 3 taps", tuple(_convolutions()), lambda problem: Goal()),
     Group("s8", "s8 and u8 to s32", (*every(S8, STREAMED, "rc"), *_bytes(S8)), _integer_goal),
     Group("fused", "with an epilogue", tuple(_fused()), _fused_goal),
     Group("f64", "f64", tuple(_f64()), _f64_goal),
@@ -190,9 +217,16 @@ def tensor_group(problem: Problem) -> str:
     """The name of a problem's group, if its types or epilogue do not put it into a group of f32."""
     if not problem.epilogue.is_linear:
         return "fused"
-    if not problem.inputs.is_plain:
-        return "fp8 blocks" if problem.inputs.blocks else "codes"
-    return _plain_group(problem)
+    return _plain_group(problem) if problem.inputs.is_plain else _inputs_group(problem.inputs)
+
+
+def _inputs_group(inputs: Inputs) -> str:
+    """The group of a product that has more than two plain matrices."""
+    if inputs.conv is not None:
+        return "convolutions"
+    if inputs.groups or inputs.gathered:
+        return "experts"
+    return "fp8 blocks" if inputs.blocks else "codes"
 
 
 def _plain_group(problem: Problem) -> str:

@@ -50,6 +50,8 @@ def test_each_problem_of_the_suite_is_in_its_group() -> None:
         (Problem(64, 64, 64, types="bf16", epilogue="bias+silu"), "fused", 1.3),
         (Problem(64, 64, 64, types="f32", epilogue="bias+gelu"), "fused", 1.0),
         (Problem(1024, 1024, 1024, types="f64"), "f64", 1.0),
+        (Problem(1024, 1024, 1024, types="bf16", layout="rc", inputs="groups=8"), "experts", None),
+        (Conv(2, (9, 9, 8), 64, 3, dtype="f32"), "convolutions", None),
     ],
 )
 def test_a_goal_follows_from_types_and_sizes(problem: Problem, group: str, goal: float | None) -> None:

@@ -355,6 +355,27 @@ def test_timed_pointers_rotate_over_sets_that_hold_their_own_matrices(driver):
     assert not driver.live
 
 
+@pytest.mark.parametrize(
+    ("inputs", "name", "ends", "least"),
+    [
+        ("groups=5", "offs", 96, 0),
+        ("groups=5+along_k", "offs", 64, 0),
+        ("groups=5+masked", "group_rows", 96, 96),
+        ("gathered", "index_a", None, 0),
+    ],
+)
+def test_timed_sets_name_rows_that_there_are(driver, inputs, name, ends, least):
+    replay = importlib.import_module("gemmgen.run.gpu.sampling")
+    case = Problem(96, 32, 64, types="bf16", layout="rc", inputs=inputs).case()
+    sets = replay.InputSets(case, MOST_SETS, "uniform", 2, 3000, lambda memory, count, dtype: None)
+    for pointers in sets.pointers:
+        numbers = driver.words(pointers[name], 4 * case.extra[name].elements).view(np.int32)
+        assert least <= numbers.min() and numbers.max() <= 96
+        if ends is not None:
+            assert numbers[-1] == ends and (np.diff(numbers) >= 0).all()
+    sets.free()
+
+
 class PlayedCublas(ModuleType):
     """nvmath.bindings.cublas, products apart."""
 

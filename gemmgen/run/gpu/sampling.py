@@ -49,6 +49,24 @@ def allocate(size: int) -> Any:
     raise CandidateFailed(Failure("launch", reason, "gpu"))
 
 
+def numbers_of_rows(case: Case) -> dict[str, npt.NDArray[np.int32]]:
+    """The companions that count or name rows, by name: random ones would name rows that there are not.
+
+    Groups have random shares of all rows, or of K: some are several times as large as others. Masked groups have all of
+    theirs.
+    """
+    inputs, rng, found = case.problem.inputs, np.random.default_rng(0), {}
+    if inputs.masked:
+        return {"group_rows": np.full(inputs.groups, case.m, np.int32)}
+    if inputs.groups:
+        shares = rng.random(inputs.groups) ** 2
+        counts = rng.multinomial(case.k if inputs.along_k else case.m, shares / shares.sum())
+        found["offs"] = counts.cumsum().astype(np.int32)
+    if inputs.gathered:
+        found["index_a"] = rng.integers(case.a.rows, size=case.m, dtype=np.int32)
+    return found
+
+
 class InputSets:
     """Operands of `case`, repeated until they fill twice the L2 cache, at most `most` times.
 
@@ -68,9 +86,6 @@ class InputSets:
         l2_bytes: int,
         fill: Callable[[Any, int, DType], None],
     ) -> None:
-        for one in case.problem.companions:
-            if one.dtype is DType.S32:  # random ones would name rows that there are not
-                raise CandidateFailed(Failure("unavailable", f"timing has no data for {one.name}", "gpu"))
         scattered = scatter(case, 0, WIDEST_ACCESS, 0) if case.problem.pointers else ()
         matrices = {**case.tensors, **dict(zip(OPERANDS, (one.matrix for one in scattered), strict=False))}
         names = sorted(matrices, key=lambda name: name in case.written)  # C is the first of what is written
@@ -86,6 +101,9 @@ class InputSets:
         places = dict(zip(sizes, accumulate(sizes.values(), initial=0), strict=False))
         self.pointers: list[Pointers] = [{name: start + place for name, place in places.items()} for start in starts]
         self._fill(fill, sizes)
+        for name, numbers in numbers_of_rows(case).items():
+            for pointers in self.pointers:
+                cuda.memcpy_htod(np.uintp(pointers[name]), numbers)
         self._codes: Any = None
         self.packed = False  # whether PACKED_B holds what kernels pack
         if case.problem.coded:
