@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,3 +54,20 @@ def test_images_are_a_typical_size() -> None:
 def test_what_is_refused_says_why(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         Conv(**{"images": 2, "size": (9, 9, 8), "filters": 64, "taps": 3, **given})
+
+
+@pytest.mark.parametrize(("conv", "filters"), [("56x56x64_3x3", 64), ("7x7x512_3x3", 512), ("56x56x64_1x1", 256)])
+def test_documents_say_the_bytes_that_each_way_moves(conv: str, filters: int) -> None:
+    size, taps = conv.split("_")
+    problem = Conv(32, [int(one) for one in size.split("x")], filters, int(taps[0]), pad=int(taps[0]) // 2)
+    assert problem.m and problem.k
+    images, matrix, weight, result = (
+        problem.case().a.bytes,
+        2 * problem.m * problem.k,
+        2 * filters * problem.k,
+        2 * problem.m * filters,
+    )
+    implicit = images + weight + result
+    numbers = [f"{one / 1e6:.1f}" for one in (images, matrix, weight, result, implicit + 2 * matrix, implicit)]
+    row = f"| {size}, {taps}, {filters} filters | {numbers[0]} MB | {' | '.join(numbers[1:])} |"
+    assert row in (Path(__file__).parents[2] / "docs" / "kernels.md").read_text()
