@@ -97,12 +97,17 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
         ({"kernels": True}, "product linear: kernels = True: write the most"),
         (
             {"inputs": "groups=4+masked"},
-            "inputs = groups=4.masked: a library has kernels for codes, for blocks and for groups of rows",
+            "inputs = groups=4.masked: a library has kernels for codes, for blocks, groups of rows and images",
         ),
         (
             {"types": "bf16,u4,bf16", "inputs": "scales=128"},
             "product linear: N = 1..8192 and K = 1..8192: codes of u4 are packed for one N and one K",
         ),
+        (
+            {"layout": "rc", "inputs": "im2col=9x9x8_3x3"},
+            "product linear: K = 1..8192, and inputs = im2col=9x9x8_3x3 have filters of 72",
+        ),
+        ({"layout": "rc", "inputs": "im2col=9x9x8_3x3", "K": 72, "invariant": True}, "invariant = true means nothing"),
         ({"types": "bf16,u4,bf16", "N": 64, "K": 64}, "product linear: B of u4 needs scales"),
     ],
 )
@@ -191,7 +196,7 @@ def test_every_kernel_of_experts_takes_whole_chunks_and_one_serves_all_weights()
     assert (case.lda, case.ldc, case.stride_b, case.b.batch) == (72, 136, 136 * 72, 8)
     with pytest.raises(InvalidInput, match="has inputs groups=4, and product linear groups=8"):
         member(product, Problem(None, 4096, 7168, "bf16", layout="rc", inputs="groups=4"), "wgmma")
-    with pytest.raises(InvalidInput, match="inputs = groups=8: equal rows of groups are not compared"):
+    with pytest.raises(InvalidInput, match="inputs = groups=8: their equal rows are not compared"):
         product_of(inputs="groups=8", invariant=True)
     assert why_no_fallback(product) == "cuBLASLt is asked for no groups of rows"
 

@@ -79,7 +79,8 @@ class Product:
     invariant  whether the bits of a row of C are the same whatever M is, and wherever the row stands: all kernels are
                of one class of summation
     inputs   how A and B are given: as plain matrices, B as codes of 4 or 8 bits with scales along K, both with scales
-             by block, or with a B for each group of rows, which kernels find by `offs`: M is the number of all rows
+             by block, with a B for each group of rows, which kernels find by `offs`: M is the number of all rows, or A
+             as images: M is the number of places of all of them
     """
 
     name: str
@@ -106,13 +107,16 @@ class Product:
             one = len(self.n.listed) == len(self.k.listed) == 1
             require(one, f"{sizes}: codes of {self.types.b.label} are packed for one N and one K: write numbers")
         else:
-            known = self.inputs.is_plain or self.inputs.blocks or self.inputs.row_groups
+            conv = self.inputs.conv
+            known = self.inputs.is_plain or self.inputs.blocks or self.inputs.row_groups or conv
             require(
                 bool(known),
-                f"inputs = {self.inputs}: a library has kernels for codes, for blocks and for groups of rows",
+                f"inputs = {self.inputs}: a library has kernels for codes, for blocks, groups of rows and images",
             )
-        told = f"inputs = {self.inputs}: equal rows of groups are not compared, so that invariant = true means nothing"
-        require(not (self.invariant and self.inputs.groups), told)
+            filters = conv is None or self.k.listed == (conv.depth,)
+            require(filters, f"K = {self.k}, and inputs = {self.inputs} have filters of {conv.depth if conv else 0}")
+        told = f"inputs = {self.inputs}: their equal rows are not compared, so that invariant = true means nothing"
+        require(not (self.invariant and (self.inputs.groups or self.inputs.conv)), told)
         assert self.general is not None  # Problem checks the rest
 
     @property
@@ -124,7 +128,7 @@ class Product:
     @property
     def whole_chunks(self) -> bool:
         """Whether addresses and lines of all calls are of whole chunks, as no kernel takes others."""
-        return self.packed or self.inputs.row_groups > 0
+        return self.packed or self.inputs.row_groups > 0 or self.inputs.conv is not None
 
     @cached_property
     def general(self) -> Problem:
@@ -147,6 +151,9 @@ class Product:
         if self.packed:
             (n,), (k,) = self.n.listed, self.k.listed
             typical = {name: size for name, size in typical.items() if name == "M"}
+        if self.inputs.conv is not None:
+            k = self.inputs.conv.depth
+            typical = {name: size for name, size in typical.items() if name != "K"}
         fields: dict[str, Any] = {
             "types": self.types,
             "inputs": self.inputs,

@@ -351,6 +351,8 @@ class ProductText:
     @property
     def serves_doc(self) -> str:
         """The sizes that it serves beside them, as text."""
+        if self.out.images:
+            return "all other M and N"
         return "all other M" if self.out.takes_packed else "all other sizes"
 
 
@@ -501,6 +503,11 @@ class LibraryText:
     def takes_packed(self) -> bool:
         """Whether some product takes B packed."""
         return any(one.out.takes_packed for one in self.products)
+
+    @property
+    def fixes_sizes(self) -> bool:
+        """Whether some product has a size that is the same in every call."""
+        return any(one.out.fixed_sizes for one in self.products)
 
     @property
     def quantised(self) -> dict[str, str]:

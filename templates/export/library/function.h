@@ -4,6 +4,9 @@
  * ${ ("%-11s %s" | format(names | join(", "), text)) | wordwrap(116, break_long_words=False, wrapstring="\n *             ") }
 //%- endmacro
 /* ${ p.function_of }
+//% if out.images
+ * ${ out.images }.
+//% endif
  *
 //% for m in out.matrices
 //% set argument = out.located[m.name]

@@ -193,11 +193,11 @@ constexpr Table ${ p.name }_tables[] = {
 //% else
 // Refuses sizes that no kernel computes.
 //% endif
-cudaError_t check_sizes_${ p.name }(${ "Args" if lib.takes_packed else "const Args" }& a)
+cudaError_t check_sizes_${ p.name }(${ "Args" if lib.fixes_sizes else "const Args" }& a)
 {
 //% for name, size in p.out.fixed_sizes.items()
     if (a.${ name } == 0) a.${ name } = ${ size };
-    if (a.${ name } != ${ size }) return refuse(cudaErrorInvalidValue, "${ name } = %d: B is packed for %d", a.${ name }, ${ size });
+    if (a.${ name } != ${ size }) return refuse(cudaErrorInvalidValue, "${ name } = %d: ${ "B is packed for" if p.out.takes_packed else "filters have" } %d", a.${ name }, ${ size });
 //% endfor
 //% for size in p.out.runtime_sizes
     if (a.${ size } < 0 || a.${ size } > SIZE_LIMIT) return refuse(cudaErrorInvalidValue, "${ size } = %d is not in 0 to %d", a.${ size }, SIZE_LIMIT);
@@ -264,7 +264,7 @@ a.${ name }${ " | " if not loop.last }
 
 //% endfor
 struct Product {
-    cudaError_t (*check_sizes)(${ "Args" if lib.takes_packed else "const Args" }& a);
+    cudaError_t (*check_sizes)(${ "Args" if lib.fixes_sizes else "const Args" }& a);
     cudaError_t (*complete)(Args& a);
     bool (*empty)(const Args& a);
     unsigned (*keeps)(const Args& a);
@@ -379,8 +379,8 @@ extern "C" size_t ${ lib.name }_workspace_bytes(const ${ lib.name }_args* args)
     if (args == nullptr || static_cast<unsigned>(args->product) >= std::size(PRODUCTS)) return 0;
     const Product& product = PRODUCTS[args->product];
     const Table* table = nullptr;
-//% set args = "a" if lib.takes_packed else "*args"
-//% if lib.takes_packed
+//% set args = "a" if lib.fixes_sizes else "*args"
+//% if lib.fixes_sizes
     Args a = *args;
 //% endif
     if (product.check_sizes(${ args }) != cudaSuccess || product.empty(${ args })) return 0;

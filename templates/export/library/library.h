@@ -6,8 +6,11 @@
 //% if p.out.problem.inputs.groups
  *     for each of ${ p.out.problem.inputs.groups } groups of rows, B one of as many matrices: group g has rows offs[g - 1] to offs[g], and may have none
 //% endif
+//% if p.out.images
+ *     ${ p.out.images }
+//% endif
 //% for m in p.out.matrices
- *     ${ "%-8s" | format(m.name) } ${ p.out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
+ *     ${ "%-8s" | format(m.name) } ${ p.out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ "pixel" if p.out.images and m.name == "A" else m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% if m.name in p.out.written
  *              is written: ${ p.out.written[m.name] }
 //% elif m.name == "B" and p.out.takes_packed
