@@ -262,7 +262,7 @@ _CONV = tuple(
         AROUND,
         (
             f"Zeros around the images of {CONV} NxHxWxC KxRxS: rows x columns, or above x left x below x right. A "
-            f"convolution is of {CONV_DTYPE} and layout rc unless you say else.  [default: 0]",
+            f"convolution is of {CONV_DTYPE.label} and layout rc unless you say else.  [default: 0]",
             "Rows x columns from one place of a filter to the next.  [default: 1]",
             "Rows x columns from one tap of a filter to the next.  [default: 1]",
         ),

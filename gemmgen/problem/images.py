@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from gemmgen.problem.convolution import Convolution, Pair
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.given import record_given, size_given
+from gemmgen.problem.given import record_given, size_given, typical_given
 from gemmgen.problem.inputs import PLAIN, Inputs
 from gemmgen.problem.sizes import RUNTIME, Size
+from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import require, whole
 
-DTYPE = "bf16"  # of a convolution if nothing is said of types: tensor cores multiply it
+DTYPE = DType.BF16  # of a convolution if nothing is said of types, and if `compute` multiplies it
 IMAGES = "images"  # what `typical` may name in place of M
 _SIZE, _OPEN = r"\d{1,20}", r"(?:\d{1,20}|\?)"  # the latter may be left to run time
 
@@ -28,7 +30,7 @@ def Conv(
     stride: Pair = 1,
     dilation: Pair = 1,
     groups: int = 1,
-    typical: Mapping[str, int] | Sequence[tuple[str, int]] = (),
+    typical: Mapping[str, int] | tuple[tuple[str, int], ...] = (),
     **others: Any,
 ) -> Problem:
     """Return the Problem of a convolution: images N x H x W x C with filters K x R x S.
@@ -42,7 +44,8 @@ def Conv(
     dilation  rows and columns from one tap to the next
     groups    1: each filter reads all channels. Others are refused
     typical   as of a Problem; {"images": 32} gives M by the number of images
-    others    what a Problem takes as well: epilogue, lda, ...; types are bf16 and layout is "rc" unless they say else
+    others    what a Problem takes as well: epilogue, lda, ... Unless they say else, types are bf16, or the first that
+              `compute` multiplies, and the layout is "rc"
 
     Raises InvalidInput for what means nothing, and for what a Problem refuses.
     """
@@ -52,13 +55,14 @@ def Conv(
     given = record_given(Inputs, others.pop("inputs", PLAIN))
     require(given.is_plain, f"inputs = {given}, and those of a convolution are im2col={conv}: leave them out")
     if others.get("types") is None and others.get("dtype") is None:
-        others["types"] = DTYPE
+        known = record_given(Compute, others.get("compute") or Compute.FMA).operands
+        others["types"] = Types.of(DTYPE if DTYPE in known else known[0])
     return Problem(
         None if count is None else count * conv.per_image,
         filters,
         conv.depth,
         **{"layout": "rc", **others},
-        typical=dict(_typical(name, number, conv.per_image) for name, number in dict(typical).items()),
+        typical=dict(_typical(name, number, conv.per_image) for name, number in typical_given(typical)),
         inputs=Inputs(conv=conv),
     )
 

@@ -25,7 +25,7 @@ def test_a_problem_has_what_is_given_beside() -> None:
     assert found == Problem(None, None, 96, layout="rr", **more)
 
 
-@pytest.mark.parametrize("given", [{"dtype": "f32", "compute": "tf32"}, {"types": "f32_tf32"}])
+@pytest.mark.parametrize("given", [{"dtype": "f32", "compute": "tf32"}, {"types": "f32_tf32"}, {"compute": "tf32"}])
 def test_other_types_are_taken(given: dict[str, Any]) -> None:
     assert Conv(1, (9, 9, 8), 64, 3, **given).types == Types.parse("f32_tf32")
 
@@ -48,6 +48,7 @@ def test_images_are_a_typical_size() -> None:
         ({"stride": 0}, "sizes are 1 to 32768"),
         ({"taps": 11, "pad": (0, 0, 1, 2)}, "the filter spans 11 rows, and the padded image has 10"),
         ({"inputs": "gathered"}, "inputs = gathered, and those of a convolution are im2col=9x9x8_3x3: leave them"),
+        ({"typical": 32}, "typical = 32: write sizes by name"),
         ({"layout": "cr"}, "rows are those of a row-major A"),
     ],
 )
