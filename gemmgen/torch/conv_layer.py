@@ -10,7 +10,7 @@ import torch
 from gemmgen.arrays.view import element_types
 from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.gemm import Problem
-from gemmgen.problem.images import Conv
+from gemmgen.problem.images import Conv, require_together
 from gemmgen.support.errors import require
 from gemmgen.torch.convolution import conv2d
 from gemmgen.torch.operator import Kernel
@@ -71,7 +71,7 @@ def convolution(conv: Any, height: int, width: int) -> Convolution:
 
 
 def _require_kind(conv: Any) -> None:
-    require(conv.groups == 1, f"this Conv2d has groups = {conv.groups}: kernels convolve all channels together")
+    require_together(conv.groups, conv.in_channels)
     require(conv.padding_mode == "zeros", f"this Conv2d has padding_mode = {conv.padding_mode}: kernels pad with zeros")
     strides, shape = tuple(conv.weight.stride()), tuple(conv.weight.shape)
     lies = conv.weight.is_contiguous(memory_format=torch.channels_last)

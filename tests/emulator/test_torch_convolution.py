@@ -255,7 +255,7 @@ def test_layers_are_replaced(shared_store: Store, fields: dict[str, Any]) -> Non
 
 def test_layers_of_another_kind_are_refused(load) -> None:
     for fields, message in (
-        ({"groups": 3}, "has groups = 3: kernels convolve all channels together"),
+        ({"groups": 3}, "groups = 3 of 3 channels: kernels take groups = 1, where each filter reads all"),
         ({"padding_mode": "circular"}, "has padding_mode = circular: kernels pad with zeros"),
     ):
         with pytest.raises(InvalidInput, match=message):
