@@ -16,34 +16,46 @@ from gemmgen.problem.epilogue import Epilogue
 from gemmgen.support.errors import require
 from gemmgen.torch.operator import PRODUCTS, SUMS, Kernel, extent, kernel_named, names_of, torch_type
 
-SCHEMA = "(Tensor x, Tensor weight, Tensor? bias, str[] kernels) -> Tensor"
+SCHEMA = "(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, str[] kernels) -> Tensor"
 NHWC = 0, 2, 3, 1  # of torch's dimensions
 
 
-def conv2d(x: Any, weight: Any, bias: Any = None, *, kernels: Sequence[Kernel]) -> Any:
+def conv2d(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    residual: Any = None,
+    *,
+    kernels: Sequence[Kernel],
+    overwrite: bool = False,
+) -> Any:
     """Compute what torch.nn.functional.conv2d does, by kernels with `inputs="im2col=HxWxC_RxS"` and layout rc.
 
-    x        images, N x C x H x W, in torch.channels_last; so is the result, N x K x P x Q of the kernel's type of C
-    weight   K x C x R x S, in torch.channels_last, too
-    bias     K numbers, or None: the kernel adds them if its epilogue has bias_n, else they are added to its result
-    kernels  loaded kernels, from which shapes and types choose. Padding, stride and dilation are those of the kernel,
-             and kernels that fit the same shapes must agree in them. Of those that fit, one with a fixed M comes
-             first, then one with bias_n if there is a bias
+    x          images, N x C x H x W, in torch.channels_last; so is the result, N x K x P x Q of the kernel's type of C
+    weight     K x C x R x S, in torch.channels_last, too
+    bias       K numbers, or None: the kernel adds them if its epilogue has bias_n, else they are added to its result
+    residual   images of the result's shape, in torch.channels_last, or None: what the kernel's epilogue calls
+               `residual`, in the type of alpha; or the old C of beta * C, in the type of C, where beta is then 1
+    kernels    loaded kernels, from which shapes and types choose. Padding, stride and dilation are those of the kernel,
+               and kernels that fit the same shapes must agree in them. Of those that fit, one with a fixed M comes
+               first, then one with bias_n if there is a bias
+    overwrite  the old C is `residual` itself rather than a copy of it: the result then lies there. Without effect in
+               torch.compile and if gradients are needed
 
-    An epilogue may apply a function, as "relu(acc + bias_n)" does. It can be traced by torch.compile. Gradients are
-    computed by torch, for an epilogue that is the product, with or without bias_n.
+    An epilogue may apply a function, as "relu(acc + bias_n + beta * C)" does. It can be traced by torch.compile.
+    Gradients are computed by torch, for an epilogue that is the product, with or without bias_n and beta * C.
 
     Raises InvalidInput if no kernel fits, with the reason for each, for tensors that are not in channels_last, and for
     what kernels refuse.
     """
-    for name, one in (("x", x), ("weight", weight)):
-        if one.dim() != 4 or (one.shape[1] > 1 and one.stride(1) != 1):
+    for name, one in (("x", x), ("weight", weight), ("residual", residual)):
+        if one is not None and (one.dim() != 4 or (one.shape[1] > 1 and one.stride(1) != 1)):
             _refuse(name, one)
     names = names_of(kernels)
-    needed = x.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
-    learns = torch.is_grad_enabled() and needed
-    run = OPERATOR if learns or torch.compiler.is_compiling() else _run
-    return run(x, weight, bias, names)
+    needed = any(one is not None and one.requires_grad for one in (x, weight, bias, residual))
+    if (needed and torch.is_grad_enabled()) or torch.compiler.is_compiling():
+        return OPERATOR(x, weight, bias, residual, names)
+    return _computed(x, weight, bias, residual, names, overwrite)
 
 
 def _refuse(name: str, tensor: Any) -> None:
@@ -55,13 +67,14 @@ def _refuse(name: str, tensor: Any) -> None:
 
 
 class Asked(NamedTuple):
-    """The part of a convolution by which its kernel is chosen: of x and weight shapes and types, and if it has a
-    bias."""
+    """The part of a convolution by which its kernel is chosen: of x and weight shapes and types, if it has a bias, and
+    shape and type of a residual."""
 
     x: tuple[Any, ...]
     weight: tuple[Any, ...]
     types: tuple[Any, Any]
     biased: bool
+    residual: tuple[tuple[Any, ...], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,23 +97,35 @@ class Served:
 
     @property
     def biased(self) -> bool:
-        return any(operand.name == "bias_n" for operand in self.epilogue.operands)
+        return self._names("bias_n")
+
+    @property
+    def adds(self) -> bool:
+        """Whether its epilogue names `residual`, which it needs then."""
+        return self._names("residual")
+
+    def _names(self, operand: str) -> bool:
+        return any(one.name == operand for one in self.epilogue.operands)
 
     def lacks(self, asked: Asked) -> str | None:
         """Why the kernel does not compute this convolution; None if it does."""
         if self.conv is None:
             return f"{self.name} has inputs = {self.inputs}: im2col=HxWxC_RxS is needed"
-        wrong = self._wrong_epilogue(asked.biased) or next(self._wrong_operands(asked, self.conv), None)
+        wrong = self._wrong_epilogue(asked) or next(self._wrong_operands(asked, self.conv), None)
         return wrong and f"{self.name} {wrong}"
 
-    def _wrong_epilogue(self, biased: bool) -> str | None:
+    def _wrong_epilogue(self, asked: Asked) -> str | None:
         told = f"has the epilogue {self.epilogue}"
-        if any(operand.name != "bias_n" for operand in self.epilogue.operands):
-            return f"{told}: of operands conv2d passes bias_n alone"
-        if self.biased and not biased:
+        if any(operand.name not in ("bias_n", "residual") for operand in self.epilogue.operands):
+            return f"{told}: of operands conv2d passes bias_n and residual"
+        if self.biased and not asked.biased:
             return f"{told}, and bias is None"
-        if biased and not self.biased and self.epilogue not in PRODUCTS:
+        if asked.biased and not self.biased and self.epilogue not in PRODUCTS:
             return f"{told}, without bias_n: a bias goes before it"
+        if self.adds and asked.residual is None:
+            return f"{told}, and residual is None"
+        if asked.residual is not None and not (self.adds or self.epilogue.reads_c):
+            return f"{told}, without residual and beta * C: there is a residual"
         return None
 
     def _wrong_operands(self, asked: Asked, conv: Convolution) -> Iterator[str]:
@@ -113,10 +138,22 @@ class Served:
         for name, first, shape, takes in (("x", "N", asked.x, x), ("weight", "K", asked.weight, weight)):
             if shape[1:] != takes:
                 yield f"takes {name} of {extent((first, *takes))}, and {name} is {extent(shape)}"
+        yield from self._wrong_residual(asked, conv)
         m = asked.x[0] * math.prod(conv.places)
         for name, fixed, size in (("M", self.m, m), ("N", self.n, asked.weight[0])):
             if fixed is not None and fixed != size:
                 yield f"is built for {name} = {fixed}, and this convolution has {size}"
+
+    def _wrong_residual(self, asked: Asked, conv: Convolution) -> Iterator[str]:
+        if asked.residual is None:
+            return
+        shape, dtype = asked.residual
+        made = asked.x[0], asked.weight[0], *conv.places
+        if shape != made:
+            yield f"makes {extent(made)}, and residual is {extent(shape)}"
+        if not self.adds and dtype != self.of_c:
+            both = _labels((self.of_c, dtype))
+            yield f"has the epilogue {self.epilogue}, so that residual has the type of C: the types are {both}"
 
 
 def _labels(types: tuple[Any, Any]) -> str:
@@ -149,22 +186,35 @@ def _choice(kernels: Sequence[str], asked: Asked) -> str:
 _chosen = lru_cache(MOST_FORMS)(_choice)
 
 
-def _asked(x: Any, weight: Any, bias: Any) -> Asked:
-    return Asked(tuple(x.shape), tuple(weight.shape), (x.dtype, weight.dtype), bias is not None)
+def _asked(x: Any, weight: Any, bias: Any, residual: Any) -> Asked:
+    added = None if residual is None else (tuple(residual.shape), residual.dtype)
+    return Asked(tuple(x.shape), tuple(weight.shape), (x.dtype, weight.dtype), bias is not None, added)
 
 
-def _run(x: Any, weight: Any, bias: Any, kernels: list[str]) -> Any:
-    name = _chosen(tuple(kernels), _asked(x, weight, bias))
+def _run(x: Any, weight: Any, bias: Any, residual: Any, kernels: list[str]) -> Any:
+    return _computed(x, weight, bias, residual, kernels, False)
+
+
+def _computed(x: Any, weight: Any, bias: Any, residual: Any, kernels: list[str], overwrite: bool) -> Any:
+    name = _chosen(tuple(kernels), _asked(x, weight, bias, residual))
     kernel, served = kernel_named(name), _served(name)
-    out = _made(x, weight, served)
-    scalar = torch_type(kernel.source.problem.types.scalar)
-    operands = {"bias_n": bias.detach().to(scalar).contiguous()} if served.biased else {}
-    kernel(*(one.detach().permute(NHWC) for one in (x, weight, out)), **operands)
+    scalar, operands, beta = torch_type(kernel.source.problem.types.scalar), {}, 0.0
+    if served.biased:
+        operands["bias_n"] = bias.detach().to(scalar).contiguous()
+    if residual is None or served.adds:
+        out = _made(x, weight, served)
+        if residual is not None:
+            operands["residual"] = residual.detach().to(scalar).permute(NHWC)
+    else:  # C holds it before the launch
+        out = residual.detach() if overwrite else residual.detach().clone(memory_format=torch.channels_last)
+        beta = 1.0
+    kernel(*(one.detach().permute(NHWC) for one in (x, weight, out)), beta=beta, **operands)
     return out if bias is None or served.biased else out.add_(bias.detach()[:, None, None])
 
 
-def _empty(x: Any, weight: Any, bias: Any, kernels: list[str]) -> Any:
-    return _made(x, weight, _served(_choice(kernels, _asked(x, weight, bias))))  # symbols are no keys of a cache
+def _empty(x: Any, weight: Any, bias: Any, residual: Any, kernels: list[str]) -> Any:
+    asked = _asked(x, weight, bias, residual)
+    return _made(x, weight, _served(_choice(kernels, asked)))  # symbols are no keys of a cache
 
 
 def _made(x: Any, weight: Any, served: Served) -> Any:
@@ -174,9 +224,10 @@ def _made(x: Any, weight: Any, served: Served) -> Any:
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    x, weight, bias, kernels = inputs
-    ctx.name = _choice(kernels, _asked(x, weight, bias))
+    x, weight, bias, residual, kernels = inputs
+    ctx.name = _choice(kernels, _asked(x, weight, bias, residual))
     ctx.bias = None if bias is None else bias.dtype
+    ctx.residual = None if residual is None else residual.dtype
     ctx.save_for_backward(x, weight)
 
 
@@ -189,7 +240,7 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     (top, left, bottom, right), (height, width) = conv.pad, x.shape[2:]
     even = (top, left) == (bottom, right)  # the only padding that torch's gradient takes
     padded = x if even else torch.nn.functional.pad(x, (left, right, top, bottom))
-    need_x, need_weight, need_bias, _ = ctx.needs_input_grad
+    need_x, need_weight, need_bias, need_residual, _ = ctx.needs_input_grad
     of_x, of_weight, _ = torch.ops.aten.convolution_backward(
         grad.to(x.dtype),
         padded,
@@ -205,7 +256,8 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     )
     if need_x and not even:
         of_x = of_x[:, :, top : top + height, left : left + width]
-    return of_x, of_weight, grad.sum((0, 2, 3), dtype=ctx.bias) if need_bias else None, None
+    of_bias = grad.sum((0, 2, 3), dtype=ctx.bias) if need_bias else None
+    return of_x, of_weight, of_bias, grad.to(ctx.residual) if need_residual else None, None
 
 
 OPERATOR = torch.library.custom_op("gemmgen::conv2d", _run, mutates_args=(), schema=SCHEMA)

@@ -107,12 +107,14 @@ def test_a_function_follows_the_bias_and_has_no_gradient(load) -> None:
 
 def test_tensor_cores_convolve_bf16(shared_store: Store) -> None:
     conv = "5x6x8_3x3_p1x1_s2x1"
-    problem = Problem(None, 64, 72, "bf16", layout="rc", inputs=f"im2col={conv}", epilogue="acc + bias_n")
+    epilogue = "relu(acc + bias_n + beta * C)"
+    problem = Problem(None, 64, 72, "bf16", layout="rc", inputs=f"im2col={conv}", epilogue=epilogue)
     config = WGMMA.default(problem).with_values(BM=64, BN=64, CONSUMERS=1)
     x, weight, bias = draw(2, 8, 5, 6).bfloat16(), draw(64, 8, 3, 3).bfloat16(), draw(64).bfloat16()
+    residual = draw(2, 64, 3, 6).bfloat16()
     with load_source(render(problem, WGMMA, config, "sm_90a"), "emulator", shared_store) as kernel:
-        found = conv2d(x, weight, bias, kernels=[kernel])
-        wanted = theirs(conv, *(one.float() for one in (x, weight, bias)))
+        found = conv2d(x, weight, bias, residual, kernels=[kernel])
+        wanted = torch.relu(theirs(conv, *(one.float() for one in (x, weight, bias))) + residual.float())
         torch.testing.assert_close(found, wanted.bfloat16(), rtol=1e-2, atol=1e-2)
 
 
@@ -120,7 +122,40 @@ def test_tensor_cores_convolve_bf16(shared_store: Store) -> None:
 def test_the_operator_keeps_torchs_rules(load, conv: str) -> None:
     given = [one.requires_grad_() for one in operands(conv)]
     for kernel, bias in ((load(conv), None), (load(conv), given[2]), (load(conv, epilogue="acc + bias_n"), given[2])):
-        torch.library.opcheck(module.OPERATOR, (*given[:2], bias, [registered(kernel)]))
+        torch.library.opcheck(module.OPERATOR, (*given[:2], bias, None, [registered(kernel)]))
+    added = draw(*theirs(conv, *given[:2]).shape).requires_grad_()
+    torch.library.opcheck(module.OPERATOR, (*given[:2], None, added, [registered(load(conv))]))
+
+
+@pytest.mark.parametrize("added", ["residual", "beta * C"])
+def test_a_residual_is_added_before_a_function(load, added: str) -> None:
+    kernel = load(UNEVEN, epilogue=f"relu(acc + bias_n + {added})")
+    given = operands(UNEVEN)
+    before = theirs(UNEVEN, *given)
+    residual = draw(*before.shape)
+    wanted, kept = torch.relu(before + residual), residual.clone()
+    close(conv2d(*given, residual, kernels=[kernel]), wanted)
+    assert torch.equal(residual, kept)
+    compiled = torch.compile(conv2d, backend="aot_eager", fullgraph=True)
+    close(compiled(*given, residual, kernels=[kernel], overwrite=True), wanted)
+    assert torch.equal(residual, kept)
+    found = conv2d(*given, residual, kernels=[kernel], overwrite=True)
+    close(found, wanted)
+    assert (found.data_ptr() == residual.data_ptr()) == (added == "beta * C")
+    if added == "beta * C":  # without a residual beta is 0
+        close(conv2d(*given, kernels=[kernel]), torch.relu(before))
+
+
+def test_a_residual_of_a_product_has_a_gradient(load) -> None:
+    given = operands(EVEN)
+    residual = draw(*theirs(EVEN, *given).shape)
+    leaves, others = ([one.clone().requires_grad_() for one in (*given, residual)] for _ in range(2))
+    found, wanted = conv2d(*leaves, kernels=[load(EVEN)]), theirs(EVEN, *others[:3]) + others[3]
+    close(found, wanted)
+    (found**2).sum().backward()
+    (wanted**2).sum().backward()
+    for one, other in zip(leaves, others, strict=True):
+        close(one.grad, other.grad)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -191,9 +226,29 @@ REFUSED: dict[str, tuple[Callable[[Load], dict[str, Any]], str]] = {
         lambda load: {"bias": draw(FILTERS), "kernels": [load(EVEN, epilogue="relu(acc)")]},
         r"has the epilogue relu\(acc\), without bias_n: a bias goes before it",
     ),
-    "a residual": (
+    "a scale": (
+        lambda load: {"kernels": [load(EVEN, epilogue="acc * scale_n")]},
+        "of operands conv2d passes bias_n and residual",
+    ),
+    "no residual": (
         lambda load: {"kernels": [load(EVEN, epilogue="acc + residual")]},
-        "of operands conv2d passes bias_n alone",
+        r"has the epilogue acc \+ residual, and residual is None",
+    ),
+    "a residual that nothing adds": (
+        lambda load: {"residual": draw(2, 6, 5, 7), "kernels": [load(EVEN, epilogue="acc")]},
+        r"has the epilogue acc, without residual and beta \* C: there is a residual",
+    ),
+    "a residual of x's shape": (
+        lambda load: {"residual": draw(2, 3, 5, 7)},
+        "makes 2 x 6 x 5 x 7, and residual is 2 x 3 x 5 x 7",
+    ),
+    "a residual of f64": (
+        lambda load: {"residual": draw(2, 6, 5, 7).double()},
+        "residual has the type of C: the types are float32 and float64",
+    ),
+    "a residual in NCHW": (
+        lambda load: {"residual": draw(2, 6, 5, 7).contiguous()},
+        "Pass residual.to\\(memory_format=torch.channels_last",
     ),
     "a product": (lambda load: {"kernels": [load(EVEN, inputs="plain")]}, "has inputs = plain: im2col=HxWxC_RxS is"),
 }
