@@ -17,6 +17,8 @@ replace_linear     puts them in place of a model's torch.nn.Linear
 Experts            the experts of a mixture of transformers by kernels, for inference
 replace_experts    puts them in place of a model's
 Conv2d             torch.nn.Conv2d by kernels, chosen by the size of images
+fuse_convs         puts kernels of convolutions into a model, with the BatchNorm2d, residual and ReLU behind them
+convolutions_of    the problems of these kernels
 LSTM               torch.nn.LSTM for inference: a kernel computes a step of a layer
 """
 
@@ -24,6 +26,7 @@ from gemmgen.torch.block_scaled import BlockScaledLinear
 from gemmgen.torch.conv_layer import Conv2d
 from gemmgen.torch.convolution import conv2d
 from gemmgen.torch.experts import Experts, replace_experts
+from gemmgen.torch.fuse import convolutions_of, fuse_convs
 from gemmgen.torch.grouped import grouped_mm
 from gemmgen.torch.linear import Linear
 from gemmgen.torch.lstm import LSTM
@@ -39,6 +42,8 @@ __all__ = [
     "Linear",
     "QuantisedLinear",
     "conv2d",
+    "convolutions_of",
+    "fuse_convs",
     "gemm",
     "grouped_mm",
     "replace_experts",

@@ -28,7 +28,7 @@ class Conv2d(torch.nn.Module):
 
     def __init__(self, conv: Any, kernels: Sequence[Kernel]) -> None:
         super().__init__()
-        _require_kind(conv)
+        _require_layer(conv)
         self.conv = conv
         self._by_size: dict[tuple[int, int], list[Kernel]] = {}
         for kernel in kernels:
@@ -43,7 +43,7 @@ class Conv2d(torch.nn.Module):
     @staticmethod
     def problem(conv: Any, height: int, width: int, images: int | None = None) -> Problem:
         """The problem of a layer for images of this size, so many at once; None: any number."""
-        _require_kind(conv)
+        _require_layer(conv)
         found = convolution(conv, height, width)
         dtype = element_types()[str(conv.weight.dtype).removeprefix("torch.")]
         epilogue = "acc" if conv.bias is None else "acc + bias_n"
@@ -70,9 +70,14 @@ def convolution(conv: Any, height: int, width: int) -> Convolution:
     return Convolution((height, width, conv.in_channels), conv.kernel_size, pad, conv.stride, conv.dilation)
 
 
-def _require_kind(conv: Any) -> None:
+def require_kind(conv: Any) -> None:
+    """Raise InvalidInput unless kernels compute such a torch.nn.Conv2d, its weight's order in memory apart."""
     require_together(conv.groups, conv.in_channels)
     require(conv.padding_mode == "zeros", f"this Conv2d has padding_mode = {conv.padding_mode}: kernels pad with zeros")
+
+
+def _require_layer(conv: Any) -> None:
+    require_kind(conv)
     strides, shape = tuple(conv.weight.stride()), tuple(conv.weight.shape)
     lies = conv.weight.is_contiguous(memory_format=torch.channels_last)
     told = f"the weight of shape {shape} has strides {strides}: first call conv.to(memory_format=torch.channels_last)"
