@@ -18,6 +18,7 @@ from gemmgen.torch.operator import PRODUCTS, SUMS, Kernel, extent, kernel_named,
 
 SCHEMA = "(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, str[] kernels) -> Tensor"
 NHWC = 0, 2, 3, 1  # of torch's dimensions
+POINT = Convolution((1, 1, 1), (1, 1))  # what a plain product computes, whatever the sizes
 
 
 def conv2d(
@@ -38,7 +39,8 @@ def conv2d(
                `residual`, in the type of alpha; or the old C of beta * C, in the type of C, where beta is then 1
     kernels    loaded kernels, from which shapes and types choose. Padding, stride and dilation are those of the kernel,
                and kernels that fit the same shapes must agree in them. Of those that fit, one with a fixed M comes
-               first, then one with bias_n if there is a bias
+               first, then one with bias_n if there is a bias. Kernels of plain products serve 1 x 1 taps with stride 1
+               and without padding: pixels are rows
     overwrite  the old C is `residual` itself rather than a copy of it: the result then lies there. Without effect in
                torch.compile and if gradients are needed
 
@@ -81,19 +83,32 @@ class Asked(NamedTuple):
 class Served:
     """The convolutions that a kernel computes.
 
-    conv  None of a kernel that convolves nothing
-    m, n  the sizes for which it is built, if it is
+    conv     None of a kernel that takes no images
+    plain    whether it is one product of two matrices
+    m, n, k  the sizes for which it is built, if it is
     """
 
     name: str
     inputs: str
     conv: Convolution | None
+    plain: bool
     epilogue: Epilogue
     types: tuple[Any, Any]
     of_c: Any
     layout: str
     m: int | None
     n: int | None
+    k: int | None
+
+    @property
+    def steps(self) -> tuple[Any, ...]:
+        """Its padding, stride and dilation."""
+        conv = self.conv or POINT
+        return conv.pad, conv.stride, conv.dilation
+
+    def places(self, size: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Height and width of results for images of this size."""
+        return size if self.conv is None else self.conv.places
 
     @property
     def biased(self) -> bool:
@@ -109,9 +124,9 @@ class Served:
 
     def lacks(self, asked: Asked) -> str | None:
         """Why the kernel does not compute this convolution; None if it does."""
-        if self.conv is None:
+        if self.conv is None and not (self.plain and asked.weight[2:] == POINT.taps):
             return f"{self.name} has inputs = {self.inputs}: im2col=HxWxC_RxS is needed"
-        wrong = self._wrong_epilogue(asked) or next(self._wrong_operands(asked, self.conv), None)
+        wrong = self._wrong_epilogue(asked) or next(self._wrong_operands(asked), None)
         return wrong and f"{self.name} {wrong}"
 
     def _wrong_epilogue(self, asked: Asked) -> str | None:
@@ -128,27 +143,31 @@ class Served:
             return f"{told}, without residual and beta * C: there is a residual"
         return None
 
-    def _wrong_operands(self, asked: Asked, conv: Convolution) -> Iterator[str]:
+    def _wrong_operands(self, asked: Asked) -> Iterator[str]:
         if self.layout != "rc":
             yield f"has layout {self.layout}: filters lie as rc reads them"
         if self.types != asked.types:
             yield f"takes x and weight of {_labels(self.types)}, and they are of {_labels(asked.types)}"
-        height, width, channels = conv.size
-        x, weight = (channels, height, width), (channels, *conv.taps)
+        if self.conv is None:
+            channels = self.k or asked.weight[1]
+            x, weight = (channels, *asked.x[2:]), (channels, *POINT.taps)
+        else:
+            height, width, channels = self.conv.size
+            x, weight = (channels, height, width), (channels, *self.conv.taps)
         for name, first, shape, takes in (("x", "N", asked.x, x), ("weight", "K", asked.weight, weight)):
             if shape[1:] != takes:
                 yield f"takes {name} of {extent((first, *takes))}, and {name} is {extent(shape)}"
-        yield from self._wrong_residual(asked, conv)
-        m = asked.x[0] * math.prod(conv.places)
+        yield from self._wrong_residual(asked)
+        m = asked.x[0] * math.prod(self.places(asked.x[2:]))
         for name, fixed, size in (("M", self.m, m), ("N", self.n, asked.weight[0])):
             if fixed is not None and fixed != size:
                 yield f"is built for {name} = {fixed}, and this convolution has {size}"
 
-    def _wrong_residual(self, asked: Asked, conv: Convolution) -> Iterator[str]:
+    def _wrong_residual(self, asked: Asked) -> Iterator[str]:
         if asked.residual is None:
             return
         shape, dtype = asked.residual
-        made = asked.x[0], asked.weight[0], *conv.places
+        made = asked.x[0], asked.weight[0], *self.places(asked.x[2:])
         if shape != made:
             yield f"makes {extent(made)}, and residual is {extent(shape)}"
         if not self.adds and dtype != self.of_c:
@@ -165,8 +184,19 @@ def _served(identity: str) -> Served:
     kernel = kernel_named(identity)
     problem = kernel.source.problem
     a, b, c = map(torch_type, problem.types.operands)
-    inputs, layout = problem.inputs, str(problem.layout)
-    return Served(kernel.name, str(inputs), inputs.conv, problem.epilogue, (a, b), c, layout, problem.m, problem.n)
+    return Served(
+        name=kernel.name,
+        inputs=str(problem.inputs),
+        conv=problem.inputs.conv,
+        plain=problem.inputs.is_plain and problem.products == 1 and not problem.batched,
+        epilogue=problem.epilogue,
+        types=(a, b),
+        of_c=c,
+        layout=str(problem.layout),
+        m=problem.m,
+        n=problem.n,
+        k=problem.k,
+    )
 
 
 def _choice(kernels: Sequence[str], asked: Asked) -> str:
@@ -178,8 +208,8 @@ def _choice(kernels: Sequence[str], asked: Asked) -> str:
     first = min(fitting, key=lambda one: (_served(one).m is None, _served(one).biased != asked.biased))
     for one in fitting:
         both = _served(first), _served(one)
-        told = " and ".join(f"{served.name} with im2col={served.conv}" for served in both)
-        require(both[0].conv == both[1].conv, f"{told} fit these shapes: pass the one that is meant")
+        told = " and ".join(f"{served.name} with inputs = {served.inputs}" for served in both)
+        require(both[0].steps == both[1].steps, f"{told} fit these shapes: pass the one that is meant")
     return first
 
 
@@ -206,9 +236,14 @@ def _computed(x: Any, weight: Any, bias: Any, residual: Any, kernels: list[str],
         if residual is not None:
             operands["residual"] = residual.detach().to(scalar).permute(NHWC)
     else:  # C holds it before the launch
-        out = residual.detach() if overwrite else residual.detach().clone(memory_format=torch.channels_last)
+        dense = overwrite and residual.is_contiguous(memory_format=torch.channels_last)
+        out = residual.detach() if dense else residual.detach().clone(memory_format=torch.channels_last)
         beta = 1.0
-    kernel(*(one.detach().permute(NHWC) for one in (x, weight, out)), beta=beta, **operands)
+    a, b, c = (one.detach().permute(NHWC) for one in (x, weight, out))
+    if served.conv is None:  # pixels are rows
+        a, b, c = a.flatten(0, 2), b.flatten(1).t(), c.flatten(0, 2)
+        operands = {name: one.flatten(0, -2) if one.dim() > 1 else one for name, one in operands.items()}
+    kernel(a, b, c, beta=beta, **operands)
     return out if bias is None or served.biased else out.add_(bias.detach()[:, None, None])
 
 
@@ -218,8 +253,7 @@ def _empty(x: Any, weight: Any, bias: Any, residual: Any, kernels: list[str]) ->
 
 
 def _made(x: Any, weight: Any, served: Served) -> Any:
-    assert served.conv is not None
-    shape = x.shape[0], weight.shape[0], *served.conv.places
+    shape = x.shape[0], weight.shape[0], *served.places(x.shape[2:])
     return torch.empty(shape, dtype=served.of_c, device=x.device, memory_format=torch.channels_last)
 
 
@@ -233,10 +267,9 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     (x, weight), served = ctx.saved_tensors, _served(ctx.name)
-    conv, epilogue = served.conv, served.epilogue
+    conv, epilogue = served.conv or POINT, served.epilogue
     known = epilogue in PRODUCTS or epilogue in SUMS
     require(known, f"the epilogue {epilogue} has no gradient: those of a product, and of a product and bias_n, have")
-    assert conv is not None
     (top, left, bottom, right), (height, width) = conv.pad, x.shape[2:]
     even = (top, left) == (bottom, right)  # the only padding that torch's gradient takes
     padded = x if even else torch.nn.functional.pad(x, (left, right, top, bottom))

@@ -22,6 +22,7 @@ _ADDS = (operator.add, operator.iadd, torch.add, "add", "add_")
 _RELUS = (torch.relu, torch.nn.functional.relu, "relu", "relu_")
 # Functions of Python's module operator that write their first argument.
 _IN_PLACE = ("iadd", "isub", "imul", "itruediv", "ipow", "iand", "ior", "ixor", "setitem")
+_IDLE = (torch.nn.Identity, torch.nn.Dropout, torch.nn.Dropout2d)  # which return x in eval mode
 # Modules whose result is a new tensor, no view of x.
 _NEW = (FusedConv2d, torch.nn.Conv2d, torch.nn.BatchNorm2d, torch.nn.MaxPool2d, torch.nn.AvgPool2d)
 
@@ -103,6 +104,10 @@ def _traced(model: Any, x: Any) -> tuple[Any, list[_Layer], dict[str, str]]:
     for name, module in model.named_modules():
         require(not module.training, f"{name or 'the model'} is in training mode: call model.eval() first")
     traced = torch.fx.symbolic_trace(model)
+    for node in [one for one in traced.graph.nodes if isinstance(_module(traced, one), _IDLE) and len(one.args) == 1]:
+        node.replace_all_uses_with(node.args[0])
+        traced.graph.erase_node(node)
+    traced.recompile()
     with torch.no_grad():
         ShapeProp(traced).propagate(*(x if isinstance(x, tuple) else (x,)))
     layers: list[_Layer] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.types import Types
 from gemmgen.support.errors import require
 from gemmgen.torch.conv_layer import convolution, require_kind
-from gemmgen.torch.convolution import conv2d
+from gemmgen.torch.convolution import POINT, conv2d
 from gemmgen.torch.few_channels import squares_of
 from gemmgen.torch.operator import Kernel, extent
 
@@ -62,17 +63,25 @@ class FusedConv2d(torch.nn.Module):
             self.convolution.depth,
             types=Types.of(element_types()[dtype]),
             layout="rc",
-            inputs=Inputs(conv=self.convolution),
+            inputs=Inputs() if self._is_product else Inputs(conv=self.convolution),
             epilogue=f"relu({value})" if self.relu else value,
         )
 
+    @property
+    def _is_product(self) -> bool:
+        """Whether it is a plain product of pixels and filters."""
+        return self.convolution == replace(POINT, size=self.convolution.size)
+
     def use(self, kernels: Sequence[Kernel]) -> None:
         """Compute by these kernels from now on. Raises InvalidInput for one of another problem."""
-        wanted = self.problem()
+        wanted, images = self.problem(), Inputs(conv=self.convolution)
         for kernel in kernels:
             found = kernel.source.problem
-            same = _kind(found) == _kind(wanted) and found.n in (None, wanted.n)
-            require(same, f"{kernel.name} computes {found}, and this layer needs {wanted}")
+            same = _kind(found) == _kind(wanted) and found.inputs in (wanted.inputs, images)
+            require(
+                same and found.n in (None, wanted.n) and found.k in (None, wanted.k),
+                f"{kernel.name} computes {found}, and this layer needs {wanted}",
+            )
         self.kernels = list(kernels)
 
     def forward(self, x: Any, residual: Any = None) -> Any:
@@ -116,4 +125,4 @@ def folded(conv: Any, norm: Any = None) -> tuple[Any, Any]:
 
 def _kind(problem: Problem) -> tuple[Any, ...]:
     """What kernels of a layer have in common."""
-    return problem.types.operands, problem.layout, problem.inputs, problem.epilogue
+    return problem.types.operands, problem.layout, problem.epilogue, problem.batched

@@ -214,7 +214,7 @@ REFUSED: dict[str, tuple[Callable[[Load], dict[str, Any]], str]] = {
     ),
     "two strides": (
         lambda load: {"kernels": [load(EVEN), load(EVEN + "_s2x2")]},
-        "with im2col=5x7x3_3x3_p1x1 and .* with im2col=5x7x3_3x3_p1x1_s2x2 fit these shapes: pass the one that is",
+        "im2col=5x7x3_3x3_p1x1 and .* with inputs = im2col=5x7x3_3x3_p1x1_s2x2 fit these shapes: pass the one that is",
     ),
     "other rows": (lambda load: {"kernels": [load(EVEN, 35)]}, "is built for M = 35, and this convolution has 70"),
     "filters in rows": (lambda load: {"kernels": [load(EVEN, layout="rr")]}, "has layout rr: filters lie as rc reads"),
@@ -261,6 +261,36 @@ def test_what_does_not_fit_is_said_with_both_values(load, name: str) -> None:
     call = {"x": x, "weight": weight, "kernels": [load(EVEN)], **made(load)}
     with pytest.raises(InvalidInput, match=message):
         conv2d(**call)
+
+
+def test_a_plain_product_serves_single_taps_without_padding(load) -> None:
+    point = "4x5x3_1x1"
+    given = operands(point)
+    residual = draw(*theirs(point, *given).shape)
+    product = load(point, inputs="plain", epilogue="relu(acc + bias_n + residual)")
+    close(conv2d(*given, residual, kernels=[product]), torch.relu(theirs(point, *given) + residual))
+    old = load(point, inputs="plain")
+    for overwrite in (False, True):
+        found = conv2d(*given, residual.clone(), kernels=[old], overwrite=overwrite)
+        close(found, theirs(point, *given) + residual)
+    leaves, others = ([one.clone().requires_grad_() for one in given] for _ in range(2))
+    compiled = torch.compile(
+        lambda *one: conv2d(*one, kernels=[old]), backend="aot_eager", fullgraph=True, dynamic=True
+    )
+    for run, both in ((compiled, leaves), (lambda *one: theirs(point, *one), others)):
+        (run(*both) ** 2).sum().backward()
+    for one, other in zip(leaves, others, strict=True):
+        close(one.grad, other.grad)
+    assert conv2d(given[0][:0], *given[1:], kernels=[old]).shape == (0, 6, 4, 5)
+    wide = torch.cat([given[0], given[0] + 1], 1).to(memory_format=torch.channels_last)[:, 3:]
+    close(
+        conv2d(wide, given[1], kernels=[load(point, inputs="plain", lda=None)]), theirs(point, given[0] + 1, given[1])
+    )
+    strided = load(point + "_s2x2")
+    with pytest.raises(InvalidInput, match=r"with inputs = plain and .* with inputs = im2col=4x5x3_1x1_s2x2 fit these"):
+        conv2d(*given, kernels=[old, strided])
+    with pytest.raises(InvalidInput, match="takes weight of K x 3 x 1 x 1, and weight is 6 x 2 x 1 x 1"):
+        conv2d(given[0], given[1][:, :2], kernels=[old])
 
 
 def test_gemm_takes_no_images(load) -> None:

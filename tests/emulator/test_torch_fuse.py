@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,13 +81,13 @@ class Bottleneck(torch.nn.Module):
         self.conv3, self.bn3 = conv(width, k, 1, bias=False), torch.nn.BatchNorm2d(k)
         self.relu = torch.nn.ReLU(inplace=True)
         other = torch.nn.Sequential(conv(c, k, 1, stride, bias=False), torch.nn.BatchNorm2d(k))
-        self.downsample = other if (c, stride) != (k, 1) else None
+        self.downsample = other if (c, stride) != (k, 1) else torch.nn.Identity()
 
     def forward(self, x: Any) -> Any:
         y = self.relu(self.bn1(self.conv1(x)))
         y = self.relu(self.bn2(self.conv2(y)))
         y = self.bn3(self.conv3(y))
-        y += x if self.downsample is None else self.downsample(x)
+        y += self.downsample(x)
         return self.relu(y)
 
 
@@ -121,6 +122,7 @@ def test_problems_are_those_of_layers() -> None:
     stem, *others = found.problems
     assert [*found.problems.values()][1:] == [[f"{block}.conv{number}" for block in (4, 5)] for number in (1, 2, 3)]
     assert (stem.m, stem.n, stem.k, str(stem.epilogue)) == (180, 8, 192, "relu(acc + bias_n)")
+    assert [str(one.inputs) for one in others] == ["plain", "im2col=5x5x4_3x3_p1x1", "plain"]
     assert str(stem.inputs) == "im2col=9x10x12_4x4_p2x2x1x1"  # for 7 x 7 taps of 3 channels, stride 2
     assert [str(one.epilogue) for one in others] == ["relu(acc + bias_n)"] * 2 + ["relu(acc + bias_n + beta * C)"]
     assert found.left == {}
@@ -131,8 +133,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Kernels that are none: torch computes in their place, and writes as they would."""
 
     def by_torch(x: Any, weight: Any, bias: Any, residual: Any, *, kernels: Sequence[Problem], overwrite: bool) -> Any:
-        conv, epilogue = kernels[0].inputs.conv, str(kernels[0].epilogue)
-        assert conv is not None
+        problem, epilogue = kernels[0], str(kernels[0].epilogue)
+        conv = problem.inputs.conv or Convolution((*x.shape[2:], problem.k or 0), (1, 1))
         assert tuple(x.shape[1:]) == (conv.size[2], *conv.size[:2])
         assert x.is_contiguous(memory_format=torch.channels_last)
         assert ("bias_n" in epilogue, "beta * C" in epilogue) == (bias is not None, residual is not None)
@@ -290,6 +292,9 @@ def test_training_and_other_kernels_are_refused(kernels_for: KernelsFor) -> None
     model, x = layers(conv(8, 8, 1), torch.nn.BatchNorm2d(8)), images(1, 8, 2, 2)
     with pytest.raises(InvalidInput, match=r"computes .* and this layer needs "):
         fuse_convs(model, x, lambda problem: kernels_for(Problem(None, 8, 8, layout="rc", pointer_align=4)))
+    images_too = replace(convolutions_of(model, x).problems.popitem()[0], inputs="im2col=2x2x8_1x1", m=None)
+    with torch.no_grad():
+        close(fuse_convs(model, x, lambda problem: kernels_for(images_too))(x), model(x))
     model[1].train()
     with pytest.raises(InvalidInput, match=r"^1 is in training mode: call model.eval\(\) first"):
         fuse_convs(model, x, kernels_for)
