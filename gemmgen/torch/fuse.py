@@ -103,6 +103,8 @@ def _traced(model: Any, x: Any) -> tuple[Any, list[_Layer], dict[str, str]]:
     """The graph of a model, its layers that kernels can compute, and why the others are left."""
     for name, module in model.named_modules():
         require(not module.training, f"{name or 'the model'} is in training mode: call model.eval() first")
+    if type(model) is torch.nn.Conv2d:  # whose inside would be traced
+        model = torch.nn.Sequential(model).eval()
     traced = torch.fx.symbolic_trace(model)
     for node in [one for one in traced.graph.nodes if isinstance(_module(traced, one), _IDLE) and len(one.args) == 1]:
         node.replace_all_uses_with(node.args[0])

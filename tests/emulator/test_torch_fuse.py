@@ -295,6 +295,7 @@ def test_training_and_other_kernels_are_refused(kernels_for: KernelsFor) -> None
     images_too = replace(convolutions_of(model, x).problems.popitem()[0], inputs="im2col=2x2x8_1x1", m=None)
     with torch.no_grad():
         close(fuse_convs(model, x, lambda problem: kernels_for(images_too))(x), model(x))
+    assert [*convolutions_of(conv(8, 8, 1).eval(), x).problems.values()] == [["0"]]  # a layer alone
     model[1].train()
     with pytest.raises(InvalidInput, match=r"^1 is in training mode: call model.eval\(\) first"):
         fuse_convs(model, x, kernels_for)

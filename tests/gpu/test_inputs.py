@@ -40,6 +40,7 @@ IMAGES = (
     ("bf16", (None, 128, 576), "im2col=9x9x64_3x3_p2x0x0x3_s1x3_d2x1", {"BN": 64, "CLUSTER": 2}, ""),  # tiles behind M
     ("f16", (70, 128, 480), "im2col=5x4x32_5x3_p4x2", {"BN": 128, "SPLIT": 2, "PERSISTENT": 0}, ""),
     ("bf16", (None, 64, 392), "im2col=60x58x8_7x7_p3x3_s2x2", {"BN": 64}, ""),
+    ("bf16", (None, 64, 256), "im2col=20x22x16_4x4_p2x2x1x1", {"BN": 64}, "relu(acc + bias_n + beta * C)"),
     ("f16", (None, 64, 216), "im2col=9x8x24_3x3_p1x1", {"BM": 24, "BN": 64, "CONSUMERS": 1, "SWAP": 1}, ""),
     ("bf16", (None, 64, 128), "im2col=17x16x128_1x1_s2x2", {"BN": 64, "BK": 128}, ""),
     ("f32_tf32", (None, 128, 288), "im2col=14x14x32_3x3_p1x1", {"BN": 128}, ""),

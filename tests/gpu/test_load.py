@@ -55,6 +55,43 @@ def test_strided_views_of_torch(torch: Any) -> None:
         kernel(a.cpu(), w.t())
 
 
+def test_a_network_of_convolutions_in_a_cuda_graph(torch: Any) -> None:
+    hopper(torch)
+    from gemmgen.torch import fuse_convs
+
+    def forward(self: Any, x: Any) -> Any:
+        y = self.stem(x)
+        return torch.relu(self.inner(y) + y)
+
+    def normed(channels: int, filters: int, taps: int, stride: int = 1) -> Any:
+        conv = torch.nn.Conv2d(channels, filters, taps, stride, taps // 2, bias=False)
+        return torch.nn.Sequential(conv, torch.nn.BatchNorm2d(filters))
+
+    def kernels_for(problem: gemmgen.Problem) -> list[ArrayKernel]:
+        return [load(problem, "wgmma", BM=64, BN=64, CONSUMERS=1)]
+
+    model = type("Network", (torch.nn.Module,), {"forward": forward})()
+    model.stem = torch.nn.Sequential(normed(3, 64, 7, 2), torch.nn.ReLU())
+    model.inner = torch.nn.Sequential(normed(64, 64, 3), torch.nn.ReLU(), normed(64, 64, 1))
+    model = model.cuda().to(memory_format=torch.channels_last)
+    x = draw(torch, 3, 3, 30, 34).to(memory_format=torch.channels_last)
+    with torch.inference_mode():
+        model(x)  # BatchNorm2d remember means and variances
+        model.eval()
+        wanted = model(x)
+        fused = fuse_convs(model.bfloat16(), x.bfloat16(), kernels_for)
+        assert not fused.left
+        assert not [one for one in fused.modules() if isinstance(one, torch.nn.Conv2d)]
+        near(fused(x.bfloat16()), wanted.double(), 4)
+        static, graph = x.bfloat16().zero_(), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            out = fused(static)
+        static.copy_(x)
+        for _ in range(2):
+            graph.replay()
+            near(out, wanted.double(), 4)
+
+
 HEADS: dict[str, Any] = dict.fromkeys(("batch", "lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c"))
 
 
