@@ -85,6 +85,7 @@ class Served:
 
     conv     None of a kernel that takes no images
     plain    whether it is one product of two matrices
+    types    of x and weight, as `of_c` is of the result and `scalar` of alpha
     m, n, k  the sizes for which it is built, if it is
     """
 
@@ -95,6 +96,7 @@ class Served:
     epilogue: Epilogue
     types: tuple[Any, Any]
     of_c: Any
+    scalar: Any
     layout: str
     m: int | None
     n: int | None
@@ -192,6 +194,7 @@ def _served(identity: str) -> Served:
         epilogue=problem.epilogue,
         types=(a, b),
         of_c=c,
+        scalar=torch_type(problem.types.scalar),
         layout=str(problem.layout),
         m=problem.m,
         n=problem.n,
@@ -228,13 +231,13 @@ def _run(x: Any, weight: Any, bias: Any, residual: Any, kernels: list[str]) -> A
 def _computed(x: Any, weight: Any, bias: Any, residual: Any, kernels: list[str], overwrite: bool) -> Any:
     name = _chosen(tuple(kernels), _asked(x, weight, bias, residual))
     kernel, served = kernel_named(name), _served(name)
-    scalar, operands, beta = torch_type(kernel.source.problem.types.scalar), {}, 0.0
+    operands, beta = {}, 0.0
     if served.biased:
-        operands["bias_n"] = bias.detach().to(scalar).contiguous()
+        operands["bias_n"] = bias.detach().to(served.scalar).contiguous()
     if residual is None or served.adds:
         out = _made(x, weight, served)
         if residual is not None:
-            operands["residual"] = residual.detach().to(scalar).permute(NHWC)
+            operands["residual"] = residual.detach().to(served.scalar).permute(NHWC)
     else:  # C holds it before the launch
         dense = overwrite and residual.is_contiguous(memory_format=torch.channels_last)
         out = residual.detach() if dense else residual.detach().clone(memory_format=torch.channels_last)
