@@ -17,6 +17,7 @@ from gemmgen.support.errors import require
 from gemmgen.torch.operator import PRODUCTS, SUMS, Kernel, extent, kernel_named, names_of, torch_type
 
 SCHEMA = "(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, str[] kernels) -> Tensor"
+SCHEMA_IN_PLACE = "(Tensor x, Tensor weight, Tensor? bias, Tensor(a!) residual, str[] kernels) -> ()"
 NHWC = 0, 2, 3, 1  # of torch's dimensions
 POINT = Convolution((1, 1, 1), (1, 1))  # what a plain product computes, whatever the sizes
 
@@ -41,8 +42,8 @@ def conv2d(
                and kernels that fit the same shapes must agree in them. Of those that fit, one with a fixed M comes
                first, then one with bias_n if there is a bias. Kernels of plain products serve 1 x 1 taps with stride 1
                and without padding: pixels are rows
-    overwrite  the old C is `residual` itself rather than a copy of it: the result then lies there. Without effect in
-               torch.compile and if gradients are needed
+    overwrite  the old C is `residual` itself rather than a copy of it: the result then lies there. Without effect if
+               gradients are needed
 
     An epilogue may apply a function, as "relu(acc + bias_n + beta * C)" does. It can be traced by torch.compile.
     Gradients are computed by torch, for an epilogue that is the product, with or without bias_n and beta * C.
@@ -55,9 +56,14 @@ def conv2d(
             _refuse(name, one)
     names = names_of(kernels)
     needed = any(one is not None and one.requires_grad for one in (x, weight, bias, residual))
-    if (needed and torch.is_grad_enabled()) or torch.compiler.is_compiling():
+    learns = needed and torch.is_grad_enabled()
+    if not learns and not torch.compiler.is_compiling():
+        return _computed(x, weight, bias, residual, names, overwrite)
+    old = overwrite and residual is not None and all("residual" not in kernel.traced.operands for kernel in kernels)
+    if learns or not old:
         return OPERATOR(x, weight, bias, residual, names)
-    return _computed(x, weight, bias, residual, names, overwrite)
+    IN_PLACE(x, weight, bias, residual, names)
+    return residual
 
 
 def _refuse(name: str, tensor: Any) -> None:
@@ -228,6 +234,12 @@ def _run(x: Any, weight: Any, bias: Any, residual: Any, kernels: list[str]) -> A
     return _computed(x, weight, bias, residual, kernels, False)
 
 
+def _run_in_place(x: Any, weight: Any, bias: Any, residual: Any, kernels: list[str]) -> None:
+    found = _computed(x, weight, bias, residual, kernels, True)
+    if found.data_ptr() != residual.data_ptr():  # which is not dense
+        residual.copy_(found)
+
+
 def _computed(x: Any, weight: Any, bias: Any, residual: Any, kernels: list[str], overwrite: bool) -> Any:
     name = _chosen(tuple(kernels), _asked(x, weight, bias, residual))
     kernel, served = kernel_named(name), _served(name)
@@ -299,3 +311,7 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
 OPERATOR = torch.library.custom_op("gemmgen::conv2d", _run, mutates_args=(), schema=SCHEMA)
 OPERATOR.register_fake(_empty)
 OPERATOR.register_autograd(_backward, setup_context=_save)
+IN_PLACE = torch.library.custom_op(
+    "gemmgen::conv2d_in_place", _run_in_place, mutates_args=("residual",), schema=SCHEMA_IN_PLACE
+)
+IN_PLACE.register_fake(lambda *given: None)

@@ -125,6 +125,8 @@ def test_the_operator_keeps_torchs_rules(load, conv: str) -> None:
         torch.library.opcheck(module.OPERATOR, (*given[:2], bias, None, [registered(kernel)]))
     added = draw(*theirs(conv, *given[:2]).shape).requires_grad_()
     torch.library.opcheck(module.OPERATOR, (*given[:2], None, added, [registered(load(conv))]))
+    plain = [one.detach() for one in (*given, added)]
+    torch.library.opcheck(module.IN_PLACE, (*plain, [registered(load(conv))]))
 
 
 @pytest.mark.parametrize("added", ["residual", "beta * C"])
@@ -137,11 +139,14 @@ def test_a_residual_is_added_before_a_function(load, added: str) -> None:
     close(conv2d(*given, residual, kernels=[kernel]), wanted)
     assert torch.equal(residual, kept)
     compiled = torch.compile(conv2d, backend="aot_eager", fullgraph=True)
-    close(compiled(*given, residual, kernels=[kernel], overwrite=True), wanted)
-    assert torch.equal(residual, kept)
-    found = conv2d(*given, residual, kernels=[kernel], overwrite=True)
-    close(found, wanted)
-    assert (found.data_ptr() == residual.data_ptr()) == (added == "beta * C")
+    for run in (compiled, conv2d):
+        given_away = residual.clone()
+        found = run(*given, given_away, kernels=[kernel], overwrite=True)
+        close(found, wanted)
+        assert (found.data_ptr() == given_away.data_ptr()) == (added == "beta * C")
+    apart = torch.cat([residual, residual], 1).to(memory_format=torch.channels_last)[:, :FILTERS]
+    for overwrite in (False, True):
+        close(conv2d(*given, apart, kernels=[kernel], overwrite=overwrite), wanted)
     if added == "beta * C":  # without a residual beta is 0
         close(conv2d(*given, kernels=[kernel]), torch.relu(before))
 
