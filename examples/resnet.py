@@ -2,6 +2,8 @@
 
     pip install 'gemmgen[torch]' torchvision
     python examples/resnet.py                # 32 images of 224 x 224 in bf16, on a GPU of sm_90a
+    python examples/resnet.py --budget 0     # without searches, by the fastest of a few kernels for each layer
+    python examples/resnet.py --stem         # its first convolution alone, which copies its images first
     python examples/resnet.py --device cpu   # a tiny network in the emulator
 
 The network is torchvision's, or the same one as written below where torchvision is missing. Searches find a kernel for
@@ -22,6 +24,7 @@ from statistics import median
 from typing import Any
 
 import torch
+from convolutions import CONFIGS
 from graphs import recorded, times
 from torch.fx.experimental.optimization import fuse
 
@@ -70,7 +73,9 @@ def resnet(stages: Sequence[tuple[int, int, int]], first: int, classes: int) -> 
     return torch.nn.Sequential(*layers, *pooled, torch.nn.Linear(channels, classes))
 
 
-def network(small: bool) -> Any:
+def network(small: bool, stem: bool) -> Any:
+    if stem:
+        return torch.nn.Sequential(normed(3, 64, 7, 2)[0])
     if small:
         return resnet(TINY, WIDER * TINY[0][0], 10)  # blocks without a `downsample`
     try:
@@ -89,13 +94,34 @@ def in_bf16(model: Any) -> Any:
     return found
 
 
+def quickest(problem: gemmgen.Problem) -> Any:
+    """The fastest of a few kernels, on operands as a layer has them."""
+    conv, m, n, k = problem.inputs.conv, problem.m or 0, problem.n or 0, problem.k or 0
+    pixels, channels = (m, k) if conv is None else (conv.images(m) * conv.pixels, conv.size[2])
+    drawn = {"device": "cuda", "dtype": torch.bfloat16}
+    a, b, c = (torch.randn(*shape, **drawn) for shape in ((pixels, channels), (n, k), (m, n)))
+    given: dict[str, Any] = {"beta": 1.0} if problem.epilogue.reads_c else {}
+    if problem.epilogue.operands:
+        given["bias_n"] = torch.randn(n, device="cuda")
+    known: list[tuple[float, Any]] = []
+    for config in CONFIGS:
+        try:
+            source = gemmgen.generate(problem, family="wgmma", **config)
+        except gemmgen.InvalidInput:  # a config that this problem refuses
+            continue
+        kernel = gemmgen.load(source, device="gpu")
+        graph = recorded(lambda kernel=kernel: kernel(a, b.t(), c, **given))
+        known.append((median(times([graph], 5)[0]), kernel))
+    return min(known, key=lambda one: one[0])[1]
+
+
 def kernels_for(device: str, budget: int) -> Callable[[gemmgen.Problem], Sequence[Any]]:
     @cache
     def found(problem: gemmgen.Problem) -> Sequence[Any]:
         if device == "cpu":
             return [gemmgen.load(gemmgen.generate(problem, family="naive"), device="emulator")]
         start = time.perf_counter()
-        kernel = gemmgen.load(gemmgen.tune(problem, budget=budget), device="gpu")
+        kernel = gemmgen.load(gemmgen.tune(problem, budget=budget), device="gpu") if budget else quickest(problem)
         print(f"{time.perf_counter() - start:6.1f} s for {kernel.source.full_name}", flush=True)
         return [kernel]
 
@@ -105,8 +131,11 @@ def kernels_for(device: str, budget: int) -> Callable[[gemmgen.Problem], Sequenc
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--stem", action="store_true", help="the first convolution alone, of 3 channels")
     parser.add_argument("--images", type=int, help="images at once (32; on the CPU 2)")
-    parser.add_argument("--budget", type=int, default=BUDGET, help=f"candidates of a search ({BUDGET})")
+    parser.add_argument(
+        "--budget", type=int, default=BUDGET, help=f"candidates of a search ({BUDGET}); 0 times a few kernels instead"
+    )
     parser.add_argument("--rounds", type=int, default=21)
     arguments = parser.parse_args()
     device, small = arguments.device, arguments.device == "cpu"
@@ -117,7 +146,7 @@ def main() -> None:
     x = torch.randn(arguments.images or (2 if small else 32), 3, size, size).to(
         device, memory_format=torch.channels_last
     )
-    exact = network(small).to(device)
+    exact = network(small, arguments.stem).to(device)
     for one in exact.modules():
         if isinstance(one, torch.nn.BatchNorm2d):
             one.momentum = None  # it takes means and variances as they are
