@@ -123,10 +123,14 @@ def test_the_operator_keeps_torchs_rules(load, conv: str) -> None:
     given = [one.requires_grad_() for one in operands(conv)]
     for kernel, bias in ((load(conv), None), (load(conv), given[2]), (load(conv, epilogue="acc + bias_n"), given[2])):
         torch.library.opcheck(module.OPERATOR, (*given[:2], bias, None, [registered(kernel)]))
-    added = draw(*theirs(conv, *given[:2]).shape).requires_grad_()
-    torch.library.opcheck(module.OPERATOR, (*given[:2], None, added, [registered(load(conv))]))
-    plain = [one.detach() for one in (*given, added)]
-    torch.library.opcheck(module.IN_PLACE, (*plain, [registered(load(conv))]))
+
+
+def test_operators_of_residuals_keep_torchs_rules(load) -> None:
+    given, names = operands(EVEN), [registered(load(EVEN))]
+    added = draw(*theirs(EVEN, *given).shape)
+    torch.library.opcheck(module.IN_PLACE, (*given, added, names))
+    leaves = [one.requires_grad_() for one in (*given, added)]
+    torch.library.opcheck(module.OPERATOR, (*leaves, names))
 
 
 @pytest.mark.parametrize("added", ["residual", "beta * C"])
