@@ -72,8 +72,8 @@ def sustained(plan: Plan) -> float:
 
 
 def steps_of(plan: Plan, case: Case) -> int:
-    """Steps of a block along K, for one tile of C."""
-    return math.ceil(max(case.k, 1) / plan.launch.splits / plan.work.depth)
+    """Steps of a block along K, for one tile of C; of groups along K, if all are as deep."""
+    return math.ceil(max(case.k / max(1, case.problem.inputs.k_groups), 1) / plan.launch.splits / plan.work.depth)
 
 
 def instructions(

@@ -285,7 +285,7 @@ class Plan:
             return 0, math.inf
         most = -(-self.problem.k // self.work.depth)
         if not self.launch.adds_up:
-            return most, most
+            return 0 if self.problem.inputs.along_k else most, most
         return 0 if self.schedule is None else min(most, self.schedule.fewest_k_tiles), most
 
     @property

@@ -7,6 +7,10 @@ lies behind the line (measured on an H200).
 In im2col mode a tensor holds images (NHWC), and a box holds some channels of pixels that lie under one tap of a filter,
 at consecutive places of the filter: it walks along a row of places, then to the next row, then to the next image.
 Pixels outside of an image are zeros.
+
+A bounded map lets coordinates say behind which line zeros begin, for ranges of lines that only the device knows. Its
+address arithmetic is modulo 2^64: line x of the box lies BOUND lines before where the third and the fourth coordinate
+lead, as the third one's BOUND steps of WRAP / BOUND bytes, less a line each, are WRAP = 2^64 bytes less BOUND lines.
 """
 
 from __future__ import annotations
@@ -39,8 +43,10 @@ MOST_TAP = 255
 # An address as coordinates of a map that begins at 0: units of 16 bytes, and so many of these; a coordinate is an int
 NEAR = 2**31
 FAR = 2**14  # for the 49 bits of an address
+BOUND = 2**30  # the first line outside of a bounded map, and so many of them before its third dimension's steps end
+WRAP = 2**64  # bytes after which addresses begin again
 MAP_BYTES, MAP_ALIGNMENT = 128, 64  # of the parameter
-RARE = ("anywhere", "tail", "corners", "steps")  # fields that few maps set
+RARE = ("anywhere", "tail", "corners", "steps", "bounded")  # fields that few maps set
 EXTENTS = {"A": "M", "B": "N"}  # the number of lines of an operand that has a tail
 
 
@@ -49,7 +55,8 @@ class TensorMap:
     """The map of one operand: a kernel's parameter `map_a` for A.
 
     operand    the operand's name in `Case.tensors`
-    box        elements of a box along a line, its lines, and its matrices: 1 in a batch; 1 and 1 if `anywhere`
+    box        elements of a box along a line, its lines, and its matrices: 1 in a batch; 1 and 1 if `anywhere` or
+               `bounded`
     swizzle    bytes of a line whose 16-byte chunks are permuted in shared memory; 0 for none
     promotion  bytes that L2 fetches at once; 0: only what is asked for
     tf32       whether TMA rounds f32 to tf32 on the way to shared memory: to nearest, ties to even
@@ -59,6 +66,8 @@ class TensorMap:
     corners    columns and rows from an image's first pixel to the first place of a filter, then those from its last
                pixel to the last place; none in tile mode. In im2col mode a box is some channels of as many pixels
     steps      columns and rows from one place of the filter to the next; none in tile mode
+    bounded    whether its lines end where coordinates say: (x, BOUND - n, BOUND, end) is a box whose first n lines are
+               those from `end` - n on; lines behind these are zeros
     """
 
     operand: str
@@ -70,13 +79,16 @@ class TensorMap:
     tail: bool = False
     corners: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
+    bounded: bool = False
 
     def __post_init__(self) -> None:
         where = f"the tensor map of {self.operand}"
         _require_walk(where, self.corners, self.steps)
         plain = len(self.box) == 2 and not (self.anywhere or self.tail)
         require(not self.steps or plain, f"{where}: in im2col mode a box is channels and pixels")
-        known_ranks = (MOST_DIMENSIONS,) if self.anywhere else (2, 3)
+        apart = not (self.bounded and (self.anywhere or self.tail))
+        require(apart, f"{where} is bounded by coordinates: it has no tail and covers no memory but the operand's")
+        known_ranks = (MOST_DIMENSIONS,) if self.anywhere or self.bounded else (2, 3)
         ranks = " or ".join(map(str, known_ranks))
         require(len(self.box) in known_ranks, f"{where} has a box of {len(self.box)} dimensions, not {ranks}")
         for length in self.box:
@@ -146,6 +158,9 @@ class TensorMap:
         if self.anywhere:
             sizes += [NEAR, FAR]
             strides += [UNIT, UNIT * NEAR]
+        elif self.bounded:
+            sizes = [sizes[0], BOUND, NEAR, NEAR]
+            strides = [strides[0], WRAP // BOUND - strides[0], strides[0]]
         elif matrix.batch is not None:
             sizes.append(max(1, matrix.batch))
             strides.append(matrix.stride * size)

@@ -206,6 +206,11 @@ class Inputs:
         return 0 if self.own_c or self.gathered else self.groups
 
     @property
+    def k_groups(self) -> int:
+        """The number of groups along K, each with a C of its own; 0: other inputs."""
+        return self.groups if self.along_k else 0
+
+    @property
     def needs_rows(self) -> bool:
         """Whether A has to be row-major, as its rows are taken one by one."""
         return self.gathered or self.conv is not None

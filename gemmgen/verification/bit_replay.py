@@ -223,6 +223,8 @@ def _pairs(order: SumOrder, a: Codes, b: Codes) -> list[tuple[Codes, Codes]]:
 
 def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
     """The row of A and the column of B at each place, as bits; `at` indexes C or, with further columns, A * B."""
+    if case.problem.inputs.along_k:
+        return _lines_of_groups(case, operands, at)
     of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
     if case.problem.coded:
         multiplied = case.problem.types.a
@@ -233,6 +235,23 @@ def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
         of_b = groups_of_rows(operands, at[-2]), at[-1]
     conv = case.problem.inputs.conv
     return a[of_a] if conv is None else unrolled(conv, a, at[-2]), np.swapaxes(b, -1, -2)[of_b]
+
+
+def _lines_of_groups(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
+    """The same of groups along K: of each place its group's k from the first one on, then zeros."""
+    group, row, column = at
+    begin, depth = _ranges(operands, group)
+    k = np.arange(depth.max(initial=0))
+    inside = k < depth[:, None]
+    places = np.where(inside, begin[:, None] + k, 0)
+    a, b = case.a.view(operands.a.view(case.a.dtype.bits)), case.b.view(operands.b.view(case.b.dtype.bits))
+    return np.where(inside, a[row[:, None], places], 0), np.where(inside, b[places, column[:, None]], 0)
+
+
+def _ranges(operands: Operands, group: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where the range of K of each group begins, and how long it is."""
+    ends = np.concatenate([[0], operands.extra["offs"].astype(np.int64)])
+    return ends[group], ends[group + 1] - ends[group]
 
 
 def _scales_of_sums(case: Case, operands: Operands, at: Index) -> Floats:
@@ -265,10 +284,18 @@ def _linear(situation: Situation, total: Floats, at: Index) -> Floats:
         return types.c.wrap(scaled + (int(case.beta) * old.astype(np.int64) if case.beta else 0)).astype(types.c.numpy)
     real = types.scalar.numpy.type
     with np.errstate(all="ignore"):
-        value = real(alpha_of(case)) * total.astype(real)
+        value = _alpha(situation, real(alpha_of(case)), at) * total.astype(real)
         if case.beta != 0:
             value = _multiply_add(real(case.beta), types.c.decode(old).astype(real), value)
         return types.c.encode(value.astype(np.float64))
+
+
+def _alpha(situation: Situation, alpha: Any, at: Index) -> Any:
+    """alpha of each place, where groups along K may have nothing that it scales; else `alpha`."""
+    if not situation.case.problem.inputs.along_k:
+        return alpha
+    _, depth = _ranges(make_operands(situation), at[0])
+    return np.where(depth > 0, alpha, np.zeros_like(alpha))
 
 
 def _multiply_add(a: np.floating[Any] | Floats, b: Floats, c: Floats) -> Floats:
@@ -305,6 +332,8 @@ def _of_bits(dtype: DType, stored: Floats) -> Planned:
 def _of_range(situation: Situation, sums: dict[str, Bounded], at: Index) -> Planned:
     types = situation.case.problem.types
     inputs = {**epilogue_inputs(situation, partial(elements_at, at=at)), **sums}
+    if "alpha" in inputs:
+        inputs["alpha"] = Bounded.exact(_alpha(situation, inputs["alpha"].value, at))
     c = results_of(situation.case.problem, inputs).c
     value, bound = (np.broadcast_to(x, at[-1].shape) for x in (c.value, c.bound))
 

@@ -19,6 +19,12 @@ __device__ __forceinline__ MapOrigin map_origin(const void* matrix)
 }
 //% endmacro
 
+/*# For bounded maps: see gemmgen/kernel/tensor_map.py. #*/
+//% macro bound(view)
+// Coordinates (x, BOUND - n, BOUND, end) of a tensor map are a box that begins n lines before line `end`: from there on it has zeros.
+constexpr int BOUND = 1 << ${ view.bound_bits };
+//% endmacro
+
 //% macro tma(loads=(2,), stores=())
 //% for rank in loads
 // Start loading the box at (${ coordinates(rank, "") }), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`, also

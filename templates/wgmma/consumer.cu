@@ -14,7 +14,7 @@ setmaxnreg_inc<CONSUMER_REGISTERS>();
 const int consumer = ${ roles.consumer };
 ${ store.places(view) | trim("\n") }
 //% call tiles.each_own_tile(view)
-${ tile_of_block(view) }${ schedule.skip(view) }${ matrix_of_block(view) }/*% if view.pointers and view.staged %*/
+${ tile_of_block(view) }${ schedule.skip(view) }${ matrix_of_block(view) }${ schedule.drop_alpha_of_group(kernel) }/*% if view.pointers and view.staged %*/
 const MapOrigin origin_c = map_origin(C_array[matrix]);
 /*% endif %*/
 ${ mainloop.products(view) | trim("\n") }

@@ -59,7 +59,7 @@ for (int at = 0; at < B${ x.MN }; at += LINE_${ x.X }) ${ box(view, x, behind ~ 
 //% if x.images
 ${ images.box(x, behind, k) }
 //%- else
-tma_load_${ "multicast_" if x.shared }${ view.box_rank + x.grouped }d(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_" ~ x.X if x.shared }, ${ "box_" if x.ragged else "&map_" }${ x.x }, full, ${ k if x.along_k else mn }, ${ mn if x.along_k else k }${ " + part" if x.shared }${ matrix_of(view, x) }${ ", (1 << CLUSTER) - 1" if x.shared });
+tma_load_${ "multicast_" if x.shared }${ view.box_rank + x.grouped }d(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_" ~ x.X if x.shared }, ${ "box_" if x.ragged else "&map_" }${ x.x }, full, ${ k if x.along_k else mn }, ${ mn if x.along_k else "BOUND - depth + " ~ k if view.along_k else k }${ " + part" if x.shared }${ matrix_of(view, x) }${ ", (1 << CLUSTER) - 1" if x.shared });
 //%- endif
 //%- endmacro
 /*# The chunks of the tile's columns, for each chunk's k. #*/
@@ -78,6 +78,8 @@ tma_load_2d(shared.b[ring.stage], &map_b, full, 0, (k / CHUNK_K * ((s.N + 63) / 
 , ${ matrix_number(view) ~ " * PIECES + " if view.batched }pair.${ x.x }
 //%- elif view.pointers
 , origin_${ x.x }.near, origin_${ x.x }.far
+//%- elif view.along_k
+, BOUND, end
 //%- elif view.batched
 , matrix
 //%- elif x.grouped

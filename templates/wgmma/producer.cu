@@ -23,7 +23,7 @@ ${ load_tile(view) }
 //% macro load_tile(view)
 //% import view.schedule as schedule
 ${ tile_of_block(view) }${ schedule.one_of_warp() }/*% if not view.pieces %*/
-${ matrix_of_block(view) }/*% endif %*/
+${ matrix_of_block(view) }${ schedule.end_of_range(view) }/*% endif %*/
 //% for x in [view.a, view.b] if x.shared
 const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this block brings, to the whole cluster
 //% endfor

@@ -34,7 +34,7 @@ ${ overlap("  // the barriers are set up while the kernel before still runs") | 
 //% import view.tiles as tiles
     const Shape s{${ kernel.problem.runtime_names | join(", ") }};
 //% if kernel.drops_alpha
-    if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
+${ schedule.drop_alpha(kernel) | trim("\n") }
 //% endif
 ${ blocks.rank(view) }${ schedule.count(view) }${ tiles.schedule(view) }    Ring ring;
 //% endmacro
@@ -46,7 +46,9 @@ const TileOrigin tile = ${ schedule.tile(view) }${ blocks.rank_argument });
 //% endmacro
 /*# and of which matrix. #*/
 //% macro matrix_of_block(view)
+//% import view.schedule as schedule
 //% if view.batched
 const int matrix = ${ matrix_number(view) };
 //% endif
-//% endmacro
+${ schedule.range_of_group(view) }
+//%- endmacro

@@ -32,19 +32,19 @@ ${ number_of_tile(view) } / tiles
 //% macro of_matrix(view)
 ${ ", origin_c.near, origin_c.far" if view.pointers else ", matrix" if view.batched }
 //%- endmacro
-/*# The block's range of K. #*/
+/*# The block's range of K, or its group's, from 0 on. #*/
 //% macro k_begin(view)
 ${ "begin" if view.split else "0" }
 //%- endmacro
 //% macro k_end(view)
-${ "end" if view.split else "s.K" }
+${ "end" if view.split else "depth" if view.along_k else "s.K" }
 //%- endmacro
 //% macro k_extent(view)
-${ "end - begin" if view.split else "s.K" }
+${ "end - begin" if view.split else k_end(view) }
 //%- endmacro
 /*# Whether it has a k tile. #*/
 //% macro any_k(view)
-${ "begin < end" if view.split else "s.K > 0" }
+${ "begin < end" if view.split else k_end(view) ~ " > 0" }
 //%- endmacro
 /*# Where an interval of K ends, of operands that are split into pieces. #*/
 //% macro interval_end(view)

@@ -288,6 +288,19 @@ SAMPLES = {
         inputs="groups=64",
         epilogue="bias+gelu+residual",
     ),
+    "wgmma_along_k_cr": Sample(
+        WGMMA, {}, (1536, 2048, None), "cr", types="bf16,bf16,f32", ld_align=8, inputs="groups=128+along_k"
+    ),
+    "wgmma_along_k_turns_rows": Sample(
+        WGMMA,
+        {"BN": 128, "CLUSTER": 2, "PINGPONG": 1, "BROADCAST": 1},
+        (None, 520, None),
+        "cr",
+        dtype=DType.F16,
+        ld_align=8,
+        inputs="groups=8+along_k",
+        epilogue="bias+gelu",
+    ),
     "wgmma_images_rc": Sample(WGMMA, {}, (None, 256, 2304), "rc", dtype=DType.BF16, inputs="im2col=14x14x256_3x3_p1x1"),
     "wgmma_images_few_channels_across": Sample(
         WGMMA,

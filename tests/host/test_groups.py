@@ -1,4 +1,4 @@
-"""Groups of rows in wgmma: what is refused, how many tiles a launch has room for, and what the model takes for them."""
+"""Groups of rows and along K in wgmma: what is refused, how many tiles a launch has room for, what the model takes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,26 @@ LIMITS = parse_arch("sm_90a").limits
         ({"inputs": "groups=8+masked"}, "besides plain matrices"),
         ({"inputs": "groups=8+gathered"}, "besides plain matrices"),
         ({"lda": 257}, "not copied"),
+        ({"inputs": "groups=8+along_k"}, "a group begins at any k"),
+        ({"inputs": "groups=8+along_k", "layout": "rr"}, "a group begins at any k"),
+        ({"inputs": "groups=8+along_k", "layout": "cr", "lda": None}, "not copied"),
+        ({"inputs": "groups=8+along_k", "layout": "cr", "types": "e4m3,e4m3,f32_promoted"}, "a group begins at any k"),
+        (
+            {
+                "inputs": "groups=8+along_k",
+                "layout": "cr",
+                "sizes": (256, 256, None),
+                "axes": {"SPLIT": 2, "PERSISTENT": 0},
+            },
+            "only the device knows the K of a group",
+        ),
     ],
     ids=str,
 )
 def test_what_is_refused_says_why(changed: dict[str, Any], reason: str) -> None:
     fields: dict[str, Any] = {"layout": "rc", "inputs": "groups=8", "types": "bf16", **changed}
     axes = fields.pop("axes", {})
-    problem = Problem(None, 256, 256, **fields)
+    problem = Problem(*fields.pop("sizes", (None, 256, 256)), **fields)
     config = WGMMA.default(problem).with_values(**axes)
     rejection = first_rejection(WGMMA, problem, config, LIMITS)
     assert rejection is not None and reason in rejection.constraint.because
@@ -73,3 +86,13 @@ def test_the_model_takes_groups_for_equally_long() -> None:
     )
     assert time(128 * 130, "groups=128") > 1.5 * time(128 * 130, "plain"), "of a second tile each two rows"
     assert time(16, "groups=128") < time(128, "groups=128") / 4, "groups without rows read no B"
+
+
+def test_the_model_takes_groups_along_k_for_equally_deep() -> None:
+    def time(groups: int, k: int) -> float:
+        problem = Problem(1024, 1024, k, "bf16", "cr", inputs=f"groups={groups}+along_k")
+        config = WGMMA.default(problem)
+        return predict(WGMMA.plan(problem, config), DEVICES["H200"]).time_us
+
+    assert time(64, 64 * 4096) == pytest.approx(64 / 8 * time(8, 8 * 4096), rel=0.1)
+    assert time(64, 8 * 4096) < 2 * time(8, 8 * 4096), "no more products, but eight times as many C"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gemmgen.kernel.contract import MAP_TYPE, Contract, Parameter
 from gemmgen.kernel.launch import Launch
-from gemmgen.kernel.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap, TiledTensor, tail_lines
+from gemmgen.kernel.tensor_map import BOUND, MAP_ALIGNMENT, MAP_BYTES, TensorMap, TiledTensor, tail_lines
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
@@ -52,6 +52,17 @@ def test_a_map_of_matrices_behind_pointers_holds_no_address_but_their_ends() -> 
     assert pointer.kind == "p" and pointer.data == (160).to_bytes(8, "little")
 
 
+@given(st.integers(1, 2**24), st.integers(0, 2**20), st.integers(0, 255), st.integers(0, 2**20))
+def test_a_bounded_map_leads_to_the_lines_before_its_end(ld: int, depth: int, line: int, begin: int) -> None:
+    map_b = TensorMap("B", (64, 64, 1, 1), swizzle=128, bounded=True)
+    tensor = map_b.of(BF16.case(8, 8, 8, ldb=8 * ld))
+    at, end = BOUND - depth + line, begin + depth
+    assert (0 <= at < tensor.sizes[1]) == (line < depth), "lines behind the last one are zeros"
+    steps = zip((at, BOUND, end), tensor.strides, strict=True)
+    assert sum(place * stride for place, stride in steps) % 2**64 == (begin + line) * 16 * ld
+    assert max(at, BOUND, end) < 2**31
+
+
 def test_only_maps_of_all_memory_say_so_in_json() -> None:
     maps = Launch(160, GRID, maps=(MAP_A, replace(MAP_ANYWHERE, operand="B"))).document["maps"]
     assert "anywhere" not in maps[0] and maps[1]["anywhere"] is True
@@ -71,6 +82,8 @@ def test_of_an_empty_operand_there_is_a_map_of_one_element() -> None:
         ({"promotion": 32}, "promotion of 32 bytes"),
         ({"box": (64, 44), "tail": True}, "no tail of boxes of 44 lines: A and B have, of a multiple of 8"),
         ({"operand": "C", "tail": True}, "C has no tail"),
+        ({"bounded": True}, "a box of 2 dimensions, not 4"),
+        ({"bounded": True, "box": (64, 128, 1, 1), "anywhere": True}, "bounded by coordinates"),
     ],
 )
 def test_no_map_can_be_built_that_tma_does_not_take(change: dict[str, object], words: str) -> None:

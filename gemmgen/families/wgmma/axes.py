@@ -131,6 +131,12 @@ CHECKED = {
     "GROUPS == 0 or A_ALONG_K == 1": f"a group begins at any row, and a box of TMA at a multiple of {UNIT} bytes",
     "GROUPS == 0 or AS_IT_LIES == 1": "matrices of groups are not copied for TMA or wgmma",
     "GROUPS == 0 or CLUSTER == 1 or ACROSS == 1": "tiles below each other may be of two groups, which share no B",
+    # Groups along K
+    "K_GROUPS == 0 or A_ALONG_K + B_ALONG_K == 0": (
+        f"a group begins at any k, which lines run across: a box of TMA begins at a multiple of {UNIT} bytes of a line"
+    ),
+    "K_GROUPS == 0 or AS_IT_LIES == 1": "matrices of groups are not copied for TMA or wgmma",
+    "K_GROUPS == 0 or SPLIT == 1": "only the device knows the K of a group, which no blocks divide",
     # Images
     "COPIED_A == 0": f"images are not copied or split: their pixels begin at multiples of {UNIT} bytes",
     f"CHANNELS * A_BYTES % {UNIT} == 0": f"a box has channels of one tap, a multiple of {UNIT} bytes",

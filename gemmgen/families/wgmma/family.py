@@ -298,20 +298,27 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
             f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
             f"each lets TMA send its part of {'A' if one.ACROSS else 'B'} to all of them"
         )
-    if problem.inputs.conv:
-        yield "Images  TMA gathers rows of A from images, tap by tap (im2col mode): pixels around an image are zeros"
-    if problem.inputs.row_groups:
-        yield "Groups  each begins with a tile of its own: warps find those of their block by the groups' ends"
-    if problem.pointers:
-        yield "Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix"
-    if problem.coded:
-        yield "Codes   of B are packed in the order of fragments, once for many launches: see prepared_b. Consumers"
-        yield "        dequantise them in registers, from which wgmma takes its first operand"
+    yield from _inputs_prose(problem)
     if one.SWAP:
         yield "Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C"
     if one.FROM_REGISTERS:
         yield from _fed_prose(feeds(one).upper())
     yield from _stores_prose(problem, one)
+
+
+def _inputs_prose(problem: Problem) -> Iterator[str]:
+    """Header lines on A and B that are more than two plain matrices."""
+    if problem.inputs.conv:
+        yield "Images  TMA gathers rows of A from images, tap by tap (im2col mode): pixels around an image are zeros"
+    if problem.inputs.row_groups:
+        yield "Groups  each begins with a tile of its own: warps find those of their block by the groups' ends"
+    if problem.inputs.along_k:
+        yield "Groups  begin and end at any k: maps are bounded, so that TMA gives zeros behind a group's last k"
+    if problem.pointers:
+        yield "Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix"
+    if problem.coded:
+        yield "Codes   of B are packed in the order of fragments, once for many launches: see prepared_b. Consumers"
+        yield "        dequantise them in registers, from which wgmma takes its first operand"
 
 
 def _stores_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:

@@ -276,7 +276,7 @@ def row_access(problem: Problem) -> int:
 def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
     """The tensor maps of A and B, each with the map of its tail if it has one, and of C if TMA stores it."""
     matrix = (1, 1) if problem.pointers else (1,) if problem.batched else ()
-    piece = (1,) if problem.types.compute.pieces else matrix
+    piece = (1,) if problem.types.compute.pieces else (1, 1) if problem.inputs.along_k else matrix
     maps = []
     for x, dtype in zip(operands(problem, config), problem.types.factors, strict=True):
         if x.packed:
@@ -292,7 +292,8 @@ def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
             continue
         for tail in (False, True)[: 1 + x.ragged]:
             box = (x.line, lines, *((1,) if x.grouped else piece))
-            maps.append(map_of(x.X, box, span, PROMOTION_BYTES, rounds, problem.pointers, tail))
+            bounded = problem.inputs.along_k
+            maps.append(map_of(x.X, box, span, PROMOTION_BYTES, rounds, problem.pointers, tail, bounded=bounded))
     if staged(problem):
         columns, rows = piece_box(problem, config)
         span = columns * problem.types.c.size

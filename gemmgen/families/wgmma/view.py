@@ -20,7 +20,7 @@ from gemmgen.families.wgmma.constants import (
 from gemmgen.families.wgmma.operands import mapped, operands, piece_box, row_access, staged, swaps
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.prepare import Codes
-from gemmgen.kernel.tensor_map import PATTERN_LINES, UNIT
+from gemmgen.kernel.tensor_map import BOUND, MOST_DIMENSIONS, PATTERN_LINES, UNIT
 from gemmgen.problem.inputs import BLOCK
 from gemmgen.problem.types import PROMOTION
 from gemmgen.problem.wgmma import WARPGROUP, M, Wgmma
@@ -56,9 +56,12 @@ class WgmmaView:
         self.batch = problem.batch or "batch"  # how many matrices that counts: a number, or the parameter's name
         self.conv = problem.inputs.conv  # of images, which A holds; None: it holds a matrix
         self.groups = problem.inputs.row_groups  # of rows, each with its B; 0: none
+        self.along_k = problem.inputs.along_k  # groups are ranges of K, each with its C
+        self.bound_bits = BOUND.bit_length() - 1  # of where lines of bounded maps end
         self.pointers = problem.pointers  # and a fourth: of all memory, for matrices that lie where pointers say
         self.c_rank = 4 if self.pointers else 3 if self.batched else 2  # dimensions of C's tensor map
-        self.box_rank = 3 if self.pieces else self.c_rank  # and of those of A and B, with one more for B of groups
+        # And of those of A and B, with one more for B of groups.
+        self.box_rank = MOST_DIMENSIONS if self.along_k else 3 if self.pieces else self.c_rank
         self.matrix = "matrix" if self.batched else ""  # how the kernel calls the number of a matrix of the batch
         # Sizes that the kernel has from tensor maps, or as numbers.
         self.unread = ("batch", *(name for matrix in mapped(problem) for name in (matrix.ld, matrix.stride)))
@@ -74,7 +77,8 @@ class WgmmaView:
         self.along = "n" if one.ACROSS else "m" if one.CLUSTER > 1 else ""  # how their tiles lie; "" of a block alone
         self.split = one.SPLIT > 1  # the blocks of a cluster compute a tile, each over a range of K
         self.even = even(plan.problem, one)  # which are known to have the same length
-        self.may_be_empty = not self.even if self.split else not plan.problem.k  # a range of K can have no k tile
+        # A range of K can have no k tile.
+        self.may_be_empty = not self.even if self.split else not plan.problem.k or self.along_k
         self.persistent = bool(one.PERSISTENT)  # a block computes several tiles, one after the other
         self.pingpong = bool(one.PINGPONG)  # its consumers take turns at tiles, instead of sharing each
         self.donates = donates(one)  # the producer gives registers to the consumers
@@ -137,7 +141,7 @@ class WgmmaView:
     def _templates(self) -> None:
         """Choose the templates of templates/wgmma that the kernel is made of, and macros of others."""
         self.tiles = _path("tiles", "turns" if self.pingpong else "persistent" if self.persistent else "one")
-        self.schedule = _path("schedule", "groups" if self.groups else "grid")
+        self.schedule = _path("schedule", "groups" if self.groups else "depths" if self.along_k else "grid")
         self.blocks = _path("blocks", "split" if self.split else "multicast" if self.cluster > 1 else "alone")
         self.raster = {"": "raster", "m": "raster_below", "n": "raster_beside"}[self.along]
         self.mainloop = _path("mainloop", self._loop())

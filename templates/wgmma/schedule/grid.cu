@@ -25,3 +25,13 @@ tile_of_block(s, ${ tile_number(view) }
 /*# All consumers multiply it. #*/
 //% macro skip(view)
 //%- endmacro
+/*# Each has all of K. #*/
+//% macro range_of_group(view)
+//%- endmacro
+//% macro end_of_range(view)
+//%- endmacro
+//% macro drop_alpha(kernel)
+    if (s.K == 0) alpha = ${ types.scalar.arithmetic.zero };  // nothing to scale, be alpha infinite or NaN
+//% endmacro
+//% macro drop_alpha_of_group(kernel)
+//%- endmacro

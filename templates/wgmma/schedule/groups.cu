@@ -1,6 +1,9 @@
 /*# Tiles of groups of rows, whose ends are known on the device alone: each group begins with a tile of its own. A warp finds the
     tiles of its block by itself, and goes on from one to the next. #*/
+//% import "wgmma/schedule/grid.cu" as grid
 //% from "wgmma/range.cu" import tile_number
+//% set range_of_group, end_of_range = grid.range_of_group, grid.end_of_range
+//% set drop_alpha, drop_alpha_of_group = grid.drop_alpha, grid.drop_alpha_of_group
 //% set ends = {"M": "tile.end", "N": "s.N"}
 //% macro functions(view)
 //% set width, to_column = ("CLUSTER_N", "CLUSTER_N + rank * BN") if view.along == "n" else ("BN", "BN")

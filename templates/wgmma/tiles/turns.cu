@@ -22,17 +22,27 @@
 //% endmacro
 //% macro schedule(view)
 //% import view.mainloop as mainloop
+//% if not view.along_k
     const int k_tiles = ${ mainloop.k_tiles };  // of a tile of C
+//% endif
 //% endmacro
+/*# Past the k tiles of `count` of the block's tiles, which other consumers multiply, from number `first` on. #*/
+//% macro pass_others(view, first, count)
+//% if view.along_k
+for (int i = 0; i < ${ count }; ++i) ring.advance(k_tiles_of(offs, (${ first } + i * step) / tiles));
+//%- else
+ring.advance(${ "(%s)" | format(count) if " " in count else count } * k_tiles);
+//%- endif
+//%- endmacro
 //% macro each_own_tile(view)
 const int begin = ${ first_tile(view) }, step = ${ tile_step(view) };  // of the block's tiles
-ring.advance(consumer * k_tiles);
+${ pass_others(view, "begin", "consumer") }
 for (int number = begin + consumer * step; number < ${ all_tiles(view) }; number += CONSUMERS * step) {
     // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity does not tell
     // these apart.
     if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
 ${ caller() | indent(4, true) | trim("\n") }
-    ring.advance((CONSUMERS - 1) * k_tiles);
+    ${ pass_others(view, "number + step", "CONSUMERS - 1") }
 }
 //% endmacro
 //% macro pass_turn(view)

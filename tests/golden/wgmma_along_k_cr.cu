@@ -1,0 +1,425 @@
+// gemm_bf16bf16f32_cr_1536x2048xK_sm90_ca10dfd6
+//
+//     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores;
+//                                       C is read unless beta = 0, A and B always
+//     for each of 128 ranges of K, which end where offs says; A * B of an empty one is 0
+//
+//     A  1536 x K, column-major, lda = 1536
+//     B  K x 2048, row-major, ldb = 2048
+//     C  1536 x 2048, row-major, ldc = 2048, stride_c = 3145728
+//     offs  128 elements: ends of the groups along K
+//
+// Block   128 x 256 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
+//         2 consumer warpgroups: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 16 a k tile
+// Groups  begin and end at any k: maps are bounded, so that TMA gives zeros behind a group's last k
+// Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
+//
+// Launch  up to ceil(M / 128) * ceil(N / 256) * batch blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 64 x 64 x 1 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 64 x 1 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 32 x 64 x 1 elements, swizzle of 128 bytes
+// Expects A, B, C and offs at addresses divisible by 16, C overlapping no other operand,
+//         offs ascending, none below 0 or above K,
+//         no two matrices of C that overlap
+// Config  gemm_bf16bf16f32_cr_1536x2048xK_la8_g128_alongk_wgmma_128x256x64_c2_k1x0_s4_f1_g8_p1
+// Made by gemmgen generate '1536x2048x?' --types bf16,bf16,f32 --inputs groups=128+along_k --layout cr --ld-align 8 --arch sm_90 --family wgmma
+
+namespace {
+
+// A bfloat16: the upper half of a float.
+struct BF16 {
+    unsigned short bits;
+};
+
+// A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
+struct alignas(64) TensorMap { unsigned long long opaque[16]; };
+
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
+struct Shape {
+    static constexpr int M = 1536;
+    static constexpr int N = 2048;
+    int K;
+};
+
+// Parameters
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 256;       // columns of C that a block computes
+constexpr int BK = 64;        // depth of a k tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+
+// Work split
+constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
+constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
+constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
+constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+
+// Shared memory
+constexpr int LINE_A = 64;                        // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 64;                        // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 32;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's buffers: 2, in turns, for an even number of pieces
+
+static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
+static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
+static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
+static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
+
+// A thread's accumulators: its part of the 64 x 256 sums of an instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[BN / 2];
+static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
+
+// The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
+// 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+struct Shared {
+    alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
+    alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of lines of LINE_B elements, likewise
+    alignas(1024) float c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
+    unsigned long long empty[STAGES];  // those that read them have: the producer waits
+    unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
+};
+static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
+
+// A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
+// full[stage], the producer for phase r - 1 of empty[stage].
+struct Ring {
+    int stage = 0;
+    unsigned parity = 0;
+
+    __device__ __forceinline__ void advance()
+    {
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
+        parity ^= stage == 0;
+    }
+};
+
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
+
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+{
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = number / (GROUP * columns);
+    const int first = group * GROUP;
+    const int height = min(GROUP, rows - first);  // the last group may be lower
+    const int within = number % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
+}
+
+// Coordinates (x, BOUND - n, BOUND, end) of a tensor map are a box that begins n lines before line `end`: from there on
+// it has zeros.
+constexpr int BOUND = 1 << 30;
+
+// The number of k of a group, none of which may be there.
+__device__ __forceinline__ int depth_of(const int* offs, int group)
+{
+    return offs[group] - (group > 0 ? offs[group - 1] : 0);
+}
+
+// The address of what lies in shared memory, as PTX takes it.
+__device__ __forceinline__ unsigned shared_address(const void* shared)
+{
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
+// An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have
+// come, and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence
+// makes that visible to TMA and to the cluster; a barrier of all threads comes before any use.
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void fence_mbarrier_init()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+// Arrive.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+// Arrive after adding to the bytes that the current phase expects.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
+                 ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+}
+
+// Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a
+// phase -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
+    asm volatile("{ .reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+}
+
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+// Start loading the box at (x, y, z, w), x along the contiguous dimension, to shared memory. Its bytes count at
+// `barrier`, also those outside of the tensor, which become zeros.
+__device__ __forceinline__ void tma_load_4d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y,
+                                            int z, int w)
+{
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z),
+                 "r"(w) : "memory");
+}
+
+// Start loading the box at (x, y, z), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
+// also those outside of the tensor, which become zeros.
+__device__ __forceinline__ void tma_load_3d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y,
+                                            int z)
+{
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5}], [%2];"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z) : "memory");
+}
+
+// Start storing a box. Outside of the tensor nothing is written but the rest of a 16-byte chunk across a line's end.
+__device__ __forceinline__ void tma_store_3d(const TensorMap* map, const void* from, int x, int y, int z)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];"
+                 ::"l"(map), "r"(shared_address(from)), "r"(x), "r"(y), "r"(z) : "memory");
+}
+
+// Close a group of this thread's stores since the last commit; and wait until all but its N newest groups have read
+// shared memory, which may be overwritten then: what they write to global memory may still be under way.
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int N>
+__device__ __forceinline__ void tma_store_wait_read()
+{
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+
+// Threads access shared memory by the generic proxy, TMA and wgmma by the async proxy. These see what a thread wrote
+// only after its fence: each that wrote fences, then all meet at a barrier, and then a copy or a product may read it.
+__device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// A __syncthreads for so many of the block's threads, whole warps, at barrier `number` of 1 to 15 (0 is that of all).
+__device__ __forceinline__ void named_barrier_sync(int number, int threads)
+{
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
+// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+
+// The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
+// swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
+// box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
+// applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
+template <int SWIZZLE>
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
+{
+    constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
+    return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
+           static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
+}
+
+// wgmma is asynchronous. A fence comes before the first one, and again after other code has written registers that it
+// reads or adds to. A commit closes a group of all since the last commit; after a wait at most the N newest groups are
+// in flight. Nobody may touch the accumulators of a group in flight, nor overwrite what it reads.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N>
+__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
+// d += a * b, 64 x 256 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
+// scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
+// them.
+__device__ __forceinline__ void wgmma_m64n256k16_bf16_trans_a_trans_b(float (&d)[128], unsigned long long a,
+                                                                      unsigned long long b)
+{
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
+        "%128, %129, p, 1, 1, 1, 1; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
+          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76), SUMS(80), SUMS(84),
+          SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108), SUMS(112), SUMS(116), SUMS(120), SUMS(124)
+        : "l"(a), "l"(b));
+}
+#undef SUMS
+
+// Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+{
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * BK,
+                                                                        BK * LINE_A * sizeof(BF16),
+                                                                        8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], BK * LINE_B * sizeof(BF16),
+                                                                        8 * LINE_B * sizeof(BF16));
+    #pragma unroll
+    for (int k = 0; k < BK; k += K_STEP)
+        wgmma_m64n256k16_bf16_trans_a_trans_b(acc, a + k * LINE_A * sizeof(BF16) / 16,
+                                              b + k * LINE_B * sizeof(BF16) / 16);
+}
+
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+}
+
+// Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
+// XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank. Where a piece has
+// several boxes, these lie one behind the other.
+__device__ __forceinline__ int staged_at(int m, int n)
+{
+    return m * CN + ((n / 4) ^ (m % 8)) * 4 + n % 4;
+}
+
+// Write alpha * acc + beta * C to the staged piece, of the first or `second` of this thread's two rows, 8 apart, in
+// pairs of columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be uninitialised.
+__device__ __forceinline__ void stage_row(float* c, int row, int column, int second, const float (&acc)[BN / 2],
+                                          int piece, float alpha, float beta)
+{
+    struct alignas(2 * sizeof(float)) PairOfC { float at[2]; };  // two neighbouring elements
+    const int m = row + second * 8;
+    #pragma unroll
+    for (int j = 0; j < CN / 8; ++j) {
+        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + second * 2;
+        float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
+        PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
+        if (beta != 0.0f) {
+            const PairOfC old = to;
+            for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
+        }
+        to = {value[0], value[1]};
+    }
+}
+
+}  // namespace
+
+// Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
+//     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//               empty[stage] of each block that fills a part of it
+// The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_bf16bf16f32_cr_1536x2048xK_sm90_ca10dfd6(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+    const __grid_constant__ TensorMap map_c, const int* __restrict__ offs, int K, float alpha, float beta)
+{
+    extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
+            mbarrier_init(&shared.full[stage], 1);
+            mbarrier_init(&shared.empty[stage], CONSUMERS);
+        }
+        for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
+        fence_mbarrier_init();
+    }
+    __syncthreads();
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
+
+    const Shape s{K};
+    const float given_alpha = alpha;
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix C
+    Ring ring;
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
+        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        for (int number = blockIdx.x; number < tiles * 128; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number % tiles);
+            const int matrix = number / tiles;
+            const int depth = depth_of(offs, matrix);  // k of the group
+            const int end = offs[matrix];
+            for (int k = 0; k < depth; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+                unsigned long long* const full = &shared.full[ring.stage];
+                // of all copies to this block
+                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+                #pragma unroll
+                for (int at = 0; at < BM; at += LINE_A)
+                    tma_load_4d(shared.a[ring.stage] + at * BK, &map_a, full, tile.m + at, BOUND - depth + k, BOUND,
+                                end);
+                #pragma unroll
+                for (int at = 0; at < BN; at += LINE_B)
+                    tma_load_4d(shared.b[ring.stage] + at * BK, &map_b, full, tile.n + at, BOUND - depth + k, BOUND,
+                                end);
+            }
+        }
+        return;
+    }
+
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
+    const int consumer = threadIdx.x / 128;
+    const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
+    unsigned c_parity = 0;  // of the phase of shared.c_loaded
+    for (int number = blockIdx.x; number < tiles * 128; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number % tiles);
+        const int matrix = number / tiles;
+        const int depth = depth_of(offs, matrix);  // k of the group
+        alpha = depth > 0 ? given_alpha : 0.0f;  // without any k there is nothing to scale, be it infinite or NaN
+        Accumulators acc = {};
+        int previous = 0;  // the stage that products under way may still read
+        for (int k = 0; k < depth; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * 64, acc);
+            wgmma_commit();
+            wgmma_wait<1>();  // for the products of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
+        }
+        wgmma_wait<0>();
+        if (depth > 0) release_stage(shared, previous);
+        #pragma unroll
+        for (int piece = 0; piece < BN / CN; ++piece) {
+            const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
+            float* const c = shared.c[consumer][piece % C_STAGES];
+            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
+            named_barrier_sync(1 + consumer, 128);
+            if (beta != 0.0f) {  // else C is not read: it may be uninitialised
+                if (leads) {
+                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(float));
+                    tma_load_3d(c, &map_c, &shared.c_loaded[consumer], n, m, matrix);
+                }
+                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                c_parity ^= 1;
+            }
+            #pragma unroll
+            for (int second = 0; second < 2; ++second) stage_row(c, row, column, second, acc, piece, alpha, beta);
+            fence_proxy_async();
+            named_barrier_sync(1 + consumer, 128);
+            if (leads) {
+                tma_store_3d(&map_c, c, n, m, matrix);
+                tma_store_commit();
+            }
+        }
+    }
+    if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
+}
