@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -213,12 +214,24 @@ def test_a_product_of_a_library_is_a_kernel_among_others(kernels, tmp_path: Path
                 close(found, torch.autograd.grad((loop(a, w.mT, ends()) ** 2).sum(), (a, w)))
 
 
-def test_tensor_cores_serve_experts_of_bf16(shared_store: Store) -> None:
-    problem = Problem(None, 72, 64, "bf16", layout="rc", inputs="groups=3")
-    config = WGMMA.default(problem).with_values(BM=64, BN=64, CONSUMERS=1)
+def test_tensor_cores_serve_experts_of_bf16_and_their_gradients(
+    shared_store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forms = (
+        ((None, 72, 64), "rc", "groups=3"),
+        ((None, 64, 72), "rr", "groups=3"),
+        ((72, 64, None), "cr", "groups=3+along_k"),
+    )
     a, w, offs = draw(90, 64).bfloat16().requires_grad_(), draw(3, 72, 64).bfloat16().requires_grad_(), ends(0, 65, 90)
-    with load_source(render(problem, WGMMA, config, "sm_90a"), "emulator", shared_store) as kernel:
-        y = ours(a, w.mT, offs, [kernel])
+    monkeypatch.setattr(module, "_by_torch", lambda *given: pytest.fail("a kernel fits"))
+    with ExitStack() as stack:
+        kernels = []
+        for sizes, layout, inputs in forms:
+            problem = Problem(*sizes, "bf16", layout=layout, inputs=inputs)
+            config = WGMMA.default(problem).with_values(BM=64, BN=64, CONSUMERS=1)
+            source = render(problem, WGMMA, config, "sm_90a")
+            kernels.append(stack.enter_context(load_source(source, "emulator", shared_store)))
+        y = ours(a, w.mT, offs, kernels)
         torch.testing.assert_close(y, loop(a, w.mT, offs), rtol=2e-2, atol=2e-2)
         y.float().sum().backward()
     x, v = a.detach().requires_grad_(), w.detach().requires_grad_()
