@@ -258,7 +258,7 @@ class Interface(Signature):
     def tiles(self) -> str:
         """The number of tiles of C, in terms of functions tiles_of(size, tile) and tiles_of_groups(rows, tile)."""
         counted = [f"tiles_of({size}, {tile})" for size, tile in self.grid]
-        if self.launch.groups:
+        if self.launch.row_groups:
             counted[0] = counted[0].replace("tiles_of", "tiles_of_groups")
         return " * ".join(counted) or "1"
 

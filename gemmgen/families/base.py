@@ -190,8 +190,8 @@ def sizes_of(problem: Problem) -> dict[str, int]:
     are stored in the type of the sums), FMA (0: CUDA cores are less exact than the problem promises), SUMMED (which
     of A and B have rows or columns that an epilogue sums), PRODUCTS (matrices side by side in B), PLAIN (1: elements
     of A and B are multiplied as they are), BLOCKS (1: blocks of A and B have scales), CODES (1: B holds codes, with
-    scales along K), GROUPS (of rows, in their order, with a B each; 0: none), K_GROUPS (likewise along K, with a C
-    each) and IMAGES (1: A holds images)."""
+    scales along K), GROUPS (of rows that the device counts, with a B each; 0: none), MASKED (1: with an A and a C each,
+    too), K_GROUPS (along K, with a C each) and IMAGES (1: A holds images)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {
@@ -204,7 +204,8 @@ def sizes_of(problem: Problem) -> dict[str, int]:
         "PLAIN": int(problem.inputs.is_plain),
         "BLOCKS": int(problem.inputs.blocks),
         "CODES": int(problem.coded),
-        "GROUPS": problem.inputs.row_groups,
+        "GROUPS": problem.inputs.ragged_groups,
+        "MASKED": int(problem.inputs.masked),
         "K_GROUPS": problem.inputs.k_groups,
         "IMAGES": int(problem.inputs.conv is not None),
     }
@@ -276,7 +277,7 @@ class Family(ABC):
     types          examples of its types, as `Types.parse` reads them, if it serves only a few
     any_inputs     whether it serves every `Problem.inputs`; others serve plain ones
     scaled_inputs  whether it serves codes of B with scales along K, or blocks with scales, too
-    grouped_inputs  whether it serves groups of rows, and along K, beside these, whose ends lie on the device
+    grouped_inputs  whether it serves groups of rows, masked or not, and along K, beside these: the device knows them
     image_inputs   whether it serves these and images, of which A's rows are made
     arch_specific  whether its kernels need instructions of one architecture: they are compiled for sm_90a, others for
                    sm_90

@@ -75,7 +75,8 @@ class Launch:
     prepares      launches before it on the same stream, in order: the kernel reads their copies and sums
     overlapped    whether these may start before the launch ahead of them has ended: they wait for it themselves
     groups        groups of rows, each of which begins with a tile of its own and may be empty, so that the number of
-                  tiles is known on the device alone: the grid counts the most that there can be; 0: none
+                  tiles is known on the device alone: the grid counts the most that there can be; 0: none. If it counts
+                  batch, too, each has its own C
     """
 
     threads: int
@@ -142,6 +143,11 @@ class Launch:
         }
         return {name: value for name, value in said.items() if value or name not in few}
 
+    @property
+    def row_groups(self) -> int:
+        """The number of groups that share the rows of one C; 0 where each has its own, as a product of a batch."""
+        return 0 if "batch" in dict(self.grid) else self.groups
+
     def tiles(self, case: Case) -> int:
         """Tiles of C that the grid computes for `case`, at most."""
         return self.tiles_of_sizes(case.values)
@@ -149,19 +155,19 @@ class Launch:
     def tiles_of_sizes(self, sizes: Mapping[str, float]) -> int:
         """Tiles of C that the grid computes for M, N, K and, in a batch, the batch size; with `groups` the most that
         ends of groups can give."""
-        if not self.groups:
+        if not self.row_groups:
             return tiles_of_sizes(self.grid, sizes)
         (_, height), *others = self.grid
         rows = int(sizes["M"])
-        groups = min(self.groups, rows)  # that have a row
+        groups = min(self.row_groups, rows)  # that have a row
         return (groups + (rows - groups) // height) * tiles_of_sizes(others, sizes)
 
     def typical_tiles(self, case: Case) -> int:
-        """Tiles of C for `case`; with `groups` if all have the same number of rows."""
-        if not self.groups:
+        """Tiles of C for `case`; with groups that share its rows if all have the same number of them."""
+        if not self.row_groups:
             return self.tiles(case)
         (_, height), *others = self.grid
-        groups = min(self.groups, case.m)
+        groups = min(self.row_groups, case.m)
         even = groups * -(-case.m // (groups * height)) * tiles_of_sizes(others, case.values)
         return min(even, self.tiles(case))
 

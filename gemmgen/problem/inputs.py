@@ -206,6 +206,11 @@ class Inputs:
         return 0 if self.own_c or self.gathered else self.groups
 
     @property
+    def ragged_groups(self) -> int:
+        """The number of groups whose rows the device alone counts: those of one A, or masked; 0: other inputs."""
+        return self.groups if self.masked else self.row_groups
+
+    @property
     def k_groups(self) -> int:
         """The number of groups along K, each with a C of its own; 0: other inputs."""
         return self.groups if self.along_k else 0

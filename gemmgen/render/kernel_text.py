@@ -89,7 +89,7 @@ class Kernel:
         # The constant that says how many blocks a cluster has; "" where there is none.
         self.cluster = "" if launch.cluster == 1 else "SPLIT" if launch.splits > 1 else "CLUSTER"
         self.tiles = " * ".join(
-            _tiles_text(size, tile, launch.groups if size == "M" else 0) for size, tile in launch.grid
+            _tiles_text(size, tile, launch.row_groups if size == "M" else 0) for size, tile in launch.grid
         )
         counted = "" if launch.stream is None else f", for T = {self.tiles} tiles"
         self.header = HeaderText(problem, launch, self.computes, self.blocks, counted)

@@ -291,7 +291,9 @@ def check_tiles(
     numbers = launch.tiles_of(case, blocks).tolist()
     chosen: list[int] = np.random.default_rng(situation.seed).permutation(blocks).tolist()
     elements, worst = np.argwhere(elements_written(kernel, situation, operands, chosen)), 0.0
-    written = tiles_of_groups(case, launch, elements, operands) if launch.groups else tiles_of(case, launch, elements)
+    written = (
+        tiles_of_groups(case, launch, elements, operands) if launch.row_groups else tiles_of(case, launch, elements)
+    )
     if case.problem.inputs.leaves_rows:  # tiles without a row of a group are not written, others maybe in part
         written = [part for tile in written for one in computed(case, operands) if (part := tile.part_in(one))]
     else:

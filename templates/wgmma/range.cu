@@ -16,17 +16,17 @@ ${ clusters(view, "gridDim.x") }
 ((s.M + ${ rows } - 1) / ${ rows }) * ((s.N + ${ columns } - 1) / ${ columns })
 //%- endmacro
 //% macro all_tiles(view)
-tiles${ " * " ~ view.batch if view.batched }
+tiles${ " * " ~ view.batch if view.counted }
 //%- endmacro
 /*# The tile that the block computes, among those of all matrices, within its matrix, and that matrix. #*/
 //% macro number_of_tile(view)
 ${ "number" if view.persistent else "static_cast<int>(%s)" | format(first_tile(view)) }
 //%- endmacro
 //% macro tile_number(view)
-${ number_of_tile(view) }${ " % tiles" if view.batched }
+${ number_of_tile(view) }${ " % tiles" if view.counted }
 //%- endmacro
 //% macro matrix_number(view)
-${ number_of_tile(view) } / tiles
+${ number_of_tile(view) ~ " / tiles" if view.counted else "tile.group" }
 //%- endmacro
 /*# The coordinates that say which matrix C is. #*/
 //% macro of_matrix(view)

@@ -23,7 +23,9 @@ LIMITS = parse_arch("sm_90a").limits
         ({"axes": {"PERSISTENT": 0}}, "only the device knows the tiles"),
         ({"axes": {"CLUSTER": 2}}, "which share no B"),
         ({"layout": "cr"}, "a group begins at any row"),
-        ({"inputs": "groups=8+masked"}, "besides plain matrices"),
+        ({"inputs": "groups=8+masked", "axes": {"PERSISTENT": 0}}, "only the device knows the tiles"),
+        ({"inputs": "groups=8+masked", "sizes": (256, 256, 256), "axes": {"CLUSTER": 2}}, "which share no B"),
+        ({"inputs": "groups=8+masked", "lda": 257}, "not copied"),
         ({"inputs": "groups=8+gathered"}, "besides plain matrices"),
         ({"lda": 257}, "not copied"),
         ({"inputs": "groups=8+along_k"}, "a group begins at any k"),
@@ -66,6 +68,16 @@ def test_the_launch_has_room_for_the_tiles_of_any_ends(groups: int) -> None:
         spread[-1] = rows
         tiles = int((-(-np.diff(spread, prepend=0) // 64)).sum()) * 4
         assert launch.tiles(case) == tiles >= launch.typical_tiles(case)
+
+
+@pytest.mark.parametrize("groups", [1, 3, 40])
+def test_the_launch_has_room_for_all_rows_of_masked_groups(groups: int) -> None:
+    problem = Problem(None, 256, 256, "bf16", "rc", inputs=f"groups={groups}+masked")
+    launch = WGMMA.plan(problem, WGMMA.default(problem).with_values(BM=64, BN=64, CONSUMERS=1)).launch
+    assert launch_from(launch.document) == launch and launch.document["groups"] == groups
+    for rows in (1, 63, 64, 65, 200):
+        case = problem.case(m=rows)
+        assert launch.tiles(case) == launch.typical_tiles(case) == groups * -(-rows // 64) * 4
 
 
 def test_no_sm_is_left_idle_where_the_number_of_tiles_is_unknown() -> None:

@@ -128,7 +128,9 @@ CHECKED = {
     },
     # Groups of rows
     "GROUPS == 0 or PERSISTENT == 1": "only the device knows the tiles of groups, of which a block computes several",
-    "GROUPS == 0 or A_ALONG_K == 1": f"a group begins at any row, and a box of TMA at a multiple of {UNIT} bytes",
+    "GROUPS == 0 or MASKED == 1 or A_ALONG_K == 1": (
+        f"a group begins at any row, and a box of TMA at a multiple of {UNIT} bytes"
+    ),
     "GROUPS == 0 or AS_IT_LIES == 1": "matrices of groups are not copied for TMA or wgmma",
     "GROUPS == 0 or CLUSTER == 1 or ACROSS == 1": "tiles below each other may be of two groups, which share no B",
     # Groups along K

@@ -114,7 +114,7 @@ def at_once(problem: Problem, config: WgmmaConfig) -> bool:
 
 def _edges(problem: Problem, config: WgmmaConfig) -> bool:
     """Whether C, or a group of its rows, may end inside a tile of a block or of a cluster."""
-    if problem.inputs.row_groups:
+    if problem.inputs.ragged_groups:
         return True
     below, beside = (1, config.CLUSTER) if config.ACROSS else (config.CLUSTER, 1)
     sides = (problem.m, config.BM * below), (problem.n, config.BN * beside)

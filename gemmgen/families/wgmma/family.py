@@ -161,7 +161,7 @@ class WgmmaFamily(Family):
             persistent=bool(one.PERSISTENT),
             prepares=before,
             overlapped=bool(before),
-            groups=problem.inputs.row_groups,
+            groups=problem.inputs.ragged_groups,
         )
         work, tile, mma = work_of(problem, one, value), (one.BM, one.BN), instruction(problem, one)
         pieces = problem.types.compute.pieces
@@ -310,6 +310,8 @@ def _inputs_prose(problem: Problem) -> Iterator[str]:
     """Header lines on A and B that are more than two plain matrices."""
     if problem.inputs.conv:
         yield "Images  TMA gathers rows of A from images, tap by tap (im2col mode): pixels around an image are zeros"
+    if problem.inputs.masked:
+        yield "Groups  have tiles where they have rows: warps find those of their block by the groups' numbers of rows"
     if problem.inputs.row_groups:
         yield "Groups  each begins with a tile of its own: warps find those of their block by the groups' ends"
     if problem.inputs.along_k:
@@ -326,7 +328,7 @@ def _stores_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
         yield "Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines"
         return
     yield "Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered"
-    if problem.inputs.row_groups:
+    if problem.inputs.ragged_groups:
         yield "        pieces in which a group ends leave by threads, which store the group's rows alone"
     elif one.WHOLE:
         yield "        pieces of it are staged whole: TMA drops what lies beyond C"

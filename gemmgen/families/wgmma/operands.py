@@ -207,7 +207,7 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     pieces = problem.types.compute.pieces
     rows, columns = (None, None) if pieces else (problem.m, problem.n)  # a large product's tile is seldom too large
     whole = pieces is not None or problem.pointers  # boxes, whatever of them lies outside
-    groups = problem.inputs.row_groups > 0  # which begin at any row: no box is the last one of A
+    groups = problem.inputs.ragged_groups > 0  # which begin, or end, at any row: no box is the last one of A
     conv = problem.inputs.conv
     ragged, channels = not (whole or groups or conv), conv.size[2] if conv else 0
     of_a = _operand(config, a, type_a.size, rows, ragged, channels)
@@ -219,7 +219,7 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
         boxes = config.BK // pack.depth(problem)
         return of_a, Operand("b", "n", True, PACKED_WORDS, boxes, lines, False, False, False, packed=True)
     of_b = _operand(config, b, type_b.size, columns, ragged=not whole and problem.products == 1)
-    return of_a, replace(of_b, beside=problem.products, grouped=groups)
+    return of_a, replace(of_b, beside=problem.products, grouped=problem.inputs.row_groups > 0)
 
 
 def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: bool, channels: int = 0) -> Operand:
@@ -243,7 +243,7 @@ def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: b
 
 def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
     """The matrices that TMA moves, except those that an epilogue reaches as it does C, and C of groups of rows."""
-    reached = not staged(problem) or problem.epilogue.written_matrices or problem.inputs.row_groups
+    reached = not staged(problem) or problem.epilogue.written_matrices or problem.inputs.ragged_groups
     return tuple(one for one in problem.matrices if one.name in ("A", "B") or (one.name == "C" and not reached))
 
 

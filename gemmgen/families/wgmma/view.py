@@ -55,7 +55,9 @@ class WgmmaView:
         self.batched = problem.batched  # tensor maps have a third dimension
         self.batch = problem.batch or "batch"  # how many matrices that counts: a number, or the parameter's name
         self.conv = problem.inputs.conv  # of images, which A holds; None: it holds a matrix
-        self.groups = problem.inputs.row_groups  # of rows, each with its B; 0: none
+        self.groups = problem.inputs.ragged_groups  # of rows, each with its B; 0: none
+        self.masked = problem.inputs.masked  # with its A and C, too
+        self.counted = self.batched and not self.groups  # tiles of a matrix, and so that of a tile, by its number
         self.along_k = problem.inputs.along_k  # groups are ranges of K, each with its C
         self.bound_bits = BOUND.bit_length() - 1  # of where lines of bounded maps end
         self.pointers = problem.pointers  # and a fourth: of all memory, for matrices that lie where pointers say
@@ -63,8 +65,10 @@ class WgmmaView:
         # And of those of A and B, with one more for B of groups.
         self.box_rank = MOST_DIMENSIONS if self.along_k else 3 if self.pieces else self.c_rank
         self.matrix = "matrix" if self.batched else ""  # how the kernel calls the number of a matrix of the batch
-        # Sizes that the kernel has from tensor maps, or as numbers.
-        self.unread = ("batch", *(name for matrix in mapped(problem) for name in (matrix.ld, matrix.stride)))
+        # Sizes that the kernel has from tensor maps, as numbers, or as those of a group alone.
+        of_groups = ("M",) * self.masked + ("K",) * self.along_k
+        distances = (name for matrix in mapped(problem) for name in (matrix.ld, matrix.stride))
+        self.unread = ("batch", *of_groups, *distances)
         self._work_of_blocks(plan, one)
         self._main_loop(plan, one)
         self._way_of_c(plan, one)

@@ -1,6 +1,7 @@
 /*# Pieces of C whose rows are all of one group move by TMA. Of others threads move the group's rows: the next ones are another
     tile's, which another block may store meanwhile. #*/
 //% import "wgmma/moves/whole.cu" as whole
+//% from "wgmma/store/first.cu" import first_of_c
 //% macro functions(view)
 // The first `rows` rows of a staged piece, which has more, to C, where it begins at `to`, up to `columns`: 16 bytes at a time.
 __device__ __forceinline__ void store_rows(${ TC }* to, Shape s, int rows, int columns, const ${ TC }* piece)
@@ -31,13 +32,13 @@ ${ each_chunk(view) }        const bool exists = m < rows && n < columns;
 if (m + ${ view.box_lines } <= tile.end) {
 ${ whole.load(view) | indent(4, true) | trim("\n") }
 } else {
-    load_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
+    load_rows(${ first_of_c[view.batches] }Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
     named_barrier_sync(1 + consumer, 128);
 }
 //% endmacro
 //% macro store(view)
 //% import view.boxes as boxes
-if (m + ${ view.box_lines } > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
+if (m + ${ view.box_lines } > tile.end) store_rows(${ first_of_c[view.batches] }Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
 else if (leads) ${ boxes.store(view) | trim("\n") }
 if (leads) tma_store_commit();  // for each piece, whoever stores it: waits count pieces
 //% endmacro

@@ -1,13 +1,17 @@
-/*# Tiles of groups of rows, whose ends are known on the device alone: each group begins with a tile of its own. A warp finds the
-    tiles of its block by itself, and goes on from one to the next. #*/
+/*# Tiles of groups of rows, which the device alone counts: each group begins with a tile of its own, in C or, of masked groups, in
+    its own C. A warp finds the tiles of its block by itself, and goes on from one to the next. #*/
 //% import "wgmma/schedule/grid.cu" as grid
 //% from "wgmma/range.cu" import tile_number
 //% set range_of_group, end_of_range = grid.range_of_group, grid.end_of_range
 //% set drop_alpha, drop_alpha_of_group = grid.drop_alpha, grid.drop_alpha_of_group
+/*# Ends of the groups, or of masked ones the number of rows of each. #*/
+//% macro vector_of(view)
+${ "group_rows" if view.masked else "offs" }
+//%- endmacro
 //% set ends = {"M": "tile.end", "N": "s.N"}
 //% macro functions(view)
 //% set width, to_column = ("CLUSTER_N", "CLUSTER_N + rank * BN") if view.along == "n" else ("BN", "BN")
-//% set many = view.groups > 32
+//% set many, vector = view.groups > 32, vector_of(view)
 // Where in C a tile begins, its group, and the row at which that ends.
 struct TileOrigin { int m, n, group, end; };
 
@@ -21,25 +25,44 @@ __device__ __forceinline__ int of_lane(int value, int lane) { return __shfl_sync
 
 // Groups of rows, at most 32 at a time: each lane of a warp has one. All of its lanes call these functions together.
 struct Groups {
+//% if view.masked
+    int rows;        // of the lane's group
+    int tiles;       // of the groups from the first lane's up to it
+//% else
     int begin, end;  // rows of the lane's group
     int tiles;       // of the groups from the first lane's up to it
+//% endif
 //% if many
     int first = 0;   // the first lane's group
     int before = 0;  // tiles of the groups before that
 /*% endif %*/
 
+//% if view.masked
+    // Behind the last group there are none.
+    __device__ __forceinline__ static int rows_of(const int* group_rows, int group)
+    {
+        return group < ${ view.groups } ? group_rows[group] : 0;
+    }
+
+//% else
     // Groups behind the last one end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
         return group < 0 ? 0 : offs[min(group, ${ view.groups - 1 })];
     }
 
-    __device__ __forceinline__ void load(const int* offs, Shape s)
+//% endif
+    __device__ __forceinline__ void load(const int* ${ vector }, Shape s)
     {
         const int lane = threadIdx.x % 32, group = ${ "first + lane" if many else "lane" };
+//% if view.masked
+        rows = rows_of(group_rows, group);
+        tiles = tiles_of_rows(rows, s);
+//% else
         begin = end_of(offs, group - 1);
         end = end_of(offs, group);
         tiles = tiles_of_rows(end - begin, s);
+//% endif
         #pragma unroll
         for (int distance = 1; distance < 32; distance *= 2) {
             const int below = __shfl_up_sync(0xffffffffu, tiles, distance);
@@ -48,14 +71,14 @@ struct Groups {
     }
 
     // Loads the first groups, and counts the tiles of all.
-    __device__ __forceinline__ int start(const int* offs, Shape s)
+    __device__ __forceinline__ int start(const int* ${ vector }, Shape s)
     {
-        load(offs, s);
+        load(${ vector }, s);
 //% if many
         int all = 0;
         for (int i = 0; i < ${ view.groups }; i += 32) {
             const int group = i + static_cast<int>(threadIdx.x) % 32;
-            all += tiles_of_rows(end_of(offs, group) - end_of(offs, group - 1), s);
+            all += tiles_of_rows(${ "rows_of(group_rows, group)" if view.masked else "end_of(offs, group) - end_of(offs, group - 1)" }, s);
         }
         #pragma unroll
         for (int distance = 16; distance > 0; distance /= 2) all += __shfl_xor_sync(0xffffffffu, all, distance);
@@ -67,7 +90,7 @@ struct Groups {
 
     // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down GROUP tile rows
     // before the next tile column, so that blocks that run together read the same tiles of A and B from L2.
-    __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number${ ", int rank" if view.along == "n" })
+    __device__ __forceinline__ TileOrigin find(const int* ${ vector }, Shape s, int number${ ", int rank" if view.along == "n" })
     {
 //% if many
         number -= before;
@@ -77,29 +100,38 @@ struct Groups {
             number -= all;
             before += all;
             first += 32;
-            load(offs, s);
+            load(${ vector }, s);
         }
         const int lane = __ffs(ends) - 1;  // that has the tile's group
 //% else
         const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;  // that has the tile's group
 //% endif
+//% if view.masked
+        const int to = of_lane(rows, lane);
+        number -= of_lane(tiles, lane) - tiles_of_rows(to, s);
+
+        const int tile_rows = (to + BM - 1) / BM, columns = (s.N + ${ width } - 1) / ${ width };
+        const int above = number / (GROUP * columns) * GROUP;
+        const int height = min(GROUP, tile_rows - above);  // the last of these tile rows may be fewer
+//% else
         const int from = of_lane(begin, lane), to = of_lane(end, lane);
         number -= of_lane(tiles, lane) - tiles_of_rows(to - from, s);
 
         const int rows = (to - from + BM - 1) / BM, columns = (s.N + ${ width } - 1) / ${ width };  // of tiles
         const int above = number / (GROUP * columns) * GROUP;
         const int height = min(GROUP, rows - above);  // the last of these tile rows may be fewer
+//% endif
         const int within = number % (GROUP * columns);
-        return {from + (above + within % height) * BM, within / height * ${ to_column }, ${ "first + lane" if many else "lane" }, to};
+        return {${ "" if view.masked else "from + " }(above + within % height) * BM, within / height * ${ to_column }, ${ "first + lane" if many else "lane" }, to};
     }
 };
 //%- endmacro
 //% macro count(view)
     Groups groups;
-    const int tiles = groups.start(offs, s);  // of all groups
+    const int tiles = groups.start(${ vector_of(view) }, s);  // of all groups
 //% endmacro
 //% macro tile(view)
-groups.find(offs, s, ${ tile_number(view) }
+groups.find(${ vector_of(view) }, s, ${ tile_number(view) }
 //%- endmacro
 /*# A warp of the producer finds it, and one of its threads goes on. #*/
 //% macro leave_idle(roles)

@@ -1,9 +1,9 @@
 /*# Pieces of C that warps store by rows, where TMA cannot: each stages eight of its rows at a time. #*/
 //% from "epilogue/extent.cu" import counts, left
 //% from "epilogue/sums.cu" import sums_of_row
+//% from "wgmma/store/first.cu" import first_of_c
 //% from "wgmma/store/sums.cu" import piece_of_sums, sums_of_piece, thread_origin
 //% set origin = thread_origin
-//% set first_of_c = {"none": "C + ", "strided": "C + matrix * s.stride_c + ", "pointers": "C_array[matrix] + "}
 /*# How much of a row there is, in kernels that look at these edges of C. #*/
 //% set widths = {"": "CN", "M": "m < rows ? CN : 0", "N": "max(0, min(CN, columns))", "MN": "m < rows ? max(0, min(CN, columns)) : 0"}
 //% macro functions_of_all(view)
