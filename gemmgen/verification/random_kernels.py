@@ -101,8 +101,9 @@ CODES_INPUTS = (
     *[PLAIN] * 8,
     *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros", "blocks", "blocks+lines+padded")),
 )
-# and of those that serve groups of rows, too:
-GROUPED_INPUTS = (*CODES_INPUTS, *map(Inputs.parse, ("groups=1", "groups=5", "groups=40")), *[PLAIN] * 2)
+# and of those that serve groups, too:
+OF_GROUPS = "groups=1", "groups=5", "groups=40", "groups=4+masked", "groups=35+masked", "groups=1+along_k"
+GROUPED_INPUTS = (*CODES_INPUTS, *map(Inputs.parse, (*OF_GROUPS, "groups=6+along_k")), *[PLAIN] * 4)
 # and of those that serve images, too, with sizes that TMA takes:
 IMAGE_INPUTS = (
     *GROUPED_INPUTS,
@@ -110,6 +111,7 @@ IMAGE_INPUTS = (
     *map(Inputs.parse, ("im2col=6x4x128_1x1_s2x2", "im2col=4x3x32_5x4_p2x3x4x1", "im2col=6x5x8_3x3_p1x1")),
 )
 GROUPED_N = (8, 64, 72, 131, 200)
+ACROSS_K_TYPES = ("bf16", "f16", "bf16,bf16,f32", "f16_f16acc")  # whose lines may run across K
 CODES_TYPES = (
     "bf16,u4,bf16",
     "f16,s4,f16",
@@ -167,10 +169,13 @@ def problems(
         n, k, known = draw(st.sampled_from(CODES_N)), draw(st.sampled_from(CODES_K)), CODES_TYPES
     if inputs.blocks and inputs_of is not ANY_INPUTS:
         known = PROMOTED_TYPES
+    if inputs.along_k and inputs_of is not ANY_INPUTS:
+        known = ACROSS_K_TYPES
     types = Types.parse(draw(st.sampled_from(known)))
     least, ld_aligns = min(dtype.size for dtype in types.operands), list(ALIGNS)
-    if (inputs.row_groups or inputs.conv) and inputs_of is not ANY_INPUTS:  # that TMA and wgmma take as they lie
-        layout = Layout.parse(draw(st.sampled_from(("rc", "rc", "rr"))))
+    of_groups = inputs.ragged_groups + inputs.k_groups
+    if (of_groups or inputs.conv) and inputs_of is not ANY_INPUTS:  # that TMA and wgmma take as they lie
+        layout = Layout.parse(draw(st.sampled_from(("rc", "rc", "rr"))) if not inputs.along_k else "cr")
         n = draw(st.sampled_from((None, *GROUPED_N)))
         k = k if inputs.conv else draw(st.sampled_from((None, *CODES_K)))
         least, ld_aligns = max(ALIGNS), [max(ALIGNS)]

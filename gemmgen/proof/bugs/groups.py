@@ -1,4 +1,4 @@
-"""Bugs of kernels of wgmma that multiply groups of rows: where tiles begin and end, and what threads store of them."""
+"""Bugs of kernels of wgmma that multiply groups of rows or along K: where tiles begin and end, and what is stored."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gemmgen.proof.bugs.base import (
     RACE,
     RACE_C,
     READS,
+    UNWRITTEN,
     VALUE,
     WRITES,
     Bug,
@@ -20,6 +21,8 @@ from gemmgen.proof.bugs.wgmma import BYTES, TOO_MANY, UNDER_WAY
 
 OFF = (VALUE, POISON)
 ENDLESS = Diagnosis("timeout", "still runs")  # no group has the tile
+BESIDE = Diagnosis("crash", "TMA leaves the tensor")
+LEFT_OVER = Diagnosis("crash", "ends with a TMA load that no thread has waited for")
 OTHERS = (*OFF, BEHIND, RACE_C)  # rows of another group, or of none, are written
 
 GROUP_BUGS: tuple[Bug, ...] = (
@@ -74,4 +77,34 @@ GROUP_BUGS: tuple[Bug, ...] = (
         "if (m < tile.end) {", (RACE_C,)),
     Bug("C's old elements are read while others load them", "named barrier", on.WGMMA_GROUPS,
         "s.N - n, c); named_barrier_sync(1 + consumer, 128); }", "s.N - n, c); }", (RACE, *OFF)),
+    # Masked groups
+    Bug("rows that do not count are stored", "store", on.WGMMA_MASKED, "if (m + 64 > tile.end) store_rows(",
+        "if (false) store_rows(", (*OTHERS, UNWRITTEN)),
+    Bug("the last rows of every group are stored to the first one's C", "masked groups", on.WGMMA_MASKED,
+        "store_rows(C + matrix * s.stride_c + ", "store_rows(C + ", OTHERS),
+    Bug("every group's A is the first one's", "masked groups", on.WGMMA_MASKED, "tile.m, matrix)", "tile.m, 0)", OFF),
+    Bug("the numbers of rows do not end", "guard", on.WGMMA_MASKED, "group < 5 ? group_rows[group] : 0",
+        "group_rows[group]", (READS,)),
+    # Groups along K
+    Bug("behind a group's last k A has the next group's", "zeros", on.WGMMA_ALONG_K,
+        "tile.m, BOUND - depth + k, BOUND, end)", "tile.m, end - depth + k, 0, 0)", (*OFF, BESIDE)),
+    Bug("behind a group's last k B has the next group's", "zeros", on.WGMMA_ALONG_K,
+        "tile.n, BOUND - depth + k, BOUND, end)", "tile.n, end - depth + k, 0, 0)", (*OFF, BESIDE)),
+    Bug("A begins where B's k tile ends", "off by one", on.WGMMA_ALONG_K, "tile.m, BOUND - depth + k, BOUND, end)",
+        "tile.m, BOUND - depth + k, BOUND, end + 1)", (*OFF, BESIDE)),
+    Bug("no k, no C", "groups along K", on.WGMMA_ALONG_K, "alpha = depth > 0 ? given_alpha : 0.0f;",
+        "if (depth == 0) continue; alpha = given_alpha;", OFF),
+    Bug("an infinite alpha scales no k", "alpha", on.WGMMA_ALONG_K, "depth > 0 ? given_alpha : 0.0f", "given_alpha",
+        OFF),
+    Bug("behind a group without k alpha is 0", "alpha", on.WGMMA_ALONG_K, "depth > 0 ? given_alpha : 0.0f",
+        "depth > 0 ? alpha : 0.0f", OFF),
+    Bug("of no k a stage is released", "release", on.WGMMA_ALONG_K, "if (depth > 0) release_stage(",
+        "release_stage(", (TOO_MANY, DEADLOCK, RACE, *OFF)),
+    Bug("the first group begins at the end before it", "guard", on.WGMMA_ALONG_K, "group > 0 ? offs[group - 1] : 0",
+        "offs[group - 1]", (READS, *OFF, DEADLOCK)),
+    Bug("the k tiles of another's turn are those of one's own group", "groups along K", on.WGMMA_ALONG_K_TURNS,
+        "(number + step + i * step) / tiles", "matrix", (DEADLOCK, RACE, TOO_MANY, UNDER_WAY, *OFF)),
+    Bug("a group's last k tile is not another's turn", "groups along K", on.WGMMA_ALONG_K_TURNS,
+        "(depth_of(offs, group) + BK - 1) / BK : 0", "depth_of(offs, group) / BK : 0",
+        (DEADLOCK, RACE, TOO_MANY, UNDER_WAY, LEFT_OVER, *OFF)),
 )  # fmt: skip

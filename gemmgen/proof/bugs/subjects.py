@@ -287,6 +287,21 @@ WGMMA_GROUPS_FEW = Subject(
     Problem(None, 136, 64, types="bf16", layout="rc", inputs="groups=5"),
     (("BM", 24), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3), ("SWAP", 1)), WGMMA,
 )  # fmt: skip
+WGMMA_MASKED = Subject(
+    "wgmma bf16 rc, masked groups",
+    Problem(None, 136, 64, types="bf16", layout="rc", inputs="groups=5+masked", ld_align=8),
+    (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3)), WGMMA,
+)  # fmt: skip
+WGMMA_ALONG_K = Subject(
+    "wgmma bf16 cr, groups along K",
+    Problem(72, 136, None, types="bf16,bf16,f32", layout="cr", inputs="groups=5+along_k"),
+    (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3)), WGMMA,
+)  # fmt: skip
+WGMMA_ALONG_K_TURNS = Subject(
+    "wgmma f16 cr, groups along K in turns",
+    Problem(136, 136, None, types="f16", layout="cr", inputs="groups=3+along_k"),
+    (("BM", 64), ("BN", 64), ("CONSUMERS", 2), ("STAGES", 3), ("PINGPONG", 1)), WGMMA,
+)  # fmt: skip
 WGMMA_IMAGES = Subject(
     "wgmma bf16 rc, images",
     Problem(None, 72, 192, types="bf16", layout="rc", inputs="im2col=5x8x32_3x2_p1x1x2x0_s2x1_d1x2"),
