@@ -66,19 +66,24 @@ def test_wgmma_computes_convolutions_on_a_card(
 
 
 GROUPS = (
-    ("groups=128", {"WHOLE": 1, "BROADCAST": 1}, ""),
-    ("groups=8", {"BM": 16, "BN": 128, "STAGES": 7, "SWAP": 1, "WHOLE": 1}, ""),
-    ("groups=40", {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1, "WHOLE": 1}, "bias+gelu+residual"),
+    ("rc", "groups=128", {"WHOLE": 1, "BROADCAST": 1}, ""),
+    ("rc", "groups=8", {"BM": 16, "BN": 128, "STAGES": 7, "SWAP": 1, "WHOLE": 1}, ""),
+    ("rc", "groups=40", {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1, "WHOLE": 1}, "bias+gelu+residual"),
+    ("rc", "groups=6+masked", {"BM": 32, "BN": 128, "STAGES": 7, "SWAP": 1}, ""),
+    ("rr", "groups=40+masked", {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1}, "bias+gelu"),
+    ("cr", "groups=8+along_k", {"WHOLE": 1, "BROADCAST": 1}, ""),
+    ("cr", "groups=40+along_k", {"BN": 128, "CLUSTER": 2, "PINGPONG": 1}, ""),
+    ("cr", "groups=5+along_k", {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PERSISTENT": 0}, "bias+gelu"),
 )
 
 
-@pytest.mark.parametrize(("inputs", "axes", "epilogue"), GROUPS, ids=str)
-def test_wgmma_multiplies_groups_of_rows_on_a_card(
-    inputs: str, axes: dict[str, int], epilogue: str, gpu: GpuExecutor
+@pytest.mark.parametrize(("layout", "inputs", "axes", "epilogue"), GROUPS, ids=str)
+def test_wgmma_multiplies_groups_on_a_card(
+    layout: str, inputs: str, axes: dict[str, int], epilogue: str, gpu: GpuExecutor
 ) -> None:
     if gpu.arch.rstrip("a") != ARCH.rstrip("a"):
         pytest.skip(f"wgmma needs {ARCH}, and the GPU here is {gpu.arch}")
     more = {"epilogue": epilogue} if epilogue else {}
-    problem = Problem(None, 328, 320, "bf16", "rc", inputs=inputs, **more)
+    problem = Problem(None, 328, 320, "bf16", layout, inputs=inputs, ld_align=8, **more)
     verdict = verify(gpu, render(problem, WGMMA, WGMMA.default(problem).with_values(**axes), ARCH), examples=40)
     assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)

@@ -179,7 +179,7 @@ def test_experts_learn(torch: Any, few: bool) -> None:
     kernels = [load(one, "wgmma") for one in problems[: 1 if few else 2]]
     if not few:
         along_k = gemmgen.Problem(None, None, None, "bf16", layout="cr", inputs="groups=5+along_k", ld_align=8)
-        kernels.append(load(along_k, "naive"))
+        kernels.append(load(along_k, "wgmma"))
     a, w = draw(torch, 300, 128, dtype="bfloat16"), draw(torch, 5, 136, 128, dtype="bfloat16")
     offs, ours = ends_of(torch, 300), [a.clone().requires_grad_(), w.clone().requires_grad_()]
     theirs = [a.double().requires_grad_(), w.double().requires_grad_()]
