@@ -56,7 +56,7 @@ def require_together(sources: Iterable[KernelSource], *, torch: bool = False) ->
         require(not arrays, f"{source.name} takes arrays of pointers, and tensors are none: export it without --torch")
         beside = torch and not source.problem.inputs.is_plain
         inputs = source.problem.inputs
-        what = "ends of groups" if inputs.groups else "images" if inputs.conv else "scales"
+        what = "ends or rows of groups" if inputs.groups else "images" if inputs.conv else "scales"
         require(not beside, f"{source.name} takes {what}, and operators take none: export it without --torch")
         twice = sorted(taken.intersection(own_files(source.name)))
         require(not twice, f"two of the kernels write {', '.join(twice)}: export one by another name, with --as NAME")
@@ -98,7 +98,8 @@ def _special(source: KernelSource) -> list[str]:
     if launch.cluster > 1 and "__cluster_dims__" not in source.text:
         special.append(f"clusters of {launch.cluster} blocks")
     inputs = source.problem.inputs
-    known = inputs.is_plain or inputs.blocks or inputs.row_groups or inputs.conv is not None
+    groups = inputs.ragged_groups + inputs.k_groups > 0
+    known = inputs.is_plain or inputs.blocks or groups or inputs.conv is not None
     if not (known or isinstance(launch.prepared("B"), Pack)):
         special.append(f"inputs = {source.problem.inputs}")
     stride = source.problem.stride_b

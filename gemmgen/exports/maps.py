@@ -11,7 +11,7 @@ from functools import cached_property
 from gemmgen.exports.arguments import ELEMENTS
 from gemmgen.kernel.contract import Contract
 from gemmgen.kernel.prepare import PACKED_LINE, LineSums, Pack, Prepare, Step
-from gemmgen.kernel.tensor_map import FAR, NEAR, UNIT, TensorMap
+from gemmgen.kernel.tensor_map import BOUND, FAR, NEAR, UNIT, WRAP, TensorMap
 from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
@@ -237,6 +237,8 @@ class EncodedMap:
         extents = (self.matrix.extent_text(name, self.sizes) for name in (self.matrix.line, self.matrix.lines))
         if self.map.anywhere:
             return (*extents, str(NEAR), str(FAR))
+        if self.map.bounded:
+            return (next(extents), str(BOUND), str(NEAR), str(NEAR))
         return (*extents, *((self.sizes["batch"],) if self._batched else ()))
 
     @property
@@ -254,6 +256,9 @@ class EncodedMap:
         if self.conv is not None:
             pixel = self.sizes[self.matrix.ld]
             return (pixel, *(f"{pixels}ULL * {pixel}" for pixels in (self.conv.size[1], self.conv.pixels)))
+        if self.map.bounded:
+            ld = self.sizes[self.matrix.ld]
+            return (ld, f"{WRAP // BOUND // self.element_bytes} - {ld}", ld)
         names = (self.matrix.ld, *((self.matrix.stride,) if self._batched else ()))
         return tuple(self.sizes[name] for name in names)
 

@@ -70,6 +70,16 @@ class SelfTest:
         """The convolution whose images A holds; None: A is a matrix."""
         return self.out.problem.inputs.conv
 
+    @property
+    def leaves_rows(self) -> bool:
+        """Whether some rows of C may keep their values."""
+        return self.out.problem.inputs.leaves_rows
+
+    @property
+    def own_ab(self) -> bool:
+        """Whether products have an A and a B each; else one of each serves all of them."""
+        return not self.out.problem.inputs.along_k
+
     @cached_property
     def chosen(self) -> dict[str, tuple[str, ...]]:
         """The further fields of a shape in C++, beside its sizes: the values by the field's name, in the order of
@@ -167,8 +177,9 @@ class SelfTest:
     @property
     def sums_all(self) -> bool:
         """Whether weighted sums of the rows without a reference show every wrong element: C holds the linear epilogue's
-        value of acc, and rows have one B."""
-        return self.samples and self.epilogue.is_linear and self.types.c == self.scalar and not self.groups
+        value of acc, and there are no groups."""
+        grouped = self.out.problem.inputs.groups > 0
+        return self.samples and self.epilogue.is_linear and self.types.c == self.scalar and not grouped
 
     @property
     def sparse(self) -> bool:
@@ -247,7 +258,7 @@ class SelfTest:
         if name in ZEROS or name in SUMS:
             return "zero_point" if name in ZEROS else "given_sum"
         if dtype.is_integer:
-            return "ends" if name == "offs" else f"value_{dtype.label}"
+            return {"offs": "ends", "group_rows": "counts"}.get(name, f"value_{dtype.label}")
         if name in self.out.companions:
             return "scale"
         if name in FACTORS:

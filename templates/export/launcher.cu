@@ -62,12 +62,12 @@ cudaError_t check(const char* name, const void* address, unsigned align)
 
 /*% endif %*/
 size_t tiles_of(size_t size, size_t tile) { return (size + tile - 1) / tile; }
-/*% if out.launch.groups %*/
+/*% if out.launch.row_groups %*/
 
 // Rows of tiles that groups can have at most: each group that has a row begins with a tile of its own.
 size_t tiles_of_groups(size_t rows, size_t tile)
 {
-    const size_t groups = std::min<size_t>(rows, ${ out.launch.groups });
+    const size_t groups = std::min<size_t>(rows, ${ out.launch.row_groups });
     return groups + (rows - groups) / tile;
 }
 /*% endif %*/

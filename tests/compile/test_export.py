@@ -593,6 +593,30 @@ def test_a_plan_of_matrices_behind_pointers_has_maps_of_all_memory(tmp_path: Pat
 
 
 @needs_gcc
+def test_a_plan_of_groups_along_k_has_bounded_maps(tmp_path: Path) -> None:
+    problem = Problem(
+        None, 200, None, types="bf16,bf16,f32", layout="cr", ldb=264, ld_align=8, inputs="groups=5+along_k"
+    )
+    config = WGMMA.default(problem).with_values(BM=128, BN=256, CONSUMERS=2)
+    source = render(problem, WGMMA, config, "sm_90a").renamed("deep")
+    library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
+    (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, 132]
+    case = problem.case(304, 200, 1000, lda=320)
+    named = case.values | dict.fromkeys(case.tensors, 4096) | {"workspace": 0, "workspace_bytes": 0}
+    arguments = [
+        CTYPES.get(one.ctype, ctypes.c_void_p)(named[one.text]) for one in Interface(source, "sm_90a").arguments
+    ]
+    made = (ctypes.c_ulonglong * 64)()
+    assert library.deep_make_plan(made, *arguments) == 0
+    for i, one in enumerate(source.launch.maps):
+        tensor = one.of(case)
+        wanted = [1, 4096, *tensor.sizes, *tensor.strides, *tensor.box, SWIZZLES.index(tensor.swizzle)]
+        assert made[16 * i : 16 * i + len(wanted)][1:] == wanted[1:], one.parameter
+    assert library.deep_run(made, None) == 0 and (ctypes.c_uint * 3).in_dll(library, "launched")[0] == 15
+    assert "product g has k from offs[g - 1] to offs[g]" in (tmp_path / "deep.h").read_text()
+
+
+@needs_gcc
 def test_a_plan_has_the_tails_of_its_sizes(tmp_path: Path) -> None:
     problem = Problem(None, None, None, types="bf16", layout="rc", ld_align=8)
     config = WGMMA.default(problem).with_values(BM=128, BN=192, CONSUMERS=2)
@@ -906,13 +930,21 @@ def of_groups(layout: str, inputs: str, *sizes: int | None, **fields: Any) -> Ke
 ROWS = of_groups("rr", "groups=5", None, None, None)
 EXPERTS = of_groups("rc", "groups=3", None, 40, 96, types="bf16", epilogue="swiglu")
 SHORT = of_groups("rc", "groups=4", None, 24, 200, types="bf16")
+MASKED = of_groups("rc", "groups=3+masked", None, None, None, types="bf16")
+ALONG_K = of_groups("cr", "groups=4+along_k", None, None, None, types="bf16,bf16,f32")
 
 
 @needs_nvcc
 @pytest.mark.parametrize(
     ("source", "budget"),
-    [(ROWS, None), (EXPERTS, None), *(pytest.param(one, 12, marks=pytest.mark.soak) for one in (SHORT, ROWS))],
-    ids=["any sizes", "gated", "some rows", "some rows of any sizes"],
+    [
+        *((ROWS, None), (EXPERTS, None), (ALONG_K, None), pytest.param(MASKED, None, marks=pytest.mark.soak)),
+        *(pytest.param(one, 12, marks=pytest.mark.soak) for one in (SHORT, ROWS, MASKED, ALONG_K)),
+    ],
+    ids=[
+        *("any sizes", "gated", "along K", "masked"),
+        *("some rows", "some rows of any sizes", "some rows of masked groups", "some rows along K"),
+    ],
 )
 def test_selftest_passes_kernels_of_groups(source: KernelSource, budget: int | None, tmp_path: Path) -> None:
     code, lines = outcome(exported_on_the_host(tmp_path, source, budget=budget))
@@ -932,6 +964,10 @@ def test_selftest_passes_kernels_of_groups(source: KernelSource, budget: int | N
                 (ROWS, "B += group * s.stride_b", "B += (group + 1) % 5 * s.stride_b", "expected"),
                 (EXPERTS, "B += group * s.stride_b", "B += group * s.stride_b / 2", "expected"),
                 (EXPERTS, "group < 3 &&", "group < 2 &&", ""),
+                (MASKED, "m >= group_rows[matrix]", "m > group_rows[matrix]", "wrote outside C"),
+                (MASKED, "m >= group_rows[matrix]", "m >= group_rows[0]", ""),
+                (ALONG_K, "end = offs[matrix]", "end = offs[3]", "expected"),
+                (ALONG_K, "matrix > 0 ? offs[matrix - 1] : 0", "0", "expected"),
             )
         ),
     ],
@@ -945,9 +981,13 @@ def test_selftest_finds_rows_of_other_groups(
 
 
 @needs_gcc
-@pytest.mark.parametrize("axes", [{}, {"CLUSTER": 2, "ACROSS": 1}], ids=["blocks", "clusters"])
-def test_groups_have_as_many_blocks_as_the_launch_counts(axes: dict[str, int], tmp_path: Path) -> None:
-    problem = Problem(None, 520, 128, "bf16", layout="rc", inputs="groups=40")
+@pytest.mark.parametrize(
+    ("inputs", "axes"),
+    [("groups=40", {}), ("groups=40", {"CLUSTER": 2, "ACROSS": 1}), ("groups=40+masked", {})],
+    ids=["blocks", "clusters", "masked"],
+)
+def test_groups_have_as_many_blocks_as_the_launch_counts(inputs: str, axes: dict[str, int], tmp_path: Path) -> None:
+    problem = Problem(None, 520, 128, "bf16", layout="rc", ld_align=8, inputs=inputs)
     config = WGMMA.default(problem).with_values(BM=128, BN=256, **axes)
     source = render(problem, WGMMA, config, "sm_90a").renamed("gemm")
     library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
@@ -959,6 +999,9 @@ def test_groups_have_as_many_blocks_as_the_launch_counts(axes: dict[str, int], t
             launched = (ctypes.c_uint * 3).in_dll(library, "launched")[:]
             assert launched == [launch.resident(launch.blocks(case), sms), launch.threads, launch.shared_bytes]
     header = (tmp_path / "gemm.h").read_text()
+    if problem.inputs.masked:
+        assert "only the first rows count, group_rows of them" in header
+        return
     assert "for each of 40 groups of rows, B one of as many matrices" in header
     assert "rows of C from its last number on stay as they are" in header
 
@@ -1038,8 +1081,11 @@ def test_a_kernel_of_images_is_built_without_warnings(tmp_path: Path) -> None:
 
 @needs_nvcc
 @pytest.mark.soak
-def test_a_kernel_of_groups_is_built_without_warnings(tmp_path: Path) -> None:
-    problem = Problem(None, 136, 128, "bf16", layout="rc", inputs="groups=40")
+@pytest.mark.parametrize(
+    ("layout", "inputs"), [("rc", "groups=40"), ("rc", "groups=40+masked"), ("cr", "groups=40+along_k")]
+)
+def test_a_kernel_of_groups_is_built_without_warnings(layout: str, inputs: str, tmp_path: Path) -> None:
+    problem = Problem(None, 136, 128, "bf16", layout=layout, ld_align=8, inputs=inputs)
     source = render(problem, WGMMA, WGMMA.default(problem), "sm_90a").renamed("gemm")
     export(source, {**RECORD, "arch": "sm_90a"}, tmp_path)
     run("nvcc", *NVCC_FLAGS, *SM_90A, "gemm.cu", "gemm_selftest.cu", "-o", "selftest", folder=tmp_path)

@@ -228,10 +228,10 @@ def test_launches_without_a_launcher_are_refused(tmp_path: Path) -> None:
 
 def test_codes_have_a_launcher_where_a_launch_before_packs_them(tmp_path: Path) -> None:
     """And no operator of torch."""
-    for inputs, types in (("scales=128+zeros", "bf16,u4,bf16"), ("groups=8+masked", "bf16")):
+    for inputs, types in (("scales=128+zeros", "bf16,u4,bf16"), ("gathered", "bf16")):
         with pytest.raises(InvalidInput, match="no launcher for kernels whose launch takes inputs = "):
             require_exportable(naive(types=types, inputs=inputs))
-    with pytest.raises(InvalidInput, match="gemm takes ends of groups, and operators take none"):
+    with pytest.raises(InvalidInput, match="gemm takes ends or rows of groups, and operators take none"):
         require_together([naive(types="bf16", inputs="groups=8")], torch=True)
     require_together([SAMPLES["codes"]])
     with pytest.raises(InvalidInput, match="gemm takes scales, and operators take none"):

@@ -142,7 +142,9 @@ def test_other_families_refuse_inputs(family, problem):
 
 
 @pytest.mark.parametrize(
-    "problem", [one for one in PROBLEMS if not (one.inputs.blocks or one.inputs.row_groups or one.inputs.conv)], ids=str
+    "problem",
+    [one for one in PROBLEMS if one.coded or one.inputs.gathered],
+    ids=str,
 )
 def test_exports_refuse_inputs(problem):
     source = render(problem, NAIVE, NAIVE.default(problem))

@@ -4,6 +4,9 @@
 //% set integer, several = test.scalar.is_integer, test.outputs | length > 1
 //% set int_p, p = ("int p, ", "p, ") if out.problem.batched else ("", "")
 //% set all, at = ("s.batch * s.M", "row / s.M, row % s.M") if out.problem.batched else ("s.M", "row")
+/*# Whether a row of an output is in no group, or none of those that count. #*/
+//% set skipped = "group_of(x, row) == %d" | format(test.groups) if test.groups else "!counts(x, row / s.M, row % s.M)"
+//% set strides, several_strides = test.shape_strides if out.problem.batched else (), ["%lld"] * test.shape_strides | length
 //% if test.sums_all
 //% set bits, power = ("std::uint32_t", 32) if integer else ("std::uint64_t", 64)
 //% set tab, row = ("    ", "p * s.M + m") if out.problem.batched else ("", "m")
@@ -50,17 +53,17 @@ int first_row_off(const Check& s, const Operands& x, const Storage<${ out.elemen
 //% endif
 string describe(const Check& s)
 {
-    return text("%dx%dx%d${ " batch=%d strides=%lld,%lld,%lld" if out.problem.batched } lda=%d ldb=%d ldc=%d ${ "random" if integer else "%s" } alpha=%g beta=%g", s.M, s.N, s.K,${ " s.batch, s.stride_a, s.stride_b, s.stride_c," if out.problem.batched } s.lda, s.ldb,
+    return text("%dx%dx%d${ " batch=%%d strides=%s" | format(several_strides | join(",")) if out.problem.batched } lda=%d ldb=%d ldc=%d ${ "random" if integer else "%s" } alpha=%g beta=%g", s.M, s.N, s.K,${ " s.batch, %s," | format(strides | map("replace", "", "s.", 1) | join(", ")) if out.problem.batched } s.lda, s.ldb,
         s.ldc${ ', s.exact ? "exact" : "random"' if not integer }, double(s.alpha), double(s.beta));
 }
 
-// What was written around an output or between its lines of `length` elements${ ", or to a row of no group" if test.groups }, or "".
+// What was written around an output or between its lines of `length` elements${ ", or to a row of no group" if test.groups else ", or to a row that does not count" if test.leaves_rows }, or "".
 template <typename Element>
-string writes_outside(const char* output, const Check& s, ${ "const Operands& x, " if test.groups }int length, const Storage<Element>& before, Storage<Element> after)
+string writes_outside(const char* output, const Check& s, ${ "const Operands& x, " if test.leaves_rows }int length, const Storage<Element>& before, Storage<Element> after)
 {
     for (int row = 0; row < ${ all }; ++row) {
-//% if test.groups
-        if (group_of(x, row) == ${ test.groups }) continue;
+//% if test.leaves_rows
+        if (${ skipped }) continue;
 //% endif
         const size_t start = before.BAND + before.at(${ at }, 0);
         std::copy_n(&before.elements[start], length, &after.elements[start]);
@@ -138,8 +141,8 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
     vector<Bounded> columns(${ "size_t(s.batch) * s.N" if out.problem.batched else "s.N" }, Bounded{0, 0});
 //% endif
     const auto check = [&](int row) {
-//% if test.groups
-        if (group_of(x, row) == ${ test.groups }) return;
+//% if test.leaves_rows
+        if (${ skipped }) return;
 //% endif
 //% if column_sum and out.problem.batched
         if (summed != row / s.M) sums = column_sums(x, s, summed = row / s.M);
@@ -184,7 +187,7 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
 //% endif
 //% endif
 //% for output in test.outputs
-    if (problem.empty()) problem = writes_outside("${ output }", s, ${ "x, " if test.groups }${ "1" if output == "row_amax" else "s.N" }, x.${ output }, new_${ output });
+    if (problem.empty()) problem = writes_outside("${ output }", s, ${ "x, " if test.leaves_rows }${ "1" if output == "row_amax" else "s.N" }, x.${ output }, new_${ output });
 //% endfor
     return report(problem.empty(), what, problem.empty() ? ${ "scope" if test.samples else '"every element"' } : problem);
 }

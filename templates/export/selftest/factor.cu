@@ -1,7 +1,8 @@
 /*# The numbers that are multiplied for an element of A and of B: of A that holds images a pixel's, where blocks have scales with these. #*/
 //% set blocks, lines, block = out.problem.inputs.blocks, out.problem.inputs.lines, out.problem.inputs.block
+//% set product = ("p, " if test.own_ab else "0, ") if out.problem.batched
 //% macro factor_of_a(m, k)
-${ "pixel(x, %s, %s)" | format(m, k) if test.images else "decode(x.A(%s%s, %s))" | format("p, " if out.problem.batched, m, k) }${ " * decode(x.scales_a(%s / %d, %s))" | format(k, block, m) if blocks }
+${ "%s < begin || %s >= end ? 0 : " | format(k, k) if out.problem.inputs.along_k }${ "pixel(x, %s, %s)" | format(m, k) if test.images else "decode(x.A(%s%s, %s))" | format(product, m, k) }${ " * decode(x.scales_a(%s / %d, %s))" | format(k, block, m) if blocks }
 //%- endmacro
 //% set groups, by_rows = test.groups, out.problem.layout.b == "r"
 //% macro element_of_b(k, n)
@@ -10,7 +11,7 @@ x.B(group * s.K + ${ k }, ${ n })
 //%- elif groups
 x.B(${ k }, group * ${ out.problem.products ~ " * " if out.problem.products > 1 }s.N + ${ n })
 //%- else
-x.B(${ "p, " if out.problem.batched }${ k }, ${ n })
+x.B(${ product }${ k }, ${ n })
 //%- endif
 //%- endmacro
 //% macro factor_of_b(k, n)

@@ -59,13 +59,16 @@ Operands make_operands(const Check& s)
 //% if "zero_point" in test.drawn
     const auto zero_point = [&] { return random.integer(${ "exact ? 8 : 255" if exact else "255" }); };
 //% endif
-//% if test.groups
-    // Of groups, some without rows; the last rows may be in none.
+//% if "ends" in test.drawn
+    // Of groups, some ${ "empty" if out.problem.inputs.along_k else "without rows" }; the last ${ "k" if out.problem.inputs.along_k else "rows" } may be in none.
     const auto ends = [&, group = 0, end = 0]() mutable {
-        const int rest = s.M - end;
-        if (++group == ${ test.groups } && random.below(2) == 0) return end += rest;
+        const int rest = s.${ "K" if out.problem.inputs.along_k else "M" } - end;
+        if (++group == ${ out.problem.inputs.groups } && random.below(2) == 0) return end += rest;
         return end += random.below(4) > 0 ? random.below(rest + 1) : 0;
     };
+//% endif
+//% if "counts" in test.drawn
+    const auto counts = [&] { return random.below(3) > 0 ? random.below(s.M + 1) : random.below(2) * s.M; };
 //% endif
 //% if "given_sum" in test.drawn
     const auto given_sum = [&] { return random.integer(${ "exact ? 8 : " if exact }int(128 * std::sqrt(s.K + 1.0))); };
@@ -76,17 +79,22 @@ Operands make_operands(const Check& s)
 //% macro matrix(stride, row, column)
 {${ "(s.batch - 1) * %s, -%s, " | format(stride, stride) if out.problem.pointers else stride ~ ", " if out.problem.batched }${ row }, ${ column }}
 //%- endmacro
+//% macro of_ab(stride, row, column)
+${ matrix(stride if test.own_ab else "0", row, column) }
+//%- endmacro
 //% macro count(extent)
 ${ ("s.%s" | format(extent.size) if extent.step == 1 else "(s.%s + %d) / %d" | format(extent.size, extent.step - 1, extent.step)) if extent.size else extent.number }
 //%- endmacro
 //% set batch, images = "s.batch, " if out.problem.batched, test.images
+//% set one = "1, " if out.problem.batched
+//% set batch_ab = batch if test.own_ab else one
 //% set by_rows, by_columns = test.groups and out.problem.layout.b == "r", test.groups and out.problem.layout.b == "c"
-    ${ "Operands x =" if test.codes else "return" } {{${ batch }${ "(s.M + %d) / %d * %d, %d" | format(images.per_image - 1, images.per_image, images.pixels, images.size[2]) if images else "s.M, s.K" }, ${ matrix("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else matrix("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
-            {${ batch }${ test.groups ~ " * " if by_rows }s.K, ${ test.groups ~ " * " if by_columns }${ columns }, ${ matrix("s.stride_b", "s.ldb", 1) if out.problem.layout.b == "r" else matrix("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
+    ${ "Operands x =" if test.codes else "return" } {{${ batch_ab }${ "(s.M + %d) / %d * %d, %d" | format(images.per_image - 1, images.per_image, images.pixels, images.size[2]) if images else "s.M, s.K" }, ${ of_ab("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else of_ab("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
+            {${ batch_ab }${ test.groups ~ " * " if by_rows }s.K, ${ test.groups ~ " * " if by_columns }${ columns }, ${ of_ab("s.stride_b", "s.ldb", 1) if out.problem.layout.b == "r" else of_ab("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
             {${ batch }s.M, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
 //%- for x in out.problem.companions
 ,
-            {${ count(x.rows) }, ${ count(x.cols) }, {${ "(%s + %d) / %d * %d" | format(count(x.cols), x.unit - 1, x.unit, x.unit) if x.unit > 1 else count(x.cols) }, 1}, ${ test.draws[x.name] }}
+            {${ one }${ count(x.rows) }, ${ count(x.cols) }, {${ "0, " if one }${ "(%s + %d) / %d * %d" | format(count(x.cols), x.unit - 1, x.unit, x.unit) if x.unit > 1 else count(x.cols) }, 1}, ${ test.draws[x.name] }}
 //%- endfor
 //%- for x in out.epilogue.operands
 ,

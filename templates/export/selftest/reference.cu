@@ -63,10 +63,18 @@ ${ test.wide } pixel(const Operands& x, int m, int k)
 }
 
 //% endif
+//% if out.problem.inputs.masked
+// Whether row m of product p counts.
+bool counts(const Operands& x, int p, int m) { return m < decode(x.group_rows(0, 0, p)); }
+
+//% endif
 // Row m${ " of product p" if batched }, in ${ test.wide } arithmetic${ ", which holds sums of integers exactly until they wrap around" if integers }.
 ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& columns, " if "column_sum" in sums }${ int_p }int m)
 {
     vector<${ test.wide }> row_of_a(s.K), sum(${ columns })${ ", magnitude(%s)" | format(columns) if not integers }${ ", largest(%s)" | format(columns) if spread };
+//% if out.problem.inputs.along_k
+    const int begin = p > 0 ? int(decode(x.offs(0, 0, p - 1))) : 0, end = int(decode(x.offs(0, 0, p)));  // of the product's k
+//% endif
     for (int k = 0; k < s.K; ++k) row_of_a[k] = ${ factor_of_a("m", "k") };
 //% if test.groups
     const int group = group_of(x, m);
