@@ -296,6 +296,11 @@ class Maps:
             for one in self.contract.launch.maps
         )
 
+    @property
+    def bound(self) -> int:
+        """The most lines of an operand whose map is bounded; 0 if none is."""
+        return BOUND if any(one.map.bounded for one in self.encoded) else 0
+
     @cached_property
     def _of_operands(self) -> tuple[EncodedMap, ...]:
         return tuple(one for one in self.encoded if one.copy is None)

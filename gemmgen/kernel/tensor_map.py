@@ -159,6 +159,8 @@ class TensorMap:
             sizes += [NEAR, FAR]
             strides += [UNIT, UNIT * NEAR]
         elif self.bounded:
+            too_deep = f"{self.operand} has {matrix.lines} lines, and coordinates of a bounded map tell {BOUND} apart"
+            require(matrix.lines <= BOUND, too_deep)
             sizes = [sizes[0], BOUND, NEAR, NEAR]
             strides = [strides[0], WRAP // BOUND - strides[0], strides[0]]
         elif matrix.batch is not None:

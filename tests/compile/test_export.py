@@ -613,6 +613,11 @@ def test_a_plan_of_groups_along_k_has_bounded_maps(tmp_path: Path) -> None:
         wanted = [1, 4096, *tensor.sizes, *tensor.strides, *tensor.box, SWIZZLES.index(tensor.swizzle)]
         assert made[16 * i : 16 * i + len(wanted)][1:] == wanted[1:], one.parameter
     assert library.deep_run(made, None) == 0 and (ctypes.c_uint * 3).in_dll(library, "launched")[0] == 15
+    place = next(i for i, one in enumerate(Interface(source, "sm_90a").arguments) if one.text == "K")
+    arguments[place] = ctypes.c_int(2**30 + 1)
+    assert library.deep_make_plan(made, *arguments) != 0
+    library.deep_refusal.restype = ctypes.c_char_p
+    assert library.deep_refusal() == b"K = 1073741825 is more than 1073741824"
     assert "product g has k from offs[g - 1] to offs[g]" in (tmp_path / "deep.h").read_text()
 
 

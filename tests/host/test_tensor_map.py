@@ -61,6 +61,10 @@ def test_a_bounded_map_leads_to_the_lines_before_its_end(ld: int, depth: int, li
     steps = zip((at, BOUND, end), tensor.strides, strict=True)
     assert sum(place * stride for place, stride in steps) % 2**64 == (begin + line) * 16 * ld
     assert max(at, BOUND, end) < 2**31
+    with pytest.raises(
+        InvalidInput, match=f"B has {BOUND + 1} lines, and coordinates of a bounded map tell {BOUND} apart"
+    ):
+        map_b.of(BF16.case(8, 8, BOUND + 1))
 
 
 def test_only_maps_of_all_memory_say_so_in_json() -> None:

@@ -23,6 +23,9 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
     for (const auto& [name, value] : sizes)
         if (value < 0 || value > size_limit) return refuse(cudaErrorInvalidValue, "%s = %d is not in 0 to %d", name, value, size_limit);
 //% endif
+//% if "K" in out.runtime_sizes and out.maps.bound
+    if (K > ${ out.maps.bound }) return refuse(cudaErrorInvalidValue, "K = %d is more than %d", K, ${ out.maps.bound });  // lines of a bounded map
+//% endif
 //% if out.runtime_lds or out.runtime_strides
     const struct {
         const char* name;
