@@ -270,7 +270,7 @@ def require_operands(case: Case, views: Mapping[str, ArrayView], device: str, sh
         if name in COMPANIONS:
             _require_companion(case, name, view, shape)
         elif name in case.extra and not OPERANDS[name].is_matrix:
-            _require_vector(name, view, shape)
+            _require_vector(case.problem, name, view, shape)
     for name in case.written:
         require(not views[name].readonly, f"{name} is written, and its array is read-only")
 
@@ -294,11 +294,13 @@ def require_address(problem: Problem, name: str, address: int, matrix: Matrix) -
     )
 
 
-def vector_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+def vector_shape(problem: Problem, name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of the epilogue's vector `name` for this `shape` of C; products of a batch share vectors that are
     read."""
     operand = OPERANDS[name]
-    count = {"m": shape[-2], "n": shape[-1]}.get(operand.along, 1)
+    count, groups = {"m": shape[-2], "n": shape[-1]}.get(operand.along, 1), problem.groups_of(operand)
+    if groups:
+        return (groups, count) if operand.along else (groups,)
     return (*shape[:-2], count) if operand.is_amax else (count,)
 
 
@@ -315,9 +317,10 @@ def _require_companion(case: Case, name: str, view: ArrayView, shape: tuple[int,
     require(apart, f"{name} of {view.extent} has strides {view.strides}: this launch takes {lies}")
 
 
-def _require_vector(name: str, view: ArrayView, shape: tuple[int, ...]) -> None:
-    """Check a vector's shape: one element per row or column, or one for all. `shape` is C's."""
-    wanted = vector_shape(name, shape)
+def _require_vector(problem: Problem, name: str, view: ArrayView, shape: tuple[int, ...]) -> None:
+    """Check a vector's shape: one element per row or column, a row of them per group, or one for all. `shape` is
+    C's."""
+    wanted = vector_shape(problem, name, shape)
     count = wanted[-1]
     shapes = [wanted, ()] if wanted == (1,) else [wanted]
     told = " or ".join(" x ".join(map(str, shape)) or "one element" for shape in shapes)

@@ -67,7 +67,7 @@ class Checked:
         """The vectors of largest magnitudes that are set to 0 if C is empty, with their bytes."""
         amaxes = [operand.name for operand in self.case.problem.epilogue.amaxes] if self.empty else []
         size = self.case.problem.types.scalar.size
-        return tuple((name, size * math.prod(vector_shape(name, self.shape))) for name in amaxes)
+        return tuple((name, size * math.prod(vector_shape(self.case.problem, name, self.shape))) for name in amaxes)
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int, int, int, int, int], ...]:

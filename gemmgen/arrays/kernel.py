@@ -169,7 +169,8 @@ class ArrayKernel:
     `weight.t()` of a torch.nn.Linear. It is a context manager: leaving it frees what `device` holds.
 
     With groups of rows ("groups=8") B is 8 x K x N, and M is the number of rows of all groups; with "+masked" A, B and
-    C have 8 matrices each; with "+along_k" A is M x K and B is K x N for the K of all groups, and C is 8 x M x N.
+    C have 8 matrices each; with "+along_k" A is M x K and B is K x N for the K of all groups, and C is 8 x M x N. The
+    epilogue's vectors along N are 8 x N, dense, and scale_b and zero_b have 8 elements.
 
     Of a convolution ("im2col=56x56x64_3x3") A is images x H x W x C, or all pixels x C; B is K x N, or N x R x S x C;
     and C is images x P x Q x N, or M x N: a new one has as many dimensions as A.

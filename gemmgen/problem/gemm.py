@@ -68,8 +68,9 @@ class Problem:
     pointers        the kernel takes arrays of `batch` pointers, to each matrix A, B and C: a batch without strides.
                     Those to A and B may repeat and overlap; each is divisible by `pointer_align`
     types           element types of A, B and C, and what computes with them
-    epilogue        what becomes of A * B. Vectors that it reads serve all products of a batch. Of one with acc2, as
-                    "swiglu", B is K x 2N: two matrices side by side; with acc3 K x 3N, with acc4 K x 4N
+    epilogue        what becomes of A * B. Vectors that it reads serve all products of a batch; groups have a row each
+                    of those along N, and an element each of scale_b and zero_b. Of one with acc2, as "swiglu", B is
+                    K x 2N: two matrices side by side; with acc3 K x 3N, with acc4 K x 4N
     ld_residual, stride_residual   of each matrix that it reads, as those of C
     inputs          how A and B are given: "scales=128+zeros" gives B's columns scales by groups of 128 along K,
                     "groups=8" gives each of 8 groups of rows a matrix B of its own, `stride_b` apart;
@@ -359,6 +360,22 @@ class Problem:
         beside = {one.name: one.dtype for one in self.companions}
         return {**dict(zip("ABC", self.types.operands, strict=True)), **beside}
 
+    def groups_of(self, operand: Operand) -> int:
+        """The number of groups that have an operand of the epilogue each, one behind the other; 0: it serves all."""
+        return self.inputs.groups if operand.is_of_b else 0
+
+    def extent_of(self, vector: Operand) -> str:
+        """The shape of a vector of the epilogue, for a header: "1536 elements", "8 x N, row-major"."""
+        size, groups = (self.sizes[vector.size] or vector.size) if vector.size else 1, self.groups_of(vector)
+        if groups and vector.size:
+            return f"{groups} x {size}, row-major"
+        return "one element" if 1 == size == (groups or 1) else f"{groups or size} elements"
+
+    def whose(self, vector: Operand) -> str:
+        """What its rows or elements are for."""
+        by_group = "a row for each group" if vector.size else "one for each group"
+        return by_group if self.groups_of(vector) else vector.whose
+
     @property
     def coded(self) -> bool:
         """Whether B holds codes, of `code_bits` bits."""
@@ -580,7 +597,8 @@ class Case:
 
     @cached_property
     def extra(self) -> Mapping[str, Matrix]:
-        """What A and B go with, then the epilogue's operands, by name: a vector that is read serves all products."""
+        """What A and B go with, then the epilogue's operands, by name: a vector that is read serves all products, or
+        each group has its own."""
         beside = {one.name: self._companion(one) for one in self.problem.companions}
         matrices = {sizes.name: self._matrix(sizes) for sizes in self.problem.matrices[3:]}
         operands = self.problem.epilogue.operands
@@ -592,8 +610,9 @@ class Case:
 
     def _vector(self, operand: Operand) -> Matrix:
         rows, cols = self.m if operand.along == "m" else 1, self.n if operand.along == "n" else 1
-        apart = rows * cols if operand.is_amax and self.problem.batched else 0
-        return Matrix(rows, cols, cols, "r", self._batch, apart, dtype=self.problem.dtype_of(operand.name))
+        groups = self.problem.groups_of(operand)
+        apart = rows * cols if groups or (operand.is_amax and self.problem.batched) else 0
+        return Matrix(rows, cols, cols, "r", groups or self._batch, apart, dtype=self.problem.dtype_of(operand.name))
 
     @property
     def read(self) -> dict[str, Matrix]:

@@ -41,6 +41,12 @@ class Operand:
         return self.written and not self.is_matrix
 
     @property
+    def is_of_b(self) -> bool:
+        """Whether it goes with a matrix B, so that groups, which have one each, have one of it each: what is read by
+        columns, and factors and zero points of B."""
+        return not self.written and (self.along == "n" or self.name in ("scale_b", "zero_b"))
+
+    @property
     def size(self) -> str | None:
         """Of a vector: M or N, its elements; a single one has none."""
         return self.along.upper() or None

@@ -75,14 +75,13 @@ class HeaderText:
             yield f"{companion.name}  {companion.lies(self.problem.sizes)}: {companion.meaning}"
         for vector in self.problem.epilogue.operands:
             if not vector.is_matrix:
-                yield f"{vector.name}  {self._extent(vector)}, {vector.note}{self._shared(vector)}"
+                yield f"{vector.name}  {self.problem.extent_of(vector)}, {self._note(vector)}{self._shared(vector)}"
 
-    def _extent(self, vector: Operand) -> str:
-        size = self.problem.sizes[vector.size] if vector.size else 1
-        return "one element" if size == 1 else f"{size or vector.size} elements"
+    def _note(self, vector: Operand) -> str:
+        return vector.note if vector.written else self.problem.whose(vector)
 
     def _shared(self, vector: Operand) -> str:
-        if not self.problem.batched:
+        if not self.problem.batched or self.problem.groups_of(vector):
             return ""
         return "; another for each product" if vector.written else "; the same for all products"
 

@@ -180,13 +180,14 @@ class Kernel:
         """Whether there are lanes that share a row or column."""
         return any(self.amax_lanes(operand) is not None for operand in self.problem.epilogue.amaxes)
 
-    @staticmethod
-    def to_product(operand: Operand, product: str) -> str:
-        """The distance in elements from an operand of the epilogue's first product to `product`; empty if they share
-        it."""
+    def to_product(self, operand: Operand, product: str) -> str:
+        """The distance in elements from an operand of the epilogue's first product, or group, to `product`; empty if
+        they share it."""
         if operand.is_matrix:
-            return f"{product} * s.{operand.stride}"
-        return f"static_cast<long long>({product}) * s.{operand.size}" if operand.is_amax else ""
+            return f"{product} * s.{operand.stride}" if self.problem.batched else ""
+        if not (operand.is_amax or self.problem.groups_of(operand)):
+            return ""
+        return f"static_cast<long long>({product}) * s.{operand.size}" if operand.size else product
 
     @property
     def constants(self) -> tuple[ConstantGroup, ...]:

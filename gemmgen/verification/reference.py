@@ -76,10 +76,10 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.operands import ACCUMULATORS, DEPTH, OPERANDS
 from gemmgen.problem.types import Types
-from gemmgen.run.executor import Floats
+from gemmgen.run.executor import Operands
 from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.threads import cores, in_threads
-from gemmgen.verification.companions import depths
+from gemmgen.verification.companions import depths, groups_of_rows
 from gemmgen.verification.data import MEMORY, data_seed, make_operands, unscaled
 from gemmgen.verification.device_products import Multiply, on_host, products_by
 from gemmgen.verification.linear import (
@@ -330,7 +330,7 @@ def expected_at(situation: Situation, at: Index, found: Sequence[Products]) -> t
     return value, bound
 
 
-def elements_at(values: Floats, at: Index) -> Floats:
+def elements_at(values: Elements, at: Index) -> Elements:
     """The elements `at` of an operand of C's shape; along a dimension of length 1 the same element serves all."""
     index = (axis if size > 1 else np.zeros_like(axis) for axis, size in zip(at, values.shape, strict=True))
     return np.asarray(values[tuple(index)])
@@ -345,15 +345,28 @@ def scalar_inputs(case: Case) -> dict[str, Bounded]:
     return {name: Bounded.exact(value) for name, value in {DEPTH: depth, **taken}.items()}
 
 
-def epilogue_inputs(situation: Situation, pick: Callable[[Floats], Floats]) -> dict[str, Bounded]:
+def epilogue_inputs(situation: Situation, pick: Callable[[Elements], Elements]) -> dict[str, Bounded]:
     """The inputs of an epilogue other than sums over K; `pick` selects from each matrix and vector."""
     case, operands = situation.case, make_operands(situation)
     inputs = scalar_inputs(case)
     if case.problem.epilogue.reads_c:
         inputs["C"] = Bounded.exact(case.c.dtype.decode(pick(case.c.view(operands.c))) if case.beta != 0 else 0.0)
     for name, matrix in case.read.items():
-        inputs[name] = Bounded.exact(pick(matrix.view(operands.extra[name])).astype(np.float64))
+        stored = matrix.view(operands.extra[name])
+        by_group = case.problem.groups_of(OPERANDS[name]) and not case.problem.batched
+        values = _of_groups(case, operands, stored, pick) if by_group else pick(stored)
+        inputs[name] = Bounded.exact(values.astype(np.float64))
     return inputs
+
+
+def _of_groups(case: Case, operands: Operands, stored: Elements, pick: Callable[[Elements], Elements]) -> Elements:
+    """What `pick` selects of an operand that each group of rows has for itself, groups x 1 x N or groups x 1 x 1.
+
+    Rows of no group, which kernels do not compute, take that of the last one.
+    """
+    groups = np.minimum(groups_of_rows(operands, np.arange(case.m)), len(stored) - 1)
+    columns = np.arange(stored.shape[-1])
+    return np.asarray(stored[pick(groups[:, None]), 0, pick(columns[None])])
 
 
 def _bounded_sum(
@@ -395,7 +408,7 @@ def _sum(situation: Situation, window: Window, name: str) -> Bounded:
     return Bounded(found.value, np.where(beyond, np.inf, found.bound))
 
 
-def _in_window(values: Floats, window: Window) -> Floats:
+def _in_window(values: Elements, window: Window) -> Elements:
     """The window's part of an operand of C's shape; along a dimension of length 1 all of it."""
     rows = window.rows if values.shape[-2] > 1 else slice(None)
     cols = window.cols if values.shape[-1] > 1 else slice(None)

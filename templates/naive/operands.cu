@@ -1,5 +1,6 @@
 /*# An element of A and one of B, for the loop of naive.cu. #*/
 //% from "device/block_scales.cu" import pitches
+//% from "signature.cu" import matrices_of
 
 /*# What reads elements of 4 bits, two to a byte. #*/
 //% macro codes(kernel)
@@ -26,14 +27,14 @@ ${ "code(%s, %s)" | format(operand, place) if types.b.storage_bits == 4 else "%s
 ${ "group_rows[matrix]" if kernel.problem.inputs.masked else "s.M" }
 //%- endmacro
 
-/*# The group of row m, and its B. #*/
+/*# The group of row m, its B, and what goes with that. #*/
 //% macro find_group(kernel)
 //% set groups = kernel.problem.inputs.groups
 //% if groups and not kernel.problem.inputs.own_c
     int group = 0;
     while (group < ${ groups } && m >= offs[group]) ++group;  // empty groups end where they begin
     if (group == ${ groups }) return;  // behind the last end
-    B += group * s.stride_b;
+${ matrices_of(kernel, "group") | trim("\n") }
 //% endif
 //% endmacro
 

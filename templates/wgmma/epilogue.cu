@@ -15,5 +15,6 @@ ${ store.store_piece(kernel, view, inputs(kernel, view)) }
 /*# What the epilogue takes for a piece, beside sums of products. #*/
 //% macro inputs(kernel, view)
 //% import view.epilogue as epilogue
-${ epilogue.declare(kernel, "m", "n", view.matrix) }${ load_of_piece(kernel, view.matrix) }
+//% import view.schedule as schedule
+${ epilogue.declare(kernel, "m", "n", view.matrix or schedule.group) }${ load_of_piece(kernel, view.matrix) }
 //%- endmacro

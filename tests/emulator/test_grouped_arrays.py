@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ EXPERTS = Problem(None, N, None, layout="rc", pointer_align=4, inputs=f"groups={
 MASKED = Problem(None, N, K, layout="rc", pointer_align=4, inputs=f"groups={G}+masked")
 ALONG_K = Problem(None, None, None, layout="cr", pointer_align=4, inputs=f"groups={G}+along_k")
 GATHERED = Problem(None, N, K, layout="rc", pointer_align=4, inputs="gathered")
+BIASED = Problem(None, N, None, layout="rc", pointer_align=4, inputs=f"groups={G}", epilogue="scale_m+scale_b+bias")
 MIXTURE = Problem(None, N, K, layout="rc", pointer_align=4, inputs=f"groups={G}+gathered")
 
 
@@ -153,6 +155,23 @@ def test_a_gated_epilogue_takes_both_weights_of_each_expert(loaded) -> None:
     np.testing.assert_allclose(kernel(a, w.mT, offs=offs), gate / (1 + np.exp(-gate)) * up, rtol=1e-5, atol=1e-6)
 
 
+def test_a_group_has_a_bias_and_a_factor(loaded) -> None:
+    a, w, offs, of_row = whole(M, K), whole(G, N, K), ends(*ENDS), whole(M)
+    factor, bias, out = whole(G), whole(G, N), np.full((M, N), 7, np.float32)
+    loaded(BIASED)(a, w.mT, out, offs=offs, scale_m=of_row, scale_b=factor, bias_n=bias)
+    group = np.repeat(np.arange(G), np.diff(offs, prepend=0))
+    scaled = product_of_groups(a, w.mT, out, offs)[: offs[-1]] * of_row[: offs[-1], None] * factor[group, None]
+    np.testing.assert_array_equal(out[: offs[-1]], scaled + bias[group])
+    assert (out[offs[-1] :] == 7).all()
+
+
+def test_masked_groups_have_a_bias_each(loaded) -> None:
+    a, w, bias, rows = whole(G, M, K), whole(G, N, K), whole(G, N), ends(0, M, 1, 5)
+    found = loaded(replace(MASKED, epilogue="bias"))(a, w.mT, group_rows=rows, bias_n=bias)
+    for group, count in enumerate(rows):
+        np.testing.assert_array_equal(found[group, :count], a[group, :count] @ w[group].T + bias[group])
+
+
 WRONG: dict[str, tuple[Problem, dict[str, Any], str]] = {
     "without ends": (EXPERTS, {"offs": None}, "inputs = groups=4 have offs, ends of the groups of rows: give offs="),
     "three ends": (EXPERTS, {"offs": ends(1, 2, 3)}, "offs is 3: this launch takes 4"),
@@ -164,6 +183,14 @@ WRONG: dict[str, tuple[Problem, dict[str, Any], str]] = {
     "one matrix": (EXPERTS, {"b": whole(N, K).T}, "B is 8 x 6: this kernel takes it as groups x K x N"),
     "as it was": (EXPERTS, {"b": whole(G, N, K)}, "have K = 8. Pass its transpose, a view of 4 x 8 x 6"),
     "another name": (EXPERTS, {"group_rows": ends(1, 2, 3, 4)}, "no argument is called group_rows: known are .*offs"),
+    "one bias": (BIASED, {"bias_n": whole(N)}, "bias_n is 6: this launch takes 4 x 6"),
+    "three biases": (BIASED, {"bias_n": whole(3, N)}, "bias_n is 3 x 6: this launch takes 4 x 6"),
+    "a bias apart": (
+        BIASED,
+        {"bias_n": whole(G, 8)[:, :N]},
+        r"bias_n of 4 x 6 has strides \(8, 1\): its elements have",
+    ),
+    "one factor": (BIASED, {"scale_b": whole(1)}, "scale_b is 1: this launch takes 4"),
     "C of one group": (MASKED, {"out": whole(M, N)}, "C is 11 x 6: this kernel takes it as groups x M x N"),
 }
 
@@ -173,6 +200,8 @@ def test_what_does_not_fit_is_said_with_both_values(loaded, name: str) -> None:
     problem, given, message = WRONG[name]
     masked = problem is MASKED
     known = {"group_rows": ends(*[1] * G)} if masked else {"offs": ends(*ENDS)}
+    if problem is BIASED:
+        known |= {"scale_m": whole(M), "scale_b": whole(G), "bias_n": whole(G, N)}
     call = {"a": whole(G, M, K) if masked else whole(M, K), "b": whole(G, N, K).mT, **known, **given}
     with pytest.raises(InvalidInput, match=message):
         loaded(problem)(**{name: one for name, one in call.items() if one is not None})

@@ -26,9 +26,10 @@ LIMITS = parse_arch("sm_90a").limits
 ONE = {"BM": 64, "BN": 64, "CONSUMERS": 1}
 TWO = {"BM": 128, "BN": 64, "CONSUMERS": 2}
 FEW = {"BM": 24, "BN": 64, "CONSUMERS": 1, "SWAP": 1}
+SCALED_SWIGLU = "silu(scale_m * scale_n * acc) * (scale_m * scale_n2 * acc2)"
 KERNELS: tuple[tuple[str, str, tuple[int | None, ...], str, str, dict[str, int]], ...] = (
     ("bf16", "rc", (None, 136, 128), "groups=40", "", TWO),
-    ("f16", "rr", (None, 72, None), "groups=8", "", {**ONE, "WHOLE": 1}),
+    ("f16", "rr", (None, 72, None), "groups=8", "scale_n+scale_b+bias", {**ONE, "WHOLE": 1}),
     ("bf16", "rc", (None, 128, 64), "groups=3", "bias+gelu+residual", {**FEW, "WHOLE": 1, "BROADCAST": 1}),
     ("bf16,bf16,f32", "rc", (None, 256, 128), "groups=33", "", {**TWO, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1}),
     ("bf16", "rc", (200, 131, 128), "groups=1", "", ONE),
@@ -38,6 +39,8 @@ KERNELS: tuple[tuple[str, str, tuple[int | None, ...], str, str, dict[str, int]]
     ("bf16", "rc", (40, None, 64), "groups=3", "", {**TWO, "BROADCAST": 1}),
     ("e4m3,e4m3,bf16_promoted", "rc", (None, 136, 256), "groups=5", "scale_m+scale_n", ONE),
     ("s8,s8,s32", "rc", (None, 136, 128), "groups=5", "", {**TWO, "BN": 32}),
+    ("e4m3,e4m3,bf16_fast", "rc", (None, 72, 128), "groups=40", SCALED_SWIGLU, {**TWO, "PINGPONG": 1}),
+    ("e4m3,e4m3,bf16_fast", "rc", (None, 64, 128), "groups=5", "scale_m+scale_n+bias", {**FEW, "WHOLE": 1}),
     ("f32_tf32", "rc", (None, 136, 64), "groups=5", "", {**TWO, "BK": 32}),
 )
 
@@ -100,6 +103,29 @@ def test_ends_may_lie_anywhere(executor: EmulatorExecutor, groups: int, axes: di
         wanted, begin = c.copy(), 0
         for group, end in enumerate(ends):
             wanted[begin:end] = a[begin:end] @ b[group] + (beta * c[begin:end] if beta else 0)
+            begin = end
+        got = case.c.view(kernel.run(case, operands, seed=len(ends)))
+        np.testing.assert_array_equal(got, wanted, err_msg=str(ends))
+
+
+@pytest.mark.parametrize("axes", [{**TWO, "PINGPONG": 1}, FEW], ids=["in turns, gated", "swapped"])
+def test_each_group_has_vectors_along_n_and_a_factor(executor: EmulatorExecutor, axes: dict[str, int]) -> None:
+    gated = "" if axes is FEW else " + scale_n2 * acc2"  # products of the transpose take one matrix
+    epilogue = f"scale_b * (scale_n * acc + bias_n) + bias_m{gated}"
+    source = kernel_of("bf16,bf16,f32", "rc", (None, 72, 64), "groups=40", epilogue, axes)
+    kernel = executor.load(source)
+    case = source.problem.case(m=150)
+    assert {name: case.tensors[name].elements for name in ("bias_n", "scale_b")} == {"bias_n": 40 * 72, "scale_b": 40}
+    for ends in ENDS[40]:
+        operands = operands_of(case, ends)
+        given = {name: values(case, name, operands) for name in case.tensors}
+        wanted, begin = given["C"].copy(), 0
+        for group, end in enumerate(ends):
+            product = given["A"][begin:end] @ given["B"][group]
+            scaled = given["scale_n"][group] * product[:, :72] + given["bias_n"][group]
+            wanted[begin:end] = given["scale_b"][group] * scaled + given["bias_m"][begin:end]
+            if gated:
+                wanted[begin:end] += given["scale_n2"][group] * product[:, 72:]
             begin = end
         got = case.c.view(kernel.run(case, operands, seed=len(ends)))
         np.testing.assert_array_equal(got, wanted, err_msg=str(ends))

@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_5b403c97
+// gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_14b0c457
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                               C is read unless beta = 0, A and B always
@@ -9,7 +9,7 @@
 //     C  M x 1536, row-major, ldc = 1536
 //     residual  M x 1536, row-major, ld_residual = 1536
 //     offs  64 elements: ends of the groups of rows
-//     bias_n  1536 elements, one a column of C
+//     bias_n  64 x 1536, row-major, a row for each group
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
@@ -583,7 +583,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_5b403c97(
+gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_14b0c457(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ bias_n, const float* __restrict__ residual, int M, float alpha, float beta)
@@ -683,7 +683,8 @@ gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_5b403c97(
                         named_barrier_sync(1 + consumer, 128);
                     }
                 }
-                const Epilogue e = {alpha, beta, bias_n + n, residual + Offset(m) * s.ld_residual + n};
+                const Epilogue e = {alpha, beta, bias_n + n + static_cast<long long>(tile.group) * s.N,
+                                    residual + Offset(m) * s.ld_residual + n};
                 store_c(c, s, tile.end - m, thread, sums, e);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);

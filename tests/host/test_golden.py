@@ -116,6 +116,9 @@ SAMPLES = {
     ),
     "naive_along_k_cr": Sample(NAIVE, {}, (None, 300, None), "cr", types="bf16,bf16,f32", inputs="groups=8+along_k"),
     "naive_masked_rc": Sample(NAIVE, {}, (None, 300, 64), "rc", dtype=DType.BF16, inputs="groups=8+masked"),
+    "naive_groups_rc_epilogue": Sample(
+        NAIVE, {}, (None, 300, None), "rc", types="e4m3,e4m3,bf16", inputs="groups=8", epilogue="scale_m+scale_b+bias"
+    ),
     "naive_groups_rc": Sample(NAIVE, {}, (None, 300, 64), "rc", dtype=DType.BF16, inputs="groups=8"),
     "naive_runtime_cc": Sample(NAIVE, {"BM": 8, "BN": 32}, (None, None, None), "cc"),
     "single_buffer": Sample(SIMT, {"STAGES": 1}),

@@ -2,7 +2,7 @@
 //% import "device/raster.cu" as rasters
 //% from "epilogue/extent.cu" import of_c
 //% from "wgmma/range.cu" import tile_number, tiles_of_matrix
-//% set ends = of_c
+//% set ends, group = of_c, ""
 //% macro functions(view)
 ${ rasters[view.raster]() }
 //%- endmacro

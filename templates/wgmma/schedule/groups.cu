@@ -8,7 +8,7 @@
 //% macro vector_of(view)
 ${ "group_rows" if view.masked else "offs" }
 //%- endmacro
-//% set ends = {"M": "tile.end", "N": "s.N"}
+//% set ends, group = {"M": "tile.end", "N": "s.N"}, "tile.group"
 //% macro functions(view)
 //% set width, to_column = ("CLUSTER_N", "CLUSTER_N + rank * BN") if view.along == "n" else ("BN", "BN")
 //% set many, vector = view.groups > 32, vector_of(view)
