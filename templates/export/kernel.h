@@ -24,7 +24,7 @@
  *     ${ "%-8s" | format(x.name) } ${ out.element[x.name] }, ${ x.lies(out.problem.sizes) }${ ", without padding" if x.rows.text(out.problem.sizes) != "1" and x.unit == 1 }: ${ x.meaning }${ "; two to a byte, as in B" if out.coded and x.dtype == out.types.b and out.halves }
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
- *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ "%s elements" | format(out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }${ ("; another for each product, behind the last's" if v.written else "; the same for all products") if out.problem.batched }
+ *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ out.problem.extent_of(v) }, ${ v.note if v.is_amax else out.problem.whose(v) ~ ": " ~ v.meaning }${ ("; another for each product, behind the last's" if v.written else "; the same for all products") if out.problem.batched }
 //% endfor
  *
 //% if out.coded

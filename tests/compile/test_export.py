@@ -933,7 +933,9 @@ def of_groups(layout: str, inputs: str, *sizes: int | None, **fields: Any) -> Ke
 
 
 ROWS = of_groups("rr", "groups=5", None, None, None)
-EXPERTS = of_groups("rc", "groups=3", None, 40, 96, types="bf16", epilogue="swiglu")
+EXPERTS = of_groups(
+    "rc", "groups=3", None, 40, 96, types="bf16", epilogue="scale_b * silu(scale_n * acc) * (acc2 + bias_n2)"
+)
 SHORT = of_groups("rc", "groups=4", None, 24, 200, types="bf16")
 MASKED = of_groups("rc", "groups=3+masked", None, None, None, types="bf16")
 ALONG_K = of_groups("cr", "groups=4+along_k", None, None, None, types="bf16,bf16,f32")
@@ -973,6 +975,8 @@ def test_selftest_passes_kernels_of_groups(source: KernelSource, budget: int | N
                 (MASKED, "m >= group_rows[matrix]", "m >= group_rows[0]", ""),
                 (ALONG_K, "end = offs[matrix]", "end = offs[3]", "expected"),
                 (ALONG_K, "matrix > 0 ? offs[matrix - 1] : 0", "0", "expected"),
+                (EXPERTS, "scale_n += static_cast<long long>(group) * s.N;", "", "expected"),
+                (EXPERTS, "scale_b += group;", "", "expected"),
             )
         ),
     ],

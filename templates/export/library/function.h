@@ -26,7 +26,7 @@ ${ line([argument], "device memory%s: %s%s; %s" | format(at, what, ", for each p
 ${ line([x.name], "device memory at an address divisible by %d: %s of %s, %s%s; read" | format(out.aligns[x.name], x.lies(out.problem.sizes), out.element[x.name], "without padding, " if not groups, x.meaning ~ (", which ascend from 0 or more to M at most; rows of C from the last one on stay as they are" if groups))) }
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
-${ line([v.name], "device memory at an address divisible by %d: %s of %s, %s; %s" | format(out.aligns[v.name], "%s elements" | format(out.sizes[v.size]) if v.size else "one element", out.element[v.name], v.note if v.is_amax else v.meaning, "written" if v.written else "read")) }
+${ line([v.name], "device memory at an address divisible by %d: %s of %s, %s; %s" | format(out.aligns[v.name], out.problem.extent_of(v), out.element[v.name], v.note if v.is_amax else v.meaning if not out.problem.groups_of(v) else "%s: %s" | format(out.problem.whose(v), v.meaning), "written" if v.written else "read")) }
 //% endfor
 ${ line(out.runtime_sizes | reject("equalto", "batch") | list, "sizes in elements, 0 to %d" | format(out.size_limit)) }
 //% for ld in out.runtime_lds

@@ -98,9 +98,10 @@ ${ ("s.%s" | format(extent.size) if extent.step == 1 else "(s.%s + %d) / %d" | f
 //%- endfor
 //%- for x in out.epilogue.operands
 ,
-//% set rows, columns = "s.M" if "m" in x.along else "1", "s.N" if "n" in x.along else "1"
+//% set groups = out.problem.groups_of(x)
+//% set rows, columns = groups or ("s.M" if "m" in x.along else 1), "s.N" if "n" in x.along else 1
 //% set product = "s.%s" | format(x.stride if x.is_matrix else x.size) if x.is_matrix or x.is_amax else "0"
-            {${ ("s.batch, " if x.is_matrix or x.is_amax else "1, ") if out.problem.batched }${ rows }, ${ columns }, {${ "0, " if out.problem.pointers }${ product ~ ", " if out.problem.batched }${ "s." ~ x.ld if x.is_matrix else 1 if "m" in x.along else 0 }, ${ 1 if "n" in x.along else 0 }}, ${ test.draws[x.name] }${ ", 0" if x.is_amax }}
+            {${ ("s.batch, " if x.is_matrix or x.is_amax else "1, ") if out.problem.batched }${ rows }, ${ columns }, {${ "0, " if out.problem.pointers }${ product ~ ", " if out.problem.batched }${ columns if groups else "s." ~ x.ld if x.is_matrix else 1 if "m" in x.along else 0 }, ${ 1 if "n" in x.along else 0 }}, ${ test.draws[x.name] }${ ", 0" if x.is_amax }}
 //%- endfor
 ${ ", {}" if test.codes }};
 //% if test.codes

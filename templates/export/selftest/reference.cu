@@ -158,7 +158,7 @@ vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "Integer
         const ${ "Integer C(old)" if test.scalar.is_integer else "Bounded C = {old, 0}" };
 //% endif
 //% for v in out.epilogue.operands if not v.written
-//% set element = "decode(x.%s(%sm, n))" | format(v.name, p)
+//% set element = "decode(x.%s(%s%s, n))" | format(v.name, p, "group" if out.problem.groups_of(v) else "m")
         const ${ "Integer %s(%s)" | format(v.name, element) if integers and (v.summed or test.scalar.is_integer) else "Bounded %s = {%s, 0}" | format(v.name, element) };
 //% endfor
 //% for output in test.outputs if output != "C"
