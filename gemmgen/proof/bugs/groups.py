@@ -53,6 +53,14 @@ GROUP_BUGS: tuple[Bug, ...] = (
         "min(GROUP, rows - above)", "GROUP", (*OTHERS, WRITES)),
     Bug("all lanes of the producer's warp copy", "arrivals", on.WGMMA_GROUPS, "if (!loads) continue;", "",
         (TOO_MANY, BYTES, DEADLOCK)),
+    # Vectors by group
+    Bug("every group's scales are the first one's", "groups", on.WGMMA_GROUPS_SCALED,
+        "scale_n + n + static_cast<long long>(tile.group) * s.N", "scale_n + n", OFF),
+    Bug("the last tile of a group has the next one's bias", "groups", on.WGMMA_GROUPS_SCALED,
+        "bias_n + n + static_cast<long long>(tile.group) * s.N",
+        "bias_n + n + static_cast<long long>(min(tile.group + (tile.m + BM >= tile.end), 4)) * s.N", OFF),
+    Bug("a group's scales begin an element behind the last's", "groups", on.WGMMA_GROUPS_SCALED,
+        "scale_n + n + static_cast<long long>(tile.group) * s.N", "scale_n + n + tile.group", OFF),
     # Consumers without rows
     Bug("a consumer with some of the rows lets them pass", "groups", on.WGMMA_GROUPS,
         "tile.m + consumer * 64 >= tile.end", "tile.m + (consumer + 1) * 64 > tile.end", OFF),

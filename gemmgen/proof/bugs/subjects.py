@@ -111,6 +111,10 @@ NAIVE_S8_LONG, NAIVE_TO_S8_LONG, NAIVE_TO_F16_LONG = (
 )
 NAIVE_U4 = Subject("naive f16, u4 scaled along K, rr", _typed("f16,u4,f32", "rr", "scales=32+zeros"), family=NAIVE)
 NAIVE_GROUPS = Subject("naive groups of rows, bf16 rc", _typed("bf16,bf16,f32", "rc", "groups=5"), family=NAIVE)
+NAIVE_GROUPS_SCALED = Subject(
+    "naive groups with scales, e4m3 rc",
+    _changed(_typed("e4m3,e4m3,bf16", "rc", "groups=5"), epilogue="scale_m+scale_n+scale_b"), family=NAIVE,
+)  # fmt: skip
 NAIVE_MASKED = Subject("naive masked groups, bf16 rc", _typed("bf16,bf16,f32", "rc", "groups=5+masked"), family=NAIVE)
 NAIVE_ALONG_K = Subject("naive groups along K, f16 cr", _typed("f16,f16,f32", "cr", "groups=5+along_k"), family=NAIVE)
 NAIVE_BLOCKS = Subject("naive scales of blocks, e4m3 rc", _typed("e4m3,e4m3,f32", "rc", "blocks"), family=NAIVE)
@@ -301,6 +305,11 @@ WGMMA_ALONG_K_TURNS = Subject(
     "wgmma f16 cr, groups along K in turns",
     Problem(136, 136, None, types="f16", layout="cr", inputs="groups=3+along_k"),
     (("BM", 64), ("BN", 64), ("CONSUMERS", 2), ("STAGES", 3), ("PINGPONG", 1)), WGMMA,
+WGMMA_GROUPS_SCALED = Subject(
+    "wgmma e4m3 rc, groups with scales",
+    Problem(None, 136, 128, types=Types.parse("e4m3,e4m3,bf16", Compute.FAST), layout="rc", inputs="groups=5",
+            epilogue="scale_m+scale_n+bias"),
+    (("BM", 128), ("BN", 64), ("CONSUMERS", 2), ("STAGES", 3), ("PINGPONG", 1)), WGMMA,
 )  # fmt: skip
 WGMMA_IMAGES = Subject(
     "wgmma bf16 rc, images",
