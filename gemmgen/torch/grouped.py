@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import torch
 
 from gemmgen.arrays.checked import MOST_FORMS
-from gemmgen.support.errors import require
-from gemmgen.torch.operator import PRODUCTS, Kernel, extent, kernel_named, names_of, torch_type
+from gemmgen.support.errors import InvalidInput, require
+from gemmgen.torch.operator import PRODUCTS, SUMS, Kernel, extent, kernel_named, names_of, torch_type
 
-SCHEMA = "(Tensor a, Tensor b, Tensor offs, str[] kernels, ScalarType dtype, bool gradient) -> Tensor"
+SCHEMA = "(Tensor a, Tensor b, Tensor offs, Tensor? bias, str[] kernels, ScalarType dtype, bool gradient) -> Tensor"
 ALIGN = 16  # bytes, of every address
+EPILOGUES = {"": PRODUCTS, "bias": SUMS}  # those that products ask for, by what messages call them
 
 
 def grouped_mm(
@@ -31,11 +32,11 @@ def grouped_mm(
 
     offs       the ends of the groups: G numbers of int32 on the device of a, which do not descend. They are read by
                kernels alone, so that a call can be captured in a CUDA graph
-    bias       None: kernels add no vector per group
+    bias       G x N, a row for each group, in the first form; None: nothing is added
     out_dtype  the type of the result, a type of C of a kernel; None: that of a
-    kernels    loaded kernels, or products of a library, without an epilogue, for any of these products and for those
-               of their gradients. The first serves that fits in form, number of groups, types, layout and sizes; those
-               with a fixed M come first
+    kernels    loaded kernels, or products of a library, for any of these products and for those of their gradients:
+               with the epilogue bias, or without one. The first serves that fits in form, number of groups, epilogue,
+               types, layout and sizes; those with a fixed M come first
 
     It can be traced by torch.compile. The gradient of a is a product of groups of rows, with b transposed, and that of
     b is one along K: for weights `w` of G x N x K, with b = w.mT, the kernels have layouts rc and rr, and cr with
@@ -44,9 +45,9 @@ def grouped_mm(
 
     Raises InvalidInput if no kernel fits, with the reason for each, and for what kernels refuse.
     """
-    if bias is not None:
-        require(False, "grouped_mm has bias = None alone: no kernel adds a vector per group, add it to the result")
     dims = a.dim(), b.dim()
+    if bias is not None and dims != (2, 3):
+        require(False, f"a has {dims[0]} dimensions, and b {dims[1]}: bias goes with groups of rows, 2 and 3")
     if dims not in ((2, 3), (3, 2), (2, 2)):
         _refuse(*dims)
     if offs is None or offs.dtype is not torch.int32 or offs.dim() != 1:
@@ -54,14 +55,15 @@ def grouped_mm(
     dtype = a.dtype if out_dtype is None else out_dtype
     names = names_of(kernels)
     if dims == (3, 2):
-        return _product(b.mT, a.mT, offs, names, dtype).mT
-    return _product(a, b, offs, names, dtype)
+        return _product(b.mT, a.mT, offs, None, names, dtype).mT
+    return _product(a, b, offs, bias, names, dtype)
 
 
-def _product(a: Any, b: Any, offs: Any, names: list[str], dtype: Any) -> Any:
-    learns = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+def _product(a: Any, b: Any, offs: Any, bias: Any, names: list[str], dtype: Any) -> Any:
+    given = (a, b) if bias is None else (a, b, bias)
+    learns = torch.is_grad_enabled() and any(one.requires_grad for one in given)
     run = OPERATOR if learns or torch.compiler.is_compiling() else _run
-    return run(a, b, offs, names, dtype, False)
+    return run(a, b, offs, bias, names, dtype, False)
 
 
 def _refuse(*dims: int) -> None:
@@ -78,14 +80,16 @@ def _refuse_ends(offs: Any) -> None:
 class Asked(NamedTuple):
     """The part of a product by which its kernel is chosen: of a and b shape and strides.
 
-    groups  number of groups
-    types   of a, b and the result
+    groups    number of groups
+    types     of a, b and the result
+    epilogue  what becomes of the product: one of EPILOGUES
     """
 
     a: tuple[Any, Any]
     b: tuple[Any, Any]
     groups: int
     types: tuple[Any, Any, Any]
+    epilogue: str = ""
 
     @property
     def along_k(self) -> bool:
@@ -96,15 +100,15 @@ class Asked(NamedTuple):
 class Served:
     """The products that a kernel computes.
 
-    along_k  whether groups are ranges of K, not of rows
-    product  whether its epilogue is the product
+    along_k   whether groups are ranges of K, not of rows
+    epilogue  one of EPILOGUES; None for others
     """
 
     name: str
     inputs: str
     along_k: bool
     groups: int
-    product: bool
+    epilogue: str | None
     types: tuple[Any, Any, Any]
     layout: str
     sizes: dict[str, int | None]
@@ -114,8 +118,9 @@ class Served:
         if (self.along_k, self.groups) != (asked.along_k, asked.groups):
             wanted = f"groups={asked.groups}" + ("+along_k" if asked.along_k else "")
             return f"{self.name} has inputs = {self.inputs}, and this product {wanted}"
-        if not self.product:
-            return f"{self.name} has an epilogue: a product without one is needed"
+        if self.epilogue != asked.epilogue:
+            known = "another epilogue" if self.epilogue is None else _called(self.epilogue)
+            return f"{self.name} has {known}, and this product {_called(asked.epilogue)}"
         if self.types != asked.types:
             return f"{self.name} multiplies {_text(self.types)}, and this product {_text(asked.types)}"
         for name, order, (shape, strides) in zip("ab", self.layout, asked[:2], strict=True):
@@ -126,6 +131,10 @@ class Served:
             if self.sizes[name] not in (None, size):
                 return f"{self.name} is built for {name} = {self.sizes[name]}, and this product has {size}"
         return None
+
+
+def _called(epilogue: str) -> str:
+    return f"the epilogue {epilogue}" if epilogue else "no epilogue"
 
 
 def _text(types: tuple[Any, ...]) -> str:
@@ -147,25 +156,45 @@ def _served(identity: str) -> Served:
     groups = inputs.row_groups or (inputs.groups if inputs.along_k else 0)
     a, b, c = (torch_type(one) for one in types.operands)
     sizes = {"M": problem.m, "N": problem.n, "K": problem.k}
-    product = problem.epilogue in PRODUCTS
-    return Served(kernel.name, str(inputs), inputs.along_k, groups, product, (a, b, c), str(problem.layout), sizes)
+    epilogue = next((name for name, known in EPILOGUES.items() if problem.epilogue in known), None)
+    return Served(kernel.name, str(inputs), inputs.along_k, groups, epilogue, (a, b, c), str(problem.layout), sizes)
 
 
-def _run(a: Any, b: Any, offs: Any, kernels: list[str], dtype: Any, gradient: bool) -> Any:
+def _run(a: Any, b: Any, offs: Any, bias: Any, kernels: list[str], dtype: Any, gradient: bool) -> Any:
     """Compute the product; for a gradient by torch if no kernel fits, and with 0 in rows of no group."""
     _require_shapes(a, b, offs)
     asked = Asked((a.shape, a.stride()), (b.shape, b.stride()), offs.shape[0], (a.dtype, b.dtype, dtype))
+    if bias is not None:
+        require_by_group("bias", bias, asked)
+        asked = asked._replace(epilogue="bias")
     name = _chosen(tuple(kernels), asked)
     if name is None and gradient:
         return _by_torch(a, b, offs, dtype)
-    if name is None:
-        reasons = [str(_served(one).lacks(asked)) for one in kernels]
-        require(False, f"no kernel fits: {'; '.join(reasons) or 'there are none'}")
-    assert name is not None
-    out = _empty(a, b, offs, kernels, dtype, gradient)
+    kernel = kernel_named(name or refuse(kernels, asked))
+    out = _empty(a, b, offs, bias, kernels, dtype, gradient)
     if gradient and b.dim() == 3:
         out.zero_()
-    return kernel_named(name)(a, b, out, offs=_placed(offs))
+    vectors = {} if bias is None else {"bias_n": bias}
+    return kernel(a, b, out, offs=placed(offs), **as_taken(kernel, vectors))
+
+
+def as_taken(kernel: Kernel, vectors: dict[str, Any]) -> dict[str, Any]:
+    """The epilogue's vectors in the type and at the addresses that kernels take."""
+    dtype = torch_type(kernel.source.problem.types.scalar)
+    return {name: placed(vector.to(dtype)) for name, vector in vectors.items()}
+
+
+def require_by_group(name: str, vectors: Any, asked: Asked) -> None:
+    """Raise InvalidInput unless there is a row for each group, of an element for each column of the result."""
+    wanted = asked.groups, asked.b[0][-1]
+    fits = vectors.shape == wanted
+    require(fits, f"{name} is {extent(vectors.shape)}: this product takes {extent(wanted)}, a row for each group")
+
+
+def refuse(kernels: Sequence[str], asked: Asked) -> str:
+    """Raise InvalidInput with the reason of each kernel."""
+    reasons = [str(_served(one).lacks(asked)) for one in kernels]
+    raise InvalidInput(f"no kernel fits: {'; '.join(reasons) or 'there are none'}")
 
 
 @lru_cache(MOST_FORMS)
@@ -175,10 +204,10 @@ def _chosen(kernels: tuple[str, ...], asked: Asked) -> str | None:
     return min(fitting, key=itemgetter(0), default=(None, None))[1]
 
 
-def _placed(offs: Any) -> Any:
-    """The ends as kernels take them; a copy of what begins within 16 bytes, such as the tail of [0, *ends]."""
-    offs = offs.contiguous()
-    return offs.clone() if offs.data_ptr() % ALIGN else offs
+def placed(vector: Any) -> Any:
+    """Ends and vectors as kernels take them; a copy of what begins within 16 bytes, such as the tail of [0, *ends]."""
+    vector = vector.contiguous()
+    return vector.clone() if vector.data_ptr() % ALIGN else vector
 
 
 def _require_shapes(a: Any, b: Any, offs: Any) -> None:
@@ -189,7 +218,7 @@ def _require_shapes(a: Any, b: Any, offs: Any) -> None:
     require(False, f"{told}: offs has the ends of {groups} groups, and b {b.shape[0]}")
 
 
-def _empty(a: Any, b: Any, offs: Any, kernels: list[str], dtype: Any, gradient: bool) -> Any:
+def _empty(a: Any, b: Any, offs: Any, bias: Any, kernels: list[str], dtype: Any, gradient: bool) -> Any:
     lead = (a.shape[0],) if b.dim() == 3 else (offs.shape[0], a.shape[0])
     return a.new_empty((*lead, b.shape[-1]), dtype=dtype)
 
@@ -215,7 +244,7 @@ def _in_order(matrix: Any, order: str) -> bool:
 
 
 def _by_groups(a: Any, b: Any, offs: Any, dtype: Any) -> Any:
-    out, begin = torch.zeros_like(_empty(a, b, offs, [], dtype, True)), 0
+    out, begin = torch.zeros_like(_empty(a, b, offs, None, [], dtype, True)), 0
     for group, end in enumerate(offs.tolist()):
         if b.dim() == 3:
             out[begin:end] = a[begin:end] @ b[group]
@@ -226,17 +255,19 @@ def _by_groups(a: Any, b: Any, offs: Any, dtype: Any) -> Any:
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    a, b, offs, ctx.kernels, _, _ = inputs
+    a, b, offs, bias, ctx.kernels, _, _ = inputs
+    ctx.bias = None if bias is None else bias.dtype
     ctx.save_for_backward(a, b, offs)
 
 
 def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     a, b, offs = ctx.saved_tensors
-    need_a, need_b, *_ = ctx.needs_input_grad
+    need_a, need_b, _, need_bias, *_ = ctx.needs_input_grad
+    of_bias = _sums_of_rows(grad, offs).to(ctx.bias) if need_bias else None
     grad = grad.to(a.dtype).contiguous()
 
     def product(one: Any, other: Any, dtype: Any) -> Any:
-        return OPERATOR(one, other, offs, ctx.kernels, dtype, True)
+        return OPERATOR(one, other, offs, None, ctx.kernels, dtype, True)
 
     of_a = of_b = None
     if b.dim() == 3:
@@ -251,7 +282,14 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
             of_a = product(b, grad.mT, a.dtype).mT
         if need_b:
             of_b = product(a.mT, grad, b.dtype)
-    return of_a, of_b, None, None, None, None
+    return of_a, of_b, None, of_bias, None, None, None
+
+
+def _sums_of_rows(grad: Any, offs: Any) -> Any:
+    """The sum of each group's rows; rows of no group add to one behind the last."""
+    group = torch.searchsorted(offs, torch.arange(grad.shape[0], dtype=offs.dtype, device=offs.device), right=True)
+    dtype = torch.promote_types(grad.dtype, torch.float32)
+    return grad.new_zeros(offs.shape[0] + 1, grad.shape[1], dtype=dtype).index_add(0, group, grad.to(dtype))[:-1]
 
 
 OPERATOR = torch.library.custom_op("gemmgen::grouped_mm", _run, mutates_args=(), schema=SCHEMA)

@@ -160,8 +160,8 @@ def test_second_derivatives(kernels) -> None:
 def test_the_operator_keeps_torchs_rules(kernels) -> None:
     names = [registered(one) for one in kernels]
     a, b, grad = (one.requires_grad_() for one in (draw(M, K), draw(G, N, K).mT, draw(M, N)))
-    torch.library.opcheck(module.OPERATOR, (a, b, ends(), names, torch.float32, False))
-    torch.library.opcheck(module.OPERATOR, (a.detach().t(), grad, ends(), names, torch.float32, True))
+    torch.library.opcheck(module.OPERATOR, (a, b, ends(), None, names, torch.float32, False))
+    torch.library.opcheck(module.OPERATOR, (a.detach().t(), grad, ends(), None, names, torch.float32, True))
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -279,8 +279,35 @@ def test_gemm_takes_every_form_of_groups(load) -> None:
     close(gemm(load("cr", ALONG_K), a[0].t(), draw(M, N), offs=ends()), loop(a[0].t(), draw(M, N), ends()))
 
 
+@pytest.mark.parametrize("compiles", [False, True])
+def test_each_expert_has_a_bias_and_its_gradient(load, kernels, compiles: bool) -> None:
+    chosen, offs = [load("rc", ROWS, epilogue="bias"), *kernels], ends(3, 3, 8, 9)
+    leaves = [one.requires_grad_() for one in (draw(M, K), draw(G, N, K), draw(G, N).bfloat16())]
+
+    def layer(a: Any, w: Any, bias: Any) -> Any:
+        return grouped_mm(a, w.mT, offs, bias=bias, kernels=chosen)[:9]
+
+    torch._dynamo.reset()
+    call = torch.compile(layer, backend="aot_eager", fullgraph=True) if compiles else layer
+    group = torch.repeat_interleave(torch.arange(G), offs.diff(prepend=ends(0)))
+    found, wanted = call(*leaves), loop(leaves[0], leaves[1].mT, offs) + leaves[2].float()[group]
+    close(found, wanted)
+    both = (torch.autograd.grad((one**2).sum(), leaves) for one in (found, wanted))
+    for one, other in zip(*both, strict=True):
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one.float(), other.float(), rtol=1e-2, atol=1e-2)
+
+
 REFUSED: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
-    "a bias": (lambda: {"bias": draw(N)}, "bias = None alone: no kernel adds a vector per group"),
+    "one bias": (lambda: {"bias": draw(N)}, "bias is 12: this product takes 4 x 12, a row for each group"),
+    "no kernel with bias": (
+        lambda: {"bias": draw(G, N)},
+        r"has no epilogue, and this product the epilogue bias; .* has inputs = groups=4\+along_k, and this",
+    ),
+    "a bias along K": (
+        lambda: {"a": draw(M, K), "b": draw(K, N), "bias": draw(G, N)},
+        "a has 2 dimensions, and b 2: bias goes with groups of rows, 2 and 3",
+    ),
     "a batch": (lambda: {"a": draw(G, M, K)}, "a has 3 dimensions, and b 3: gemmgen.torch.gemm multiplies batches"),
     "no ends": (lambda: {"offs": None}, "offs is None: give the ends of the groups"),
     "long ends": (lambda: {"offs": ends().long()}, "offs is of torch.int64: torch.int32 is needed, as counts.cumsum"),
@@ -311,7 +338,8 @@ def test_kernels_of_other_sizes_and_epilogues_are_refused(load) -> None:
     a, w = draw(M, K), draw(G, N, K)
     for kernel, message in (
         (load("rc", ROWS, None, N + 1, K), "is built for N = 13, and this product has 12"),
-        (load("rc", ROWS, epilogue="relu(alpha * acc)"), "has an epilogue: a product without one is needed"),
+        (load("rc", ROWS, epilogue="relu(alpha * acc)"), "has another epilogue, and this product no epilogue"),
+        (load("rc", ROWS, epilogue="bias"), "has the epilogue bias, and this product no epilogue"),
     ):
         with pytest.raises(InvalidInput, match=message):
             ours(a, w.mT, ends(), [kernel])
