@@ -10,6 +10,7 @@ model's.
 gemm               a product in torch.compile and autograd
 conv2d             convolutions of images in channels_last, likewise: as torch.nn.functional.conv2d
 grouped_mm         products of groups, the experts of a mixture, likewise: as torch.nn.functional.grouped_mm
+scaled_grouped_mm  the same of e4m3 with a scale for each row and column, for inference: as torch._scaled_grouped_mm
 Linear             torch.nn.Linear by kernels, chosen by the number of rows; it packs its weight once
 QuantisedLinear    the same with a weight of 4 or 8 bits, for inference
 BlockScaledLinear  the same with weight and activations of fp8, which have scales by block, for inference
@@ -33,6 +34,7 @@ from gemmgen.torch.lstm import LSTM
 from gemmgen.torch.operator import gemm
 from gemmgen.torch.quantised import QuantisedLinear
 from gemmgen.torch.replace import replace_linear
+from gemmgen.torch.scaled_grouped import scaled_grouped_mm
 
 __all__ = [
     "LSTM",
@@ -48,4 +50,5 @@ __all__ = [
     "grouped_mm",
     "replace_experts",
     "replace_linear",
+    "scaled_grouped_mm",
 ]

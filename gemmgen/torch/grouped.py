@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from operator import itemgetter
@@ -11,12 +11,23 @@ from typing import Any, NamedTuple
 import torch
 
 from gemmgen.arrays.checked import MOST_FORMS
+from gemmgen.problem.epilogue import Epilogue, parse_epilogue
 from gemmgen.support.errors import InvalidInput, require
 from gemmgen.torch.operator import PRODUCTS, SUMS, Kernel, extent, kernel_named, names_of, torch_type
 
+
+def _scaled(end: str) -> Iterator[Epilogue]:
+    """The product times a scale of its row and one of its column, and then `end`, in the ways to write that."""
+    for scaled in ("acc * scale_m * scale_n", "acc * scale_n * scale_m"):
+        yield from (parse_epilogue(f"{scaled}{end}"), parse_epilogue(f"alpha * {scaled}{end}"))
+        yield parse_epilogue(f"alpha * {scaled} + beta * C{end}")
+
+
 SCHEMA = "(Tensor a, Tensor b, Tensor offs, Tensor? bias, str[] kernels, ScalarType dtype, bool gradient) -> Tensor"
 ALIGN = 16  # bytes, of every address
-EPILOGUES = {"": PRODUCTS, "bias": SUMS}  # those that products ask for, by what messages call them
+SCALES = "scale_m+scale_n"
+# Epilogues that products ask for, by what messages call them.
+EPILOGUES = {"": PRODUCTS, "bias": SUMS, SCALES: tuple(_scaled("")), f"{SCALES}+bias": tuple(_scaled(" + bias_n"))}
 
 
 def grouped_mm(
@@ -50,8 +61,7 @@ def grouped_mm(
         require(False, f"a has {dims[0]} dimensions, and b {dims[1]}: bias goes with groups of rows, 2 and 3")
     if dims not in ((2, 3), (3, 2), (2, 2)):
         _refuse(*dims)
-    if offs is None or offs.dtype is not torch.int32 or offs.dim() != 1:
-        _refuse_ends(offs)
+    require_ends(offs)
     dtype = a.dtype if out_dtype is None else out_dtype
     names = names_of(kernels)
     if dims == (3, 2):
@@ -71,7 +81,10 @@ def _refuse(*dims: int) -> None:
     require(False, f"a has {dims[0]} dimensions, and b {dims[1]}: {both}")
 
 
-def _refuse_ends(offs: Any) -> None:
+def require_ends(offs: Any) -> None:
+    """Raise InvalidInput unless these can be the ends of groups."""
+    if offs is not None and offs.dtype is torch.int32 and offs.dim() == 1:
+        return
     require(offs is not None, "offs is None: give the ends of the groups")
     require(offs.dim() == 1, f"offs has {offs.dim()} dimensions: it is a vector of the groups' ends")
     require(False, f"offs is of {offs.dtype}: torch.int32 is needed, as counts.cumsum(0, dtype=torch.int32) makes it")
@@ -162,12 +175,12 @@ def _served(identity: str) -> Served:
 
 def _run(a: Any, b: Any, offs: Any, bias: Any, kernels: list[str], dtype: Any, gradient: bool) -> Any:
     """Compute the product; for a gradient by torch if no kernel fits, and with 0 in rows of no group."""
-    _require_shapes(a, b, offs)
+    require_shapes(a, b, offs)
     asked = Asked((a.shape, a.stride()), (b.shape, b.stride()), offs.shape[0], (a.dtype, b.dtype, dtype))
     if bias is not None:
         require_by_group("bias", bias, asked)
         asked = asked._replace(epilogue="bias")
-    name = _chosen(tuple(kernels), asked)
+    name = chosen(tuple(kernels), asked)
     if name is None and gradient:
         return _by_torch(a, b, offs, dtype)
     kernel = kernel_named(name or refuse(kernels, asked))
@@ -198,7 +211,7 @@ def refuse(kernels: Sequence[str], asked: Asked) -> str:
 
 
 @lru_cache(MOST_FORMS)
-def _chosen(kernels: tuple[str, ...], asked: Asked) -> str | None:
+def chosen(kernels: tuple[str, ...], asked: Asked) -> str | None:
     """The first kernel that computes the product, of those for its M if there are some; None if none does."""
     fitting = [(_served(one).sizes["M"] is None, one) for one in kernels if _served(one).lacks(asked) is None]
     return min(fitting, key=itemgetter(0), default=(None, None))[1]
@@ -210,7 +223,7 @@ def placed(vector: Any) -> Any:
     return vector.clone() if vector.data_ptr() % ALIGN else vector
 
 
-def _require_shapes(a: Any, b: Any, offs: Any) -> None:
+def require_shapes(a: Any, b: Any, offs: Any) -> None:
     if a.shape[1] == b.shape[-2] and (b.dim() == 2 or b.shape[0] == offs.shape[0]):
         return
     told, groups = f"a is {extent(a.shape)} and b {extent(b.shape)}", offs.shape[0]

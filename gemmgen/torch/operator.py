@@ -60,7 +60,7 @@ def torch_type(dtype: DType) -> Any:
 
 def extent(shape: Sequence[Any]) -> str:
     """A shape for a message: "3 x 4"."""
-    return " x ".join(map(str, shape))
+    return " x ".join(map(str, shape)) or "one element"
 
 
 def registered(kernel: Kernel) -> str:

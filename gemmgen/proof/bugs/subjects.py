@@ -305,6 +305,7 @@ WGMMA_ALONG_K_TURNS = Subject(
     "wgmma f16 cr, groups along K in turns",
     Problem(136, 136, None, types="f16", layout="cr", inputs="groups=3+along_k"),
     (("BM", 64), ("BN", 64), ("CONSUMERS", 2), ("STAGES", 3), ("PINGPONG", 1)), WGMMA,
+)  # fmt: skip
 WGMMA_GROUPS_SCALED = Subject(
     "wgmma e4m3 rc, groups with scales",
     Problem(None, 136, 128, types=Types.parse("e4m3,e4m3,bf16", Compute.FAST), layout="rc", inputs="groups=5",
