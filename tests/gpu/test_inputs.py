@@ -16,6 +16,7 @@ PROBLEMS = [
     Problem(None, None, None, types="f16,s4,f16", layout="rr", inputs="scales=32"),
     Problem(None, None, None, types="bf16,u8,f32", layout="rr", inputs="scales=K+zeros"),
     Problem(None, 300, None, types="bf16", layout="rc", inputs="groups=8"),
+    Problem(None, 300, None, types="e4m3,e4m3,bf16", layout="rc", inputs="groups=8", epilogue="scale_m+scale_n"),
     Problem(None, 300, None, types="bf16", layout="rc", inputs="groups=8+gathered"),
     Problem(None, 300, None, types="bf16", layout="rc", inputs="groups=8+masked"),
     Problem(None, 300, None, types="bf16,bf16,f32", layout="cr", inputs="groups=8+along_k"),
@@ -65,25 +66,36 @@ def test_wgmma_computes_convolutions_on_a_card(
     assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)
 
 
+GATED = "silu(scale_m * scale_n * acc) * (scale_m * scale_n2 * acc2)"
+ALIGN = {"bf16": 8, "e4m3,e4m3,bf16_fast": 16}  # elements of the 16 bytes that TMA's lines are multiples of
 GROUPS = (
-    ("rc", "groups=128", {"WHOLE": 1, "BROADCAST": 1}, ""),
-    ("rc", "groups=8", {"BM": 16, "BN": 128, "STAGES": 7, "SWAP": 1, "WHOLE": 1}, ""),
-    ("rc", "groups=40", {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1, "WHOLE": 1}, "bias+gelu+residual"),
-    ("rc", "groups=6+masked", {"BM": 32, "BN": 128, "STAGES": 7, "SWAP": 1}, ""),
-    ("rr", "groups=40+masked", {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1}, "bias+gelu"),
-    ("cr", "groups=8+along_k", {"WHOLE": 1, "BROADCAST": 1}, ""),
-    ("cr", "groups=40+along_k", {"BN": 128, "CLUSTER": 2, "PINGPONG": 1}, ""),
-    ("cr", "groups=5+along_k", {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PERSISTENT": 0}, "bias+gelu"),
+    ("bf16", "rc", "groups=128", {"WHOLE": 1, "BROADCAST": 1}, ""),
+    ("bf16", "rc", "groups=8", {"BM": 16, "BN": 128, "STAGES": 7, "SWAP": 1, "WHOLE": 1}, ""),
+    (
+        "bf16",
+        "rc",
+        "groups=40",
+        {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1, "WHOLE": 1},
+        "bias+gelu+residual",
+    ),
+    ("e4m3,e4m3,bf16_fast", "rc", "groups=40", {"BN": 128, "PINGPONG": 1}, "scale_m+scale_n"),
+    ("e4m3,e4m3,bf16_fast", "rc", "groups=8", {"BM": 16, "BN": 128, "STAGES": 4, "SWAP": 1}, "scale_m+scale_n+bias"),
+    ("e4m3,e4m3,bf16_fast", "rc", "groups=8", {"BN": 128, "WHOLE": 1}, GATED),
+    ("bf16", "rc", "groups=6+masked", {"BM": 32, "BN": 128, "STAGES": 7, "SWAP": 1}, ""),
+    ("bf16", "rr", "groups=40+masked", {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1}, "bias+gelu"),
+    ("bf16", "cr", "groups=8+along_k", {"WHOLE": 1, "BROADCAST": 1}, ""),
+    ("bf16", "cr", "groups=40+along_k", {"BN": 128, "CLUSTER": 2, "PINGPONG": 1}, ""),
+    ("bf16", "cr", "groups=5+along_k", {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PERSISTENT": 0}, "bias+gelu"),
 )
 
 
-@pytest.mark.parametrize(("layout", "inputs", "axes", "epilogue"), GROUPS, ids=str)
+@pytest.mark.parametrize(("types", "layout", "inputs", "axes", "epilogue"), GROUPS, ids=str)
 def test_wgmma_multiplies_groups_on_a_card(
-    layout: str, inputs: str, axes: dict[str, int], epilogue: str, gpu: GpuExecutor
+    types: str, layout: str, inputs: str, axes: dict[str, int], epilogue: str, gpu: GpuExecutor
 ) -> None:
     if gpu.arch.rstrip("a") != ARCH.rstrip("a"):
         pytest.skip(f"wgmma needs {ARCH}, and the GPU here is {gpu.arch}")
     more = {"epilogue": epilogue} if epilogue else {}
-    problem = Problem(None, 328, 320, "bf16", layout, inputs=inputs, ld_align=8, **more)
+    problem = Problem(None, 328, 320, types=types, layout=layout, inputs=inputs, ld_align=ALIGN[types], **more)
     verdict = verify(gpu, render(problem, WGMMA, WGMMA.default(problem).with_values(**axes), ARCH), examples=40)
     assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)

@@ -192,6 +192,26 @@ def test_experts_learn(torch: Any, few: bool) -> None:
     assert not ours[0].grad[-1].any()
 
 
+def test_experts_of_e4m3_have_scales_by_row_as_torchs(torch: Any) -> None:
+    hopper(torch)
+    from gemmgen.torch import scaled_grouped_mm
+
+    form: dict[str, Any] = {"types": "e4m3,e4m3,bf16", "compute": "fast", "layout": "rc", "inputs": "groups=5"}
+    kernels = [
+        load(gemmgen.Problem(None, 144, 128, epilogue=f"scale_m+scale_n{bias}", **form), "wgmma")
+        for bias in ("", "+bias")
+    ]
+    a, w = (draw(torch, *shape).to(torch.float8_e4m3fn) for shape in ((300, 128), (5, 144, 128)))
+    of_a, of_b, bias, offs = draw(torch, 300), draw(torch, 5, 144), draw(torch, 5, 144), ends_of(torch, 300)
+    group = torch.repeat_interleave(torch.arange(5, device="cuda"), offs.diff(prepend=offs[:1] * 0))
+    wanted = of_groups(torch, a, w, offs) * of_a[:-1, None] * of_b[group]
+    y = scaled_grouped_mm(a, w.mT, of_a, of_b, offs, kernels=kernels)[:-1]
+    near(y, wanted, 6)
+    theirs = torch._scaled_grouped_mm(a, w.mT, of_a, of_b, offs=offs, out_dtype=torch.bfloat16, use_fast_accum=True)
+    near(y, theirs[:-1].double(), 6)
+    near(scaled_grouped_mm(a, w.mT, of_a, of_b, offs, bias, kernels=kernels)[:-1], wanted + bias[group], 6)
+
+
 def test_a_weight_is_prepared_once(torch: Any) -> None:
     hopper(torch)
     kernel = load(gemmgen.Problem(None, 200, 300, types="s8,s8,s32", layout="rr", pointer_align=1), "wgmma", arch=ARCH)
