@@ -213,7 +213,7 @@ def experts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     few."""
     folder = tmp_path_factory.mktemp("library")
     product: dict[str, Any] = {"name": "experts", "types": "bf16", "layout": "rc", "inputs": "groups=3"}
-    product |= {"M": "1..4096", "N": [512], "K": [512]}
+    product |= {"M": "1..4096", "N": [512], "K": [512], "epilogue": "bias"}
     described = spec_from({"name": "moe", "architectures": ["sm_90"], "product": [product]}, "sm_90", folder).products[
         0
     ]
@@ -237,18 +237,20 @@ def test_a_library_chooses_among_kernels_of_experts_by_the_rows_of_all(experts: 
     with gemmgen.load_library(experts, device="emulator") as products:
         product, chosen = products["experts"], []
         for n, k, rows in ((512, 512, 5), (512, 512, 4000), (40, 64, 70)):
-            a, w, offs = whole(rows, k) / 4, whole(3, n, k), ends(0, 2, rows)
+            a, w, beside = whole(rows, k) / 4, whole(3, n, k), {"offs": ends(0, 2, rows), "bias_n": whole(3, n)}
             given = a.astype(ml_dtypes.bfloat16), w.astype(ml_dtypes.bfloat16).mT
-            chosen.append(product.kernel_for(*given, offs=offs).source)
+            chosen.append(product.kernel_for(*given, **beside).source)
             if rows < 100:
-                wanted = product_of_groups(a, w.mT, np.zeros((rows, n), np.float32), offs)
-                np.testing.assert_array_equal(product(*given, offs=offs), wanted.astype(ml_dtypes.bfloat16))
+                wanted = product_of_groups(a, w.mT, np.zeros((rows, n), np.float32), beside["offs"])
+                wanted += np.repeat(beside["bias_n"][1:], (2, rows - 2), 0)
+                np.testing.assert_array_equal(product(*given, **beside), wanted.astype(ml_dtypes.bfloat16))
         assert [(one.problem.n, dict(one.launch.grid)["M"]) for one in chosen] == [(512, 16), (512, 128), (None, 64)]
         a, w = (one.astype(ml_dtypes.bfloat16)[..., :64] for one in (whole(9, 64), whole(3, 72, 65)))
         with pytest.raises(InvalidInput, match="ldb = 65 is no multiple of ld_align = 8"):
-            product(a, w.mT, offs=ends(0, 2, 9))
+            product(a, w.mT, offs=ends(0, 2, 9), bias_n=whole(3, 72))
         with pytest.raises(InvalidInput, match="inputs = groups=3 have offs, ends of the groups of rows: give offs="):
             product(a, w.mT)
     header = (experts / "moe.h").read_text()
     assert "for each of 3 groups of rows, B one of as many matrices" in header
+    assert "bias_n   float, 3 x N, row-major, a row for each group: added" in header
     assert "moe_experts takes such multiples alone, and offs at an address divisible by 16" in header

@@ -22,7 +22,7 @@
  *     ${ "%-8s" | format(x.name) } ${ p.out.element[x.name] }, ${ x.lies(p.out.problem.sizes) }${ ", without padding" if not p.out.problem.inputs.groups }: ${ x.meaning }
 //% endfor
 //% for v in p.out.epilogue.operands if not v.is_matrix
- *     ${ "%-8s" | format(v.name) } ${ p.out.element[v.name] }, ${ "%s elements" | format(p.out.sizes[v.size]) if v.size else "one element" }, ${ v.note if v.is_amax else v.whose ~ ": " ~ v.meaning }
+ *     ${ "%-8s" | format(v.name) } ${ p.out.element[v.name] }, ${ p.out.problem.extent_of(v) }, ${ v.note if v.is_amax else p.out.problem.whose(v) ~ ": " ~ v.meaning }
 //% endfor
  *     Kernels were chosen for ${ p.sizes_doc }; ${ p.serves_doc } are served, too.
  *
