@@ -309,12 +309,13 @@ def _require_companion(case: Case, name: str, view: ArrayView, shape: tuple[int,
     is C's."""
     one = next(one for one in case.problem.companions if one.name == name)
     sizes = {"M": shape[-2], "N": shape[-1], "K": case.k}
-    first = 1 if name in VECTORS else 0
-    wanted, lies = (one.rows.count(sizes), one.cols.count(sizes))[first:], (one.pitch(sizes), 1)[first:]
+    rows, pitch, first = one.rows.count(sizes), one.pitch(sizes), 1 if name in VECTORS else 0
+    lead, apart = ((one.matrices,), (rows * pitch,)) if one.matrices else ((), ())
+    wanted, lies = (*lead, rows, one.cols.count(sizes))[first:], (*apart, pitch, 1)[first:]
     require(view.shape == wanted, f"{name} is {view.extent}: this launch takes {' x '.join(map(str, wanted))}")
     steps = zip(view.shape, view.strides, lies, strict=True)
-    apart = 0 in wanted or all(size == 1 or step == wanted_step for size, step, wanted_step in steps)
-    require(apart, f"{name} of {view.extent} has strides {view.strides}: this launch takes {lies}")
+    fits = 0 in wanted or all(size == 1 or step == wanted_step for size, step, wanted_step in steps)
+    require(fits, f"{name} of {view.extent} has strides {view.strides}: this launch takes {lies}")
 
 
 def _require_vector(problem: Problem, name: str, view: ArrayView, shape: tuple[int, ...]) -> None:

@@ -189,7 +189,7 @@ class Signature(Built):
     @property
     def may_be_null(self) -> tuple[str, ...]:
         """The arguments that are not read if K = 0: what is packed with codes has to be there."""
-        scales = self.companions if self.problem.inputs.blocks else ()
+        scales = [name for name in self.companions if name != "offs"] if self.problem.inputs.blocks else ()
         return ("A", "B", *scales) if "K" in self.runtime_sizes and not self.problem.pointers else ()
 
     @property

@@ -202,7 +202,7 @@ class Problem:
         require(self.batch == count, f"inputs = {self.inputs} go with {products}, and batch = {text}")
         require(not self.pointers, f"inputs = {self.inputs} have no pointers to matrices")
         require(
-            self.products == 1 or self.inputs.row_groups > 0,
+            self.products == 1 or (self.inputs.row_groups > 0 and not self.inputs.blocks),
             f"inputs = {self.inputs} go with one product, and {self.epilogue} takes {self.products}",
         )
         conv = self.inputs.conv
@@ -399,7 +399,7 @@ class Problem:
     @property
     def one_product(self) -> bool:
         """Whether each element of C is computed from one row of A and one column of B: no groups of rows, no images."""
-        return self.inputs.is_plain or self.coded or self.inputs.blocks
+        return self.inputs.is_plain or ((self.coded or self.inputs.blocks) and not self.inputs.groups)
 
     def align_of(self, operand: str) -> int:
         """Bytes that divide the address of an operand."""
@@ -606,7 +606,8 @@ class Case:
 
     def _companion(self, one: Companion) -> Matrix:
         sizes = {"M": self.m, "N": self.n, "K": self.k}
-        return Matrix(one.rows.count(sizes), one.cols.count(sizes), one.pitch(sizes), "r", dtype=one.dtype)
+        rows, pitch, batch = one.rows.count(sizes), one.pitch(sizes), one.matrices or None
+        return Matrix(rows, one.cols.count(sizes), pitch, "r", batch, rows * pitch if batch else 0, dtype=one.dtype)
 
     def _vector(self, operand: Operand) -> Matrix:
         rows, cols = self.m if operand.along == "m" else 1, self.n if operand.along == "n" else 1

@@ -32,7 +32,7 @@ _PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|masked|alongk|gathered|blocks|lines
 TOKEN = f"(?:i{convolution.TEXT}|{_PART}(?:_{_PART})*)"  # of inputs, in full names
 KNOWN = (
     "scales=32, 64, 128 or K, maybe with +zeros; groups=8, gathered or both; groups=8+masked; groups=8+along_k; "
-    "blocks, maybe with +lines and +padded; im2col=56x56x64_3x3_p1x1"
+    "blocks, maybe with +lines and +padded, maybe with groups=8; im2col=56x56x64_3x3_p1x1"
 )
 
 
@@ -59,14 +59,19 @@ class Extent:
 
 @dataclass(frozen=True)
 class Companion:
-    """A tensor that kernels read in addition to A, B and C."""
+    """A tensor that kernels read in addition to A, B and C.
+
+    unit      rows begin at multiples of so many elements
+    matrices  number of such tensors, one of each group of rows, that follow each other; 0: there is one for all
+    """
 
     name: str
     dtype: DType
     rows: Extent
     cols: Extent
     meaning: str
-    unit: int = 1  # rows begin at multiples of so many elements
+    unit: int = 1
+    matrices: int = 0
 
     def pitch(self, sizes: Mapping[str, int]) -> int:
         """Elements from a row to the next."""
@@ -75,6 +80,7 @@ class Companion:
     def lies(self, sizes: Mapping[str, int | None]) -> str:
         """Its shape for a header: "8 elements", "ceil(K / 128) x N, row-major"."""
         rows, cols = self.rows.text(sizes), self.cols.text(sizes)
+        rows = f"{self.matrices} x {rows}" if self.matrices else rows
         if self.unit > 1:
             known = sizes[self.cols.size]
             apart = f"ceil({cols} / {self.unit}) * {self.unit}" if known is None else -(-known // self.unit) * self.unit
@@ -129,8 +135,10 @@ class Inputs:
         require(not (self.masked and self.along_k), f"inputs = {self}: groups are masked or along_k, not both")
         rows = not (self.own_c and self.gathered)
         require(rows, f"inputs = {self}: rows are gathered in one A, and groups are masked or along_k")
-        kinds = self.coded, self.blocks, self.groups > 0 or self.gathered, self.conv is not None
-        require(sum(kinds) <= 1, f"inputs = {self}: scales along K, those of blocks, rows and images go alone")
+        moved = (self.groups > 0 or self.gathered) and not (self.blocks and self.row_groups)
+        kinds = self.coded, self.blocks, moved, self.conv is not None
+        alone = "scales along K, those of blocks, rows and images go alone, but for groups=8+blocks"
+        require(sum(kinds) <= 1, f"inputs = {self}: {alone}")
 
     @classmethod
     def parse(cls, text: str) -> Inputs:
@@ -248,9 +256,9 @@ class Inputs:
             along_k, f32, unit = Extent("K", BLOCK), DType.F32, SCALES_TOGETHER if self.padded else 1
             of_a = f"a scale for each {BLOCK} along K of a row of A"
             yield Companion("scales_a", f32, along_k, Extent("M"), of_a, unit)
-            squares = Extent("N", BLOCK), along_k, f"a scale for each {BLOCK} x {BLOCK} of B"
+            squares = Extent("N", BLOCK), along_k, f"a scale for each {BLOCK} x {BLOCK} of B", 1
             lines = along_k, Extent("N"), f"a scale for each {BLOCK} along K of a column of B", unit
-            yield Companion("scales_b", f32, *(lines if self.lines else squares))
+            yield Companion("scales_b", f32, *(lines if self.lines else squares), self.row_groups)
         if not self.coded:
             return
         rows = Extent("K", self.group) if self.group else Extent()

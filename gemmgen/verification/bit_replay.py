@@ -262,8 +262,10 @@ def _scales_of_sums(case: Case, operands: Operands, at: Index) -> Floats:
         return np.asarray(matrix.dtype.decode(stored).T.astype(np.float32))
     of_a = case.extra["scales_a"].view(operands.extra["scales_a"])[:, at[-2]]
     stored = case.extra["scales_b"].view(operands.extra["scales_b"])
-    lines = case.problem.inputs.lines
-    of_b = stored[:, at[-1]].T if lines else stored[at[-1] // case.problem.inputs.block]
+    inputs = case.problem.inputs
+    group = (groups_of_rows(operands, at[-2]),) if inputs.row_groups else ()
+    lines = np.swapaxes(stored, -1, -2) if inputs.lines else stored
+    of_b = lines[(*group, at[-1] // (1 if inputs.lines else inputs.block))]
     with np.errstate(all="ignore"):
         return np.asarray(of_a.T * of_b)
 

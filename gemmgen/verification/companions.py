@@ -61,13 +61,14 @@ class Wanted:
 
 def draw_companions(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
     """Values of the companions by name, and the codes of B where it has scales."""
-    inputs, found = case.problem.inputs, {}
+    inputs = case.problem.inputs
+    found: dict[str, npt.NDArray[Any]] = {}
     if inputs.masked:
         return {"group_rows": _rows(case, rng)[None]}
     if inputs.along_k:
         return {"offs": _ends(case.k, inputs.groups, GROUP_DEPTHS, rng)[None]}
     if inputs.blocks:
-        return {name: _block_scales(case.extra[name], wanted, rng) for name in ("scales_a", "scales_b")}
+        found = {name: _block_scales(case.extra[name], wanted, rng) for name in ("scales_a", "scales_b")}
     rows = case.m
     if inputs.groups:
         found["offs"] = _ends(case.m, inputs.groups, GROUP_ROWS, rng)[None]
@@ -78,7 +79,7 @@ def draw_companions(case: Case, wanted: Wanted, rng: np.random.Generator) -> dic
 
 
 def _block_scales(matrix: Matrix, wanted: Wanted, rng: np.random.Generator) -> Doubles:
-    shape = matrix.rows, matrix.cols
+    shape = (*([matrix.batch] if matrix.batch else []), matrix.rows, matrix.cols)
     if wanted.data in EXACT_KINDS:
         return rng.choice(EXACT_SCALES, shape)
     exponents = rng.integers(-SPREAD, SPREAD + 1, shape)
@@ -86,15 +87,18 @@ def _block_scales(matrix: Matrix, wanted: Wanted, rng: np.random.Generator) -> D
     if not wanted.one_sign:
         values *= rng.choice((-1, 1), shape)
     if wanted.data == "special":
-        count = values.size // max(MOST_SPECIALS, COLUMNS * min(shape))
-        values[tuple(rng.integers(0, shape, (count, 2)).T)] = rng.choice(SPECIALS, count)
+        count = values.size // max(MOST_SPECIALS, COLUMNS * min(shape[-2:]))
+        values[tuple(rng.integers(0, shape, (count, len(shape))).T)] = rng.choice(SPECIALS, count)
     return values
 
 
 def scales_of_sums(
-    case: Case, operands: Operands, rows: slice | Places, columns: Places
+    case: Case, operands: Operands, rows: slice | Places, columns: Places, group: int | None = None
 ) -> Iterator[tuple[Doubles, slice]]:
-    """(scale of each element of these rows and columns, range of K) for each of the sums along K that have a scale."""
+    """(scale of each element of these rows and columns, range of K) for each of the sums along K that have a scale.
+
+    The rows are of one `group`; None where all rows use one B.
+    """
     depth = case.problem.scaled_depth
     parts = [slice(first, min(first + depth, case.k)) for first in range(0, case.k, depth)]
     if not case.problem.inputs.blocks:
@@ -103,6 +107,7 @@ def scales_of_sums(
         yield from ((of_b[groups[part.start], columns][None, :], part) for part in parts)
         return
     of_a, of_b = (DType.F32.decode(case.extra[name].view(operands.extra[name])) for name in ("scales_a", "scales_b"))
+    of_b = of_b if group is None else of_b[group]
     if case.problem.inputs.lines:
         of_b = of_b.T
     blocks = columns // (1 if case.problem.inputs.lines else BLOCK)

@@ -89,20 +89,32 @@ def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Pro
     if case.problem.inputs.along_k:
         return _along_k(case, operands, window, data)
     a = factor(case, operands, "A", window.a_index)
-    if case.problem.scaled_depth:
-        b = factor(case, operands, "B", window.b_index)
-        columns = np.arange(window.left, window.right)
-        return _of_scaled_sums((a, b), case.problem.types, scales_of_sums(case, operands, window.rows, columns), data)
     if not case.problem.inputs.groups or case.problem.inputs.masked:
-        return of_factors(a, factor(case, operands, "B", window.b_index), case.problem.types, data)
+        return _times(case, operands, (a, factor(case, operands, "B", window.b_index)), window, data)
     found = [np.zeros((window.bottom - window.top, window.right - window.left)) for _ in range(3)]
     for group, rows in rows_of_groups(case, operands, window.rows):
         b = factor(case, operands, "B", (slice(group, group + 1), slice(None), window.cols))[0]
-        at = slice(rows.start - window.top, rows.stop - window.top)
-        for of_all, of_group in zip(found, of_factors(a[at], b, case.problem.types, data), strict=True):
+        at, own = slice(rows.start - window.top, rows.stop - window.top), replace(window, top=rows.start, bottom=rows.stop)
+        for of_all, of_group in zip(found, _times(case, operands, (a[at], b), own, data, group), strict=True):
             of_all[at] = of_group
     product, size, largest = found
     return product, size, largest if needs_largest(case.problem.types) else np.zeros((1, 1))
+
+
+def _times(
+    case: Case,
+    operands: Operands,
+    factors: tuple[Doubles, Doubles],
+    window: Window,
+    data: DataKind,
+    group: int | None = None,
+) -> Products:
+    """The products of `factors`, the rows and columns of `window`; the rows are of one `group`, if there are any."""
+    if not case.problem.scaled_depth:
+        return of_factors(*factors, case.problem.types, data)
+    columns = np.arange(window.left, window.right)
+    scales = scales_of_sums(case, operands, window.rows, columns, group)
+    return _of_scaled_sums(factors, case.problem.types, scales, data)
 
 
 def _along_k(case: Case, operands: Operands, window: Window, data: DataKind) -> Products:

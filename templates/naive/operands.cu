@@ -1,5 +1,5 @@
 /*# An element of A and one of B, for the loop of naive.cu. #*/
-//% from "device/block_scales.cu" import pitches
+//% from "device/block_scales.cu" import pitches, scales_of_group
 //% from "signature.cu" import matrices_of
 
 /*# What reads elements of 4 bits, two to a byte. #*/
@@ -35,6 +35,9 @@ ${ "group_rows[matrix]" if kernel.problem.inputs.masked else "s.M" }
     while (group < ${ groups } && m >= offs[group]) ++group;  // empty groups end where they begin
     if (group == ${ groups }) return;  // behind the last end
 ${ matrices_of(kernel, "group") | trim("\n") }
+//% if kernel.problem.inputs.blocks
+    scales_b += ${ scales_of_group(kernel.problem.inputs, "group") };
+//% endif
 //% endif
 //% endmacro
 

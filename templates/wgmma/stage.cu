@@ -1,5 +1,5 @@
 /*# A stage of the ring: how a warpgroup multiplies what is there. #*/
-//% from "device/block_scales.cu" import pitches
+//% from "device/block_scales.cu" import pitches, scales_of_group
 //% from "wgmma/layout.cu" import descriptor
 //% from "wgmma/range.cu" import sums_of_mma
 /*# For lines of a tile that no copy brings. #*/
@@ -58,6 +58,9 @@ struct BlockScales {
 __device__ __forceinline__ void load_scales(const float* scales_a, const float* scales_b, Shape s, TileOrigin tile, int first, int k, BlockScales& scales)
 {
     const int block = k / ${ view.block }, row = tile.m + first + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
+//% if view.groups
+    scales_b += ${ scales_of_group(view.inputs, "tile.group") };
+//% endif
 //% if view.lines_scaled
     #pragma unroll
     for (int j = 0; j < BN / 4; ++j) {

@@ -902,10 +902,16 @@ def of_blocks(types: str, layout: str, inputs: str, *sizes: int | None) -> Kerne
 
 BLOCKS = of_blocks("e4m3,e4m3,bf16_promoted", "rc", "blocks", None, 200, 300)
 LINES = of_blocks("e4m3,e5m2,f32", "cr", "blocks+lines+padded", None, None, None)
+SCALED_EXPERTS = of_blocks("e4m3,e4m3,bf16_promoted", "rc", "groups=5+blocks", None, 200, 304)
+SCALED_ROWS = of_blocks("e4m3,e4m3,f32", "rr", "groups=3+blocks+lines+padded", None, None, None)
 
 
 @needs_nvcc
-@pytest.mark.parametrize("source", [BLOCKS, pytest.param(LINES, marks=pytest.mark.soak)], ids=str)
+@pytest.mark.parametrize(
+    "source",
+    [BLOCKS, SCALED_EXPERTS, *(pytest.param(one, marks=pytest.mark.soak) for one in (LINES, SCALED_ROWS))],
+    ids=str,
+)
 def test_selftest_passes_kernels_of_blocks(source: KernelSource, tmp_path: Path) -> None:
     code, lines = outcome(exported_on_the_host(tmp_path, source))
     assert (code, lines[-1]) == (0, "PASS  all"), lines
@@ -918,7 +924,9 @@ def test_selftest_passes_kernels_of_blocks(source: KernelSource, tmp_path: Path)
     [
         (BLOCKS, "Offset(block / 128) * s.M + m", "m"),
         (BLOCKS, "Offset(n / 128) * ((s.K + 127) / 128) + block / 128", "block / 128"),
-        (LINES, "Offset(block / 128) * s.N + n", "Offset(block / 128) * s.N + n / 128 * 128"),
+        (LINES, "* ((s.N + 3) / 4 * 4) + n", "* ((s.N + 3) / 4 * 4) + n / 128 * 128"),
+        (SCALED_EXPERTS, "scales_b += static_cast<long long>(group)", "scales_b += static_cast<long long>(0)"),
+        (SCALED_ROWS, "scales_b += static_cast<long long>(group)", "scales_b += static_cast<long long>(group / 2)"),
     ],
 )
 def test_selftest_finds_scales_of_other_blocks(source: KernelSource, right: str, wrong: str, tmp_path: Path) -> None:

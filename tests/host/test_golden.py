@@ -114,6 +114,9 @@ SAMPLES = {
     "naive_convolution_rc": Sample(
         NAIVE, {}, (None, 64, 576), "rc", dtype=DType.BF16, inputs="im2col=56x56x64_3x3_p1x1_s2x2"
     ),
+    "naive_groups_blocks_rc": Sample(
+        NAIVE, {}, (None, 300, None), "rc", types="e4m3,e4m3,bf16", inputs="groups=8+blocks"
+    ),
     "naive_along_k_cr": Sample(NAIVE, {}, (None, 300, None), "cr", types="bf16,bf16,f32", inputs="groups=8+along_k"),
     "naive_masked_rc": Sample(NAIVE, {}, (None, 300, 64), "rc", dtype=DType.BF16, inputs="groups=8+masked"),
     "naive_groups_rc_epilogue": Sample(
@@ -272,6 +275,24 @@ SAMPLES = {
     ),
     "wgmma_blocks_lines_cr": Sample(
         WGMMA, {}, (4096, 7168, None), "cr", types="e4m3,e4m3,f32", compute=Compute.PROMOTED, inputs="blocks+lines"
+    ),
+    "wgmma_groups_blocks_rc": Sample(
+        WGMMA,
+        {},
+        (None, 4096, 7168),
+        "rc",
+        types="e4m3,e4m3,bf16",
+        compute=Compute.PROMOTED,
+        inputs="groups=256+blocks+padded",
+    ),
+    "wgmma_groups_blocks_lines_rc": Sample(
+        WGMMA,
+        {"BM": 64, "BN": 96, "CONSUMERS": 1},
+        (None, 200, 2048),
+        "rc",
+        types="e4m3,e4m3,f32",
+        compute=Compute.PROMOTED,
+        inputs="groups=8+blocks+lines",
     ),
     "wgmma_groups_rc": Sample(WGMMA, {}, (None, 1536, 2048), "rc", dtype=DType.BF16, inputs="groups=128"),
     "wgmma_groups_few_rows": Sample(

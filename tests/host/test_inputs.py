@@ -47,6 +47,8 @@ PROBLEMS += (MASKED, ALONG_K, replace(ALONG_K, layout=Layout.parse("cr"), k=None
 PROBLEMS += (
     BLOCKS,
     replace(BLOCKS, inputs=Inputs.parse("blocks+lines+padded")),
+    replace(BLOCKS, inputs=Inputs.parse("groups=5+blocks"), n=None),
+    replace(BLOCKS, inputs=Inputs.parse("groups=5+blocks+lines+padded")),
     IMAGES,
     replace(IMAGES, lda=None, inputs=Inputs.parse("im2col=8x9x4_3x2")),
 )
@@ -95,6 +97,8 @@ def test_records_and_names_of_plain_inputs_say_nothing_of_them():
         ("f32", "groups=3+masked+along_k", "groups=3.masked.along_k: groups are masked or along_k, not both"),
         ("f32", "groups=3+masked+gathered", "rows are gathered in one A"),
         ("e4m3", "groups=3+along_k+blocks", "go alone"),
+        ("e4m3", "groups=3+gathered+blocks", "go alone"),
+        ("e4m3", "im2col=8x9x4_3x3+blocks", "go alone"),
     ],
 )
 def test_what_means_nothing_is_refused(types, inputs, words):
@@ -122,6 +126,11 @@ def test_what_means_nothing_is_refused(types, inputs, words):
 def test_groups_with_a_c_each_are_a_batch_of_their_own(inputs, more, words):
     with pytest.raises(InvalidInput, match=words):
         Problem(None, None, None, inputs=inputs, **more)
+
+
+def test_products_side_by_side_share_no_scales_of_groups():
+    with pytest.raises(InvalidInput, match="inputs = groups=5.blocks go with one product, and .* takes 2"):
+        Problem(None, None, None, types="e4m3", inputs="groups=5+blocks", epilogue="swiglu")
 
 
 @pytest.mark.parametrize("more", [{"batch": 3}, {"epilogue": "swiglu"}, {"epilogue": "zero_n+scale_n"}], ids=str)

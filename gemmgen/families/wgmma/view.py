@@ -35,6 +35,7 @@ class WgmmaView:
         self.a, self.b = operands(problem, one)
         self.cut_k = bool((problem.k or 0) % one.BK)  # the last k tile ends beyond K
         self.cut_n = problem.n is None or bool(problem.n % one.BN)  # a tile may end beyond N
+        self.inputs = problem.inputs
         self.block = problem.inputs.block
         self.blocks_scaled = problem.inputs.blocks  # sums of a k tile have a scale of A's block and one of B's,
         self.lines_scaled = problem.inputs.lines  # where each column has its own

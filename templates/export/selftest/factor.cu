@@ -14,6 +14,14 @@ x.B(${ k }, group * ${ out.problem.products ~ " * " if out.problem.products > 1 
 x.B(${ product }${ k }, ${ n })
 //%- endif
 //%- endmacro
+/*# Where B's scale of k and n is: behind those of the groups before. #*/
+//% macro scale_of_b(k, n)
+//% if lines
+x.scales_b(${ "group * ((s.K + %d) / %d) + " | format(block - 1, block) if groups }${ k } / ${ block }, ${ n })
+//%- else
+x.scales_b(${ "group * ((s.N + %d) / %d) + " | format(block - 1, block) if groups }${ n } / ${ block }, ${ k } / ${ block })
+//%- endif
+//%- endmacro
 //% macro factor_of_b(k, n)
-${ "" if test.codes and out.problem.scaled_depth else "decode" }(${ "x.weights[size_t(%s) * s.N + %s]" | format(k, n) if test.codes else element_of_b(k, n) })${ (" * decode(x.scales_b(%s / %d, %s))" | format(k, block, n) if lines else " * decode(x.scales_b(%s / %d, %s / %d))" | format(n, block, k, block)) if blocks }
+${ "" if test.codes and out.problem.scaled_depth else "decode" }(${ "x.weights[size_t(%s) * s.N + %s]" | format(k, n) if test.codes else element_of_b(k, n) })${ " * decode(%s)" | format(scale_of_b(k, n)) if blocks }
 //%- endmacro

@@ -94,7 +94,7 @@ ${ ("s.%s" | format(extent.size) if extent.step == 1 else "(s.%s + %d) / %d" | f
             {${ batch }s.M, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
 //%- for x in out.problem.companions
 ,
-            {${ one }${ count(x.rows) }, ${ count(x.cols) }, {${ "0, " if one }${ "(%s + %d) / %d * %d" | format(count(x.cols), x.unit - 1, x.unit, x.unit) if x.unit > 1 else count(x.cols) }, 1}, ${ test.draws[x.name] }}
+            {${ one }${ "%d * (%s)" | format(x.matrices, count(x.rows)) if x.matrices else count(x.rows) }, ${ count(x.cols) }, {${ "0, " if one }${ "(%s + %d) / %d * %d" | format(count(x.cols), x.unit - 1, x.unit, x.unit) if x.unit > 1 else count(x.cols) }, 1}, ${ test.draws[x.name] }}
 //%- endfor
 //%- for x in out.epilogue.operands
 ,
