@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
+import numpy as np
 import pytest
 
+from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.arrays.library import load_source
+from gemmgen.arrays.quantising import quantise_rows, quantise_squares
 from gemmgen.families import NAIVE, WGMMA
 from gemmgen.families.base import check
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
+from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import verify
 
@@ -61,3 +68,43 @@ def test_naive_kernels_take_scales_of_groups(executor: EmulatorExecutor, inputs:
     source = render(problem, NAIVE, NAIVE.default(problem), "sm_90")
     verdict = verify(executor, source, examples=15, largest=64, runs=2)
     assert verdict.passed, f"{verdict.failure} in {verdict.situation}"
+
+
+@pytest.fixture(scope="module")
+def loaded(shared_store: Store) -> Iterator[ArrayKernel]:
+    """A kernel of wgmma for four experts, whose rows of scales are padded."""
+    source = kernel_of("e4m3,e4m3,bf16_promoted", "rc", (None, 136, 272), "groups=4+blocks+padded", "", BLOCKS[1][5])
+    with load_source(source, "emulator", shared_store) as kernel:
+        yield kernel
+
+
+def test_arrays_hold_the_scales_of_each_group(loaded: ArrayKernel) -> None:
+    rng = np.random.default_rng(0)
+    experts = [quantise_squares(one) for one in rng.standard_normal((4, 136, 272), np.float32)]
+    codes_b, scales_b = (np.stack(of_all) for of_all in zip(*experts, strict=True))
+    wide_b = DType.E4M3.decode(codes_b) * scales_b.repeat(128, 1).repeat(128, 2)[:, :136, :272]
+    offs = np.array([13, 13, 70, 75], np.int32)
+    codes, scales = quantise_rows(rng.standard_normal((75, 272), np.float32))
+    rows = np.zeros((3, 76), np.float32)[:, :75]  # as far apart as 16 bytes want
+    rows[...] = scales
+    found = loaded(codes, codes_b.swapaxes(1, 2), offs=offs, scales_a=rows, scales_b=scales_b)
+    wide_a = DType.E4M3.decode(codes) * scales.repeat(128, 0).T[:, :272]
+    for group, (begin, end) in enumerate(pairwise((0, *offs))):
+        wanted = wide_a[begin:end] @ wide_b[group].T
+        np.testing.assert_allclose(found[begin:end].astype(float), wanted, rtol=0.01, atol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("scales_a", "scales_b", "words"),
+    [
+        ((3, 75), (4, 2, 3), "scales_a of 3 x 75 has strides .75, 1.: this launch takes .76, 1."),
+        ((3, 76), (2, 3), "scales_b is 2 x 3: this launch takes 4 x 2 x 3"),
+        ((3, 76), (8, 3), "scales_b is 8 x 3: this launch takes 4 x 2 x 3"),
+        ((3, 76), (4, 3, 2), "scales_b is 4 x 3 x 2: this launch takes 4 x 2 x 3"),
+    ],
+)
+def test_scales_of_groups_that_do_not_fit_are_refused(loaded: ArrayKernel, scales_a, scales_b, words: str) -> None:
+    a, b = (np.zeros(shape, DType.E4M3.numpy) for shape in ((75, 272), (4, 136, 272)))
+    given = {"scales_a": np.ones(scales_a, np.float32)[:, :75], "scales_b": np.ones(scales_b, np.float32)}
+    with pytest.raises(InvalidInput, match=words):
+        loaded(a, b.swapaxes(1, 2), offs=np.zeros(4, np.int32), **given)

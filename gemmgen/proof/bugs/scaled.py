@@ -225,4 +225,16 @@ BLOCKS_BUGS: tuple[Bug, ...] = (
     Bug("the sum times one scale, then the other", "promotion", on.WGMMA_LINES,
         "fmaf(scales.rows[i][r / 2 % 2] * scales.columns[r / 4 * 2 + r % 2], acc[i][r], totals[i][r])",
         "fmaf(scales.rows[i][r / 2 % 2], scales.columns[r / 4 * 2 + r % 2] * acc[i][r], totals[i][r])", (PLANNED,)),
+    # Groups of rows
+    Bug("the first group's scales of B for all", "scale", on.WGMMA_GROUPS_BLOCKS,
+        "scales_b += static_cast<long long>(tile.group)", "scales_b += 0", OFF),
+    Bug("the next group's scales of B", "scale", on.WGMMA_GROUPS_BLOCKS,
+        "scales_b += static_cast<long long>(tile.group)", "scales_b += static_cast<long long>(tile.group + 1)",
+        (*OFF, READS, BESIDE_SCALES)),
+    Bug("scales of groups as if blocks of B were whole", "stride", on.WGMMA_GROUPS_BLOCKS,
+        "* ((s.K + 127) / 128) * ((s.N + 127) / 128)", "* (s.K / 128) * ((s.N + 127) / 128)", OFF),
+    Bug("scales of A by the tile's rows", "scale", on.WGMMA_GROUPS_BLOCKS, "row = tile.m + first +", "row = first +",
+        OFF),
+    Bug("scales of A as if tiles began at multiples of 64", "scale", on.WGMMA_GROUPS_BLOCKS, "row = tile.m + first +",
+        "row = tile.m / 64 * 64 + first +", OFF),
 )  # fmt: skip

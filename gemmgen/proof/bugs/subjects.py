@@ -118,6 +118,9 @@ NAIVE_GROUPS_SCALED = Subject(
 NAIVE_MASKED = Subject("naive masked groups, bf16 rc", _typed("bf16,bf16,f32", "rc", "groups=5+masked"), family=NAIVE)
 NAIVE_ALONG_K = Subject("naive groups along K, f16 cr", _typed("f16,f16,f32", "cr", "groups=5+along_k"), family=NAIVE)
 NAIVE_BLOCKS = Subject("naive scales of blocks, e4m3 rc", _typed("e4m3,e4m3,f32", "rc", "blocks"), family=NAIVE)
+NAIVE_GROUPS_BLOCKS = Subject(
+    "naive scales of blocks of groups, e4m3 rc", _typed("e4m3,e4m3,f32", "rc", "groups=5+blocks"), family=NAIVE
+)
 NAIVE_CONV = Subject(
     "naive convolution, f16 rc",
     Problem(None, None, 24, types="f16,f16,f32", layout="rc", lda=None, inputs="im2col=8x9x4_3x2_p1x1x2x0_s2x1_d1x2"),
@@ -280,6 +283,12 @@ WGMMA_LINES = Subject(
     Problem(71, None, 640, types=Types.parse("e4m3,e4m3,f32", Compute.PROMOTED), layout="rc",
             inputs="blocks+lines+padded"),
     (("BM", 64), ("BN", 64), ("BK", 128), ("CONSUMERS", 1), ("STAGES", 3), ("IN_FLIGHT", 1)), WGMMA,
+)  # fmt: skip
+WGMMA_GROUPS_BLOCKS = Subject(
+    "wgmma e4m3 rc, scales of blocks of groups",
+    Problem(None, 136, 272, types=Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), layout="rc",
+            inputs="groups=5+blocks+padded"),
+    (("BM", 64), ("BN", 128), ("BK", 128), ("CONSUMERS", 1), ("STAGES", 2), ("IN_FLIGHT", 0)), WGMMA,
 )  # fmt: skip
 WGMMA_GROUPS = Subject(
     "wgmma bf16 rc, groups of rows",
