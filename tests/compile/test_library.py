@@ -182,6 +182,7 @@ def test_the_selftest_reaches_every_rule_and_holds_every_product_against_a_refer
         {"name": "experts", "types": "bf16", "layout": "rc", **sizes, "inputs": "groups=5"},
         {"name": "gated", "types": "bf16", **sizes, "inputs": "groups=3", "epilogue": "swiglu"},
         {"name": "images", "types": "bf16", "layout": "rc", **sizes, "inputs": "im2col=5x6x8_3x2_p1x1_s2x1"},
+        {"name": "scaled", "types": "e4m3,e4m3,f32", "layout": "rc", **sizes, "K": 200, "inputs": "groups=3+blocks"},
     )
     spec = spec_from({"name": "mylib", "product": list(fields)}, "sm_90", tmp_path)
     naive, choices = FAMILIES["naive"], []
