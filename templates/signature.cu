@@ -9,6 +9,10 @@
     ${ x.name } += ${ product } * s.${ x.stride };
 //% endfor
 //% endif
+${ vectors_of(kernel, product) }
+//%- endmacro
+/*# The epilogue's vectors and matrices of this product. #*/
+//% macro vectors_of(kernel, product)
 //% for x in kernel.problem.epilogue.operands if kernel.to_product(x, product)
     ${ x.name } += ${ kernel.to_product(x, product) };
 //% endfor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from gemmgen.kernel.tensor_map import parameter_of
 from gemmgen.problem import operands
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
-from gemmgen.problem.inputs import COMPANIONS
+from gemmgen.problem.inputs import COMPANIONS, Companion
 from gemmgen.problem.sizes import BATCH_SIZES
 from gemmgen.support.errors import require
 
@@ -90,7 +90,7 @@ class Contract:
             Parameter("A", f"const {types.a.ctype}{to}"),
             Parameter("B", f"const {types.b.ctype}{to}"),
             Parameter("C", f"{types.c.ctype}{to}"),
-            *(companion_parameters(problem) if not packed else ()),
+            *companion_parameters(problem.apart_from_b if packed else problem.companions),
             *(_parameter(problem, operand) for operand in problem.epilogue.operands),
         )
         mapped = {one.operand for one in launch.maps if not (one.anywhere or (launch.groups and one.operand == "C"))}
@@ -142,9 +142,9 @@ def _reached(pointer: Parameter, launch: Launch) -> Parameter:
     return Parameter(prepare.part, ctype)
 
 
-def companion_parameters(problem: Problem) -> tuple[Parameter, ...]:
-    """The parameters that are the companions of A and B, in their order."""
-    return tuple(Parameter(one.name, f"const {one.dtype.ctype}*") for one in problem.companions)
+def companion_parameters(companions: Iterable[Companion]) -> tuple[Parameter, ...]:
+    """The parameters that are these companions of A and B, in their order."""
+    return tuple(Parameter(one.name, f"const {one.dtype.ctype}*") for one in companions)
 
 
 def prepare_parameters(problem: Problem, prepare: Step) -> tuple[Parameter, ...]:
@@ -154,7 +154,7 @@ def prepare_parameters(problem: Problem, prepare: Step) -> tuple[Parameter, ...]
     own = (operand.rows, operand.cols, "batch", *lies)
     return (
         Parameter(prepare.source, f"const {operand.dtype.ctype}*"),
-        *(companion_parameters(problem) if isinstance(prepare, Pack) else ()),
+        *(companion_parameters(problem.packed_with_b) if isinstance(prepare, Pack) else ()),
         Parameter(prepare.part, f"{dtype_of_part(problem, prepare.part).ctype}*"),
         *(Parameter(name, size_type(name)) for name in problem.runtime_names if name in own),
     )

@@ -226,7 +226,7 @@ class Pack(Prepare):
     Chunks of PACKED_COLUMNS columns by `depth` of K follow each other, along N first. A chunk has lines of 128 bytes:
     first its codes, 16 bytes or less for each thread of a warpgroup, then a line of scales, then, if there are any, a
     line of zero points, to whose bits those of `Codes.beside_zero` are added. What lies beyond N has codes, scales and
-    zero points of 0.
+    zero points of 0. The chunks of groups of rows, each with a B of its own, follow each other.
     """
 
     order: Order = "r"
@@ -265,10 +265,12 @@ class Pack(Prepare):
 
     def matrix(self, case: Case) -> Matrix:
         columns, depth = self.tile(case.problem)
-        chunks = -(-case.n // columns) * -(-case.k // depth)
+        chunks = -(-case.n // columns) * -(-case.k // depth) * (case.problem.inputs.row_groups or 1)
         lines, words = chunks * self.chunk_lines(case.problem), PACKED_LINE // DType.S32.size
         operand = case.tensors[self.operand]
-        return replace(operand, dtype=DType.S32, order="r", rows=lines, cols=words, ld=words, stride=lines * words)
+        batch = None if case.problem.inputs.row_groups else operand.batch
+        whole = {"rows": lines, "cols": words, "ld": words, "stride": lines * words, "batch": batch}
+        return replace(operand, dtype=DType.S32, order="r", **whole)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import LINEAR, Epilogue, parse_epilogue, require_integers
 from gemmgen.problem.functions import function_named
 from gemmgen.problem.given import distance_given, record_given, size_given, types_given, typical_given
-from gemmgen.problem.inputs import BLOCK, PLAIN, Companion, Inputs
+from gemmgen.problem.inputs import BLOCK, OF_CODES, PLAIN, Companion, Inputs
 from gemmgen.problem.matrix import ROW_MAJOR, Layout, Matrix
 from gemmgen.problem.operands import OPERANDS, Operand, is_written
 from gemmgen.problem.sizes import (
@@ -202,7 +202,7 @@ class Problem:
         require(self.batch == count, f"inputs = {self.inputs} go with {products}, and batch = {text}")
         require(not self.pointers, f"inputs = {self.inputs} have no pointers to matrices")
         require(
-            self.products == 1 or (self.inputs.row_groups > 0 and not self.inputs.blocks),
+            self.products == 1 or (self.inputs.row_groups > 0 and not (self.coded or self.inputs.blocks)),
             f"inputs = {self.inputs} go with one product, and {self.epilogue} takes {self.products}",
         )
         conv = self.inputs.conv
@@ -293,6 +293,16 @@ class Problem:
     def companions(self) -> tuple[Companion, ...]:
         """What the product takes beside A and B."""
         return tuple(self.inputs.companions(self.types))
+
+    @property
+    def packed_with_b(self) -> tuple[Companion, ...]:
+        """Of these what is packed with B's codes: their scales and zero points."""
+        return tuple(one for one in self.companions if self.coded and one.name in OF_CODES)
+
+    @property
+    def apart_from_b(self) -> tuple[Companion, ...]:
+        """The others, which calls take beside packed codes."""
+        return tuple(one for one in self.companions if one not in self.packed_with_b)
 
     @property
     def batched(self) -> bool:

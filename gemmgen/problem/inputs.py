@@ -22,6 +22,7 @@ SCALED = (DType.U4, DType.S4, DType.U8, DType.S8)  # types of B that may have sc
 ROUNDED_TO = (DType.F16, DType.BF16, DType.F32)  # types of A: of B's elements, too, once they are scaled
 COMPANIONS = ("scales_a", "scales_b", "zeros_b", "offs", "group_rows", "index_a")  # every name that a companion has
 VECTORS = ("offs", "group_rows", "index_a")  # those with one dimension
+OF_CODES = ("scales_b", "zeros_b")  # those that go with columns of B, where it has codes
 MOST_GROUPS = 2**16
 BLOCK = 128  # elements along K of A and B, and columns of B, that share a scale
 IN_BLOCKS = (DType.E4M3, DType.E5M2)  # types of A and B that may have scales by blocks
@@ -32,7 +33,7 @@ _PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|masked|alongk|gathered|blocks|lines
 TOKEN = f"(?:i{convolution.TEXT}|{_PART}(?:_{_PART})*)"  # of inputs, in full names
 KNOWN = (
     "scales=32, 64, 128 or K, maybe with +zeros; groups=8, gathered or both; groups=8+masked; groups=8+along_k; "
-    "blocks, maybe with +lines and +padded, maybe with groups=8; im2col=56x56x64_3x3_p1x1"
+    "blocks, maybe with +lines and +padded; scales or blocks with groups=8; im2col=56x56x64_3x3_p1x1"
 )
 
 
@@ -135,9 +136,9 @@ class Inputs:
         require(not (self.masked and self.along_k), f"inputs = {self}: groups are masked or along_k, not both")
         rows = not (self.own_c and self.gathered)
         require(rows, f"inputs = {self}: rows are gathered in one A, and groups are masked or along_k")
-        moved = (self.groups > 0 or self.gathered) and not (self.blocks and self.row_groups)
-        kinds = self.coded, self.blocks, moved, self.conv is not None
-        alone = "scales along K, those of blocks, rows and images go alone, but for groups=8+blocks"
+        scaled, moved = self.coded + self.blocks, self.groups > 0 or self.gathered
+        kinds = scaled, moved and not (scaled and self.row_groups), self.conv is not None
+        alone = "scales along K, those of blocks, rows and images go alone, but for scales with groups=8"
         require(sum(kinds) <= 1, f"inputs = {self}: {alone}")
 
     @classmethod
@@ -262,9 +263,10 @@ class Inputs:
         if not self.coded:
             return
         rows = Extent("K", self.group) if self.group else Extent()
-        yield Companion("scales_b", types.a, rows, Extent("N"), "a scale for each column of B and group of K")
+        each, groups = "for each column of B and group of K", self.row_groups
+        yield Companion("scales_b", types.a, rows, Extent("N"), f"a scale {each}", matrices=groups)
         if self.zeros:
-            yield Companion("zeros_b", types.b, rows, Extent("N"), "a zero point for each column of B and group of K")
+            yield Companion("zeros_b", types.b, rows, Extent("N"), f"a zero point {each}", matrices=groups)
 
     def require_types(self, types: Types) -> None:
         """Raise InvalidInput unless A and B may be of these types."""

@@ -125,7 +125,10 @@ class PackText(_StepText):
         # A zero point becomes the last bits of such a number; 0: it stays as it is.
         self.magic, self.added = f"{codes.beside_zero:04x}" if codes.beside_zero else "", codes.added
         self.along_k = self._operand.order == "c"
+        self.groups = problem.inputs.row_groups  # of rows, each with a B of its own; 0: there is one
+        self.stride = self._size(self._operand.stride) if self.groups else ""  # elements from one of them to the next
         chunks = f"ceil({self.n} / {self.columns}) * ceil({self.k} / {self.depth})"
+        chunks = f"{self.groups} * {chunks}" if self.groups else chunks
         self.extent = f"{chunks} * {self.lines * self.words} words of 32 bits, at an address divisible by 16"
 
 

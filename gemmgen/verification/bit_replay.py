@@ -228,8 +228,8 @@ def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
     of_a, of_b = (*at[:-2], at[-2]), (*at[:-2], at[-1])
     if case.problem.coded:
         multiplied = case.problem.types.a
-        scaled = multiplied.encode(factor(case, operands, "B", (slice(None), at[-1]))).view(multiplied.bits)
-        return case.a.view(operands.a.view(multiplied.bits))[of_a], scaled.T
+        scaled = multiplied.encode(_scaled_lines(case, operands, at)).view(multiplied.bits)
+        return case.a.view(operands.a.view(multiplied.bits))[of_a], scaled
     a, b = case.a.view(operands.a.view(case.a.dtype.bits)), case.b.view(operands.b.view(case.b.dtype.bits))
     if case.problem.inputs.row_groups:
         of_b = groups_of_rows(operands, at[-2]), at[-1]
@@ -254,18 +254,28 @@ def _ranges(operands: Operands, group: npt.NDArray[np.int64]) -> tuple[npt.NDArr
     return ends[group], ends[group + 1] - ends[group]
 
 
+def _scaled_lines(case: Case, operands: Operands, at: Index) -> Floats:
+    """The column of B at each place, of numbers that codes stand for."""
+    if not case.problem.inputs.row_groups:
+        return factor(case, operands, "B", (slice(None), at[-1])).T
+    found, groups = np.zeros((len(at[-1]), case.k)), groups_of_rows(operands, at[-2])
+    for group in np.unique(groups).tolist():
+        own = groups == group
+        found[own] = factor(case, operands, "B", (slice(group, group + 1), slice(None), at[-1][own]))[0].T
+    return found
+
+
 def _scales_of_sums(case: Case, operands: Operands, at: Index) -> Floats:
     """The scale of each part of K that has one, at each place: of blocks that of A times that of B, rounded."""
-    if not case.problem.inputs.blocks:
-        matrix, starts = case.extra["scales_b"], group_of(case)[:: case.problem.scaled_depth]
-        stored = matrix.view(operands.extra["scales_b"])[:, at[-1]][starts]
-        return np.asarray(matrix.dtype.decode(stored).T.astype(np.float32))
-    of_a = case.extra["scales_a"].view(operands.extra["scales_a"])[:, at[-2]]
-    stored = case.extra["scales_b"].view(operands.extra["scales_b"])
-    inputs = case.problem.inputs
+    inputs, matrix = case.problem.inputs, case.extra["scales_b"]
+    stored = matrix.view(operands.extra["scales_b"])
     group = (groups_of_rows(operands, at[-2]),) if inputs.row_groups else ()
-    lines = np.swapaxes(stored, -1, -2) if inputs.lines else stored
-    of_b = lines[(*group, at[-1] // (1 if inputs.lines else inputs.block))]
+    lines = stored if inputs.squares else np.swapaxes(stored, -1, -2)
+    of_b = lines[(*group, at[-1] // (inputs.block if inputs.squares else 1))]
+    if not inputs.blocks:
+        starts = group_of(case)[:: case.problem.scaled_depth]
+        return np.asarray(matrix.dtype.decode(of_b[:, starts]).astype(np.float32))
+    of_a = case.extra["scales_a"].view(operands.extra["scales_a"])[:, at[-2]]
     with np.errstate(all="ignore"):
         return np.asarray(of_a.T * of_b)
 

@@ -75,11 +75,11 @@ def draw_companions(case: Case, wanted: Wanted, rng: np.random.Generator) -> dic
         rows = int(found["offs"][0, -1])
     if inputs.gathered:
         found["index_a"] = _index(case, rows, rng)[None]
-    return _draw_scaled(case, wanted, rng) if case.problem.coded else found
+    return found | (_draw_scaled(case, wanted, rng) if case.problem.coded else {})
 
 
 def _block_scales(matrix: Matrix, wanted: Wanted, rng: np.random.Generator) -> Doubles:
-    shape = (*([matrix.batch] if matrix.batch else []), matrix.rows, matrix.cols)
+    shape = _shape(matrix)
     if wanted.data in EXACT_KINDS:
         return rng.choice(EXACT_SCALES, shape)
     exponents = rng.integers(-SPREAD, SPREAD + 1, shape)
@@ -90,6 +90,11 @@ def _block_scales(matrix: Matrix, wanted: Wanted, rng: np.random.Generator) -> D
         count = values.size // max(MOST_SPECIALS, COLUMNS * min(shape[-2:]))
         values[tuple(rng.integers(0, shape, (count, len(shape))).T)] = rng.choice(SPECIALS, count)
     return values
+
+
+def _shape(matrix: Matrix) -> tuple[int, ...]:
+    """That of its view: with groups of rows theirs come first."""
+    return (*([matrix.batch] if matrix.batch else []), matrix.rows, matrix.cols)
 
 
 def scales_of_sums(
@@ -103,7 +108,7 @@ def scales_of_sums(
     parts = [slice(first, min(first + depth, case.k)) for first in range(0, case.k, depth)]
     if not case.problem.inputs.blocks:
         of_b = case.extra["scales_b"].dtype.decode(case.extra["scales_b"].view(operands.extra["scales_b"]))
-        groups = group_of(case)
+        of_b, groups = of_b if group is None else of_b[group], group_of(case)
         yield from ((of_b[groups[part.start], columns][None, :], part) for part in parts)
         return
     of_a, of_b = (DType.F32.decode(case.extra[name].view(operands.extra[name])) for name in ("scales_a", "scales_b"))
@@ -209,31 +214,34 @@ def code_span(types: Types) -> int:
 def _draw_scaled(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[str, npt.NDArray[Any]]:
     """Codes of B, their scales and, where there are any, zero points."""
     dtype, scales = case.b.dtype, case.extra["scales_b"]
-    shape, groups = (case.k, case.n), (scales.rows, scales.cols)
+    groups = _shape(scales)
+    shape = (*groups[:-2], case.k, case.n)
     least, largest = int(dtype.least), int(dtype.largest)
     zeros = np.zeros(groups, np.int16)
     if case.problem.inputs.zeros:
         zeros = rng.integers(least, largest, groups, np.int16)  # below the largest code: the one above is a code, too
+    if case.b.overlaps and zeros.size:  # groups of rows that share codes share their zero point
+        zeros[...] = zeros.flat[0]
     of_group = group_of(case)
     if wanted.selects:
-        made = zeros[of_group] + (selection("B", shape, rng) if wanted.data == "onehot" and case.k else 0)
+        made = zeros[..., of_group, :] + (selection("B", shape, rng) if wanted.data == "onehot" and case.k else 0)
         if wanted.data == "sparse" and case.k:
-            places = rng.integers(0, case.k, (min(wanted.chosen, case.k), case.n))
-            np.put_along_axis(made, places, rng.integers(least, largest + 1, places.shape, np.int16), 0)
+            places = rng.integers(0, case.k, (*groups[:-2], min(wanted.chosen, case.k), case.n))
+            np.put_along_axis(made, places, rng.integers(least, largest + 1, places.shape, np.int16), -2)
     elif wanted.data == "onehot":
         made = codes(shape, dtype, 0).astype(np.int16)
     else:
         made = rng.integers(least, largest + 1, shape, np.int16)
     if wanted.data == "exact":
-        from_zero = zeros[of_group]
+        from_zero = zeros[..., of_group, :]
         made = np.clip(made, from_zero - wanted.exact, from_zero + wanted.exact)
     if wanted.one_sign:
-        made = np.maximum(made, zeros[of_group])
+        made = np.maximum(made, zeros[..., of_group, :])
     found = {"B": made, "scales_b": _scales(case, wanted, groups, rng)}
     return found | ({"zeros_b": zeros} if case.problem.inputs.zeros else {})
 
 
-def _scales(case: Case, wanted: Wanted, shape: tuple[int, int], rng: np.random.Generator) -> Doubles:
+def _scales(case: Case, wanted: Wanted, shape: tuple[int, ...], rng: np.random.Generator) -> Doubles:
     types, data = case.problem.types, wanted.data
     if data in EXACT_KINDS:
         return np.ones(shape) if wanted.selects else rng.choice(EXACT_SCALES, shape)
@@ -244,8 +252,8 @@ def _scales(case: Case, wanted: Wanted, shape: tuple[int, int], rng: np.random.G
         values = np.ldexp(np.copysign(1 - rng.random(shape) / 2, values), rng.integers(-SPREAD, SPREAD + 1, shape))
     values *= wanted.size / (code_span(types) + 1)
     if data == "special" and types.a.has_infinity:
-        count = values.size // max(MOST_SPECIALS, COLUMNS * shape[0])
-        places = rng.integers(0, shape, (count, 2))
+        count = values.size // max(MOST_SPECIALS, COLUMNS * shape[-2])
+        places = rng.integers(0, shape, (count, len(shape)))
         values[tuple(places.T)] = rng.choice(SPECIALS, count)
     return values
 
@@ -286,14 +294,14 @@ def alone(conv: Convolution, lines: int, rng: np.random.Generator) -> npt.NDArra
 
 def _scaled(case: Case, operands: Operands, codes_of_b: Doubles, index: Index) -> Doubles:
     """(code - zero point) * scale, rounded once to the type of A; without the scale, if sums have it."""
-    along_k, columns = index
+    *group, along_k, columns = index
     groups = group_of(case)[along_k]
 
     def of_group(name: str) -> npt.NDArray[np.float32]:
         matrix: Any = case.extra[name]
         stored: Floats = matrix.view(operands.extra[name])
         with np.errstate(invalid="ignore"):  # a signalling NaN
-            values: npt.NDArray[np.float32] = stored[:, columns].astype(np.float32)[groups]
+            values: npt.NDArray[np.float32] = stored[(*group, slice(None), columns)].astype(np.float32)[..., groups, :]
         return values
 
     zeros = of_group("zeros_b") if case.problem.inputs.zeros else 0.0

@@ -19,6 +19,7 @@ from gemmgen.families import summation_of
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Case
+from gemmgen.problem.inputs import OF_CODES
 from gemmgen.problem.operands import OPERANDS
 from gemmgen.run.executor import Executor, Floats, LoadedKernel, Operands
 from gemmgen.support.errors import CandidateFailed, Failure
@@ -31,7 +32,6 @@ from gemmgen.verification.tensor_core_recordings import is_recorded
 SIZES = (1, 2, 7, 63, 64, 65, 129, 271, 1000, 4096)  # of M: edges of tiles, and what lies between
 ROWS, COLUMNS = 8, 16  # rows of A, and columns of B, of which all others are copies
 SOURCE = "invariance"  # of a Failure
-OF_CODES = ("scales_b", "zeros_b")  # which go with columns of B
 DRAWN_SEED = 1  # of situations that run in part if they are expensive: see `runs_whole`
 
 Integers = npt.NDArray[np.int64]

@@ -94,7 +94,10 @@ def _slab_products(case: Case, data: DataKind, seed: int, window: Window) -> Pro
     found = [np.zeros((window.bottom - window.top, window.right - window.left)) for _ in range(3)]
     for group, rows in rows_of_groups(case, operands, window.rows):
         b = factor(case, operands, "B", (slice(group, group + 1), slice(None), window.cols))[0]
-        at, own = slice(rows.start - window.top, rows.stop - window.top), replace(window, top=rows.start, bottom=rows.stop)
+        at, own = (
+            slice(rows.start - window.top, rows.stop - window.top),
+            replace(window, top=rows.start, bottom=rows.stop),
+        )
         for of_all, of_group in zip(found, _times(case, operands, (a[at], b), own, data, group), strict=True):
             of_all[at] = of_group
     product, size, largest = found

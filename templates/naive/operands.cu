@@ -1,12 +1,12 @@
 /*# An element of A and one of B, for the loop of naive.cu. #*/
 //% from "device/block_scales.cu" import pitches, scales_of_group
-//% from "signature.cu" import matrices_of
+//% from "signature.cu" import matrices_of, vectors_of
 
 /*# What reads elements of 4 bits, two to a byte. #*/
 //% macro codes(kernel)
 //% if types.b.storage_bits == 4
 // Element i of those that lie two to a byte, the first in its low half.
-__device__ __forceinline__ int code(const unsigned char* __restrict__ bytes, Offset i)
+__device__ __forceinline__ int code(const unsigned char* __restrict__ bytes, ${ "long long" if kernel.problem.inputs.groups else "Offset" } i)
 {
 //% if types.b.is_signed
     return static_cast<signed char>(bytes[i / 2] << (i % 2 ? 0 : 4)) >> 4;
@@ -27,6 +27,11 @@ ${ "code(%s, %s)" | format(operand, place) if types.b.storage_bits == 4 else "%s
 ${ "group_rows[matrix]" if kernel.problem.inputs.masked else "s.M" }
 //%- endmacro
 
+/*# Groups of K that have a scale each, as a factor. #*/
+//% macro groups_of_k(inputs)
+${ "((s.K + %d) / %d) * " | format(inputs.group - 1, inputs.group) if inputs.group }
+//%- endmacro
+
 /*# The group of row m, its B, and what goes with that. #*/
 //% macro find_group(kernel)
 //% set groups = kernel.problem.inputs.groups
@@ -34,7 +39,12 @@ ${ "group_rows[matrix]" if kernel.problem.inputs.masked else "s.M" }
     int group = 0;
     while (group < ${ groups } && m >= offs[group]) ++group;  // empty groups end where they begin
     if (group == ${ groups }) return;  // behind the last end
+//% if kernel.problem.coded
+    const long long first_b = group * s.stride_b, first_scale = static_cast<long long>(group) * ${ groups_of_k(kernel.problem.inputs) }s.N;  // of the group's
+${ vectors_of(kernel, "group") | trim("\n") }
+//% else
 ${ matrices_of(kernel, "group") | trim("\n") }
+//% endif
 //% if kernel.problem.inputs.blocks
     scales_b += ${ scales_of_group(kernel.problem.inputs, "group") };
 //% endif
@@ -87,14 +97,15 @@ ${ text if count == 1 else "%s * %d" | format(text, count) }
 //% set column = ("n", "s.N + n", "2 * s.N + n", "3 * s.N + n")[matrix - 1]
 //% set place = "Offset(k) * s.ldb + %s" | format(column) if kernel.problem.layout.b == "r" else "Offset(%s) * s.ldb + k" | format(column)
 //% set inputs = kernel.problem.inputs
+//% set place = "first_b + " ~ place if inputs.coded and inputs.groups else place
 //% if inputs.group is none
         const ${ T } b${ matrix if matrix > 1 } = B[${ place }];${ "  // of the %s matrix, beside the first" | format(("second", "third", "fourth")[matrix - 2]) if matrix > 1 }
 //% else
 //% set rounded = types.a.narrowing
 //% if inputs.group
-        const Offset of_group = Offset(k / ${ inputs.group }) * s.N + n;
+        const ${ "long long of_group = first_scale + " if inputs.groups else "Offset of_group = " }Offset(k / ${ inputs.group }) * s.N + n;
 //% else
-        const int of_group = n;  // all of K is one group
+        const ${ "long long of_group = first_scale + " if inputs.groups else "int of_group = " }n;  // all of K is one group
 //% endif
 //% set code = element_at("B", place)
         const int code_b = ${ "%s - %s" | format(code, element_at("zeros_b", "of_group")) if inputs.zeros else code };
@@ -108,6 +119,7 @@ ${ text if count == 1 else "%s * %d" | format(text, count) }
 //% set depth, group, zeros = kernel.problem.scaled_depth, kernel.problem.inputs.group, kernel.problem.inputs.zeros
 //% set place = "Offset(k) * s.ldb + n" if kernel.problem.layout.b == "r" else "Offset(n) * s.ldb + k"
 //% set row = "Offset(first / %d) * s.N + n" | format(group) if group else "n"
+//% set row, place = ("first_scale + " ~ row, "first_b + " ~ place) if kernel.problem.inputs.groups else (row, place)
     for (int first = 0; first < s.K; first += ${ depth }) {
         ${ T } sum = ${ zero };
 //% if zeros

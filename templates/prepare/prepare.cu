@@ -120,7 +120,9 @@ ${ head(c) }
 //% set stored = {4: "(%s[from / 2] >> (from %% 2 ? 4 : 0) & 15)%s", 8: "(%s[from] & 255)%s"}[c.bits]
 //% set flipped = " ^ %d" | format(2 ** (c.bits - 1)) if c.signed else ""
 //% set offset = "static_cast<long long>(%s) * %s + %s" | format(*(("column", c.lead, "at") if c.along_k else ("at", c.lead, "column")))
+//% set offset = "static_cast<long long>(group) * %s + %s" | format(c.stride, offset) if c.groups else offset
 //% set group = "first_k / %d" | format(c.group) if c.group else "0"
+//% set group = ("group * ((%s + %d) / %d) + %s" | format(c.k, c.group - 1, c.group, group) if c.group else "group") if c.groups else group
 // ${ c.part } = B's codes with ${ c.scaled_by }, in chunks of ${ c.columns } columns by ${ c.depth } of K: ${ c.lines } lines of 128 bytes each.
 //% if c.bits == 4
 // Of 16 columns by 16 k, lane 4 g + t of a warp has columns g and g + 8 at k = 2 t, 2 t + 1, 2 t + 8 and 2 t + 9: eight codes, one word.
@@ -134,12 +136,17 @@ ${ c.entry }(
     ${ parameters(c.parameters)[2:] })
 {
     const int across = (${ c.n } + ${ c.columns - 1 }) / ${ c.columns };
-    const int tiles = across * ((${ c.k } + ${ c.depth - 1 }) / ${ c.depth });
+    const int tiles = across * ((${ c.k } + ${ c.depth - 1 }) / ${ c.depth });${ "  // of a group" if c.groups }
 //% if c.overlapped
 ${ overlap("") | trim("\n") }
 //% endif
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    for (int tile = blockIdx.x; tile < ${ c.groups ~ " * " if c.groups }tiles; tile += gridDim.x) {
+//% if c.groups
+        const int group = tile / tiles;
+        const int first_n = tile % across * ${ c.columns }, first_k = tile % tiles / across * ${ c.depth };
+//% else
         const int first_n = tile % across * ${ c.columns }, first_k = tile / across * ${ c.depth };
+//% endif
         unsigned* const chunk = reinterpret_cast<unsigned*>(${ c.part }) + static_cast<long long>(tile) * ${ c.lines * c.words };
         for (int i = threadIdx.x; i < ${ c.columns * c.depth // 8 }; i += ${ c.threads }) {
             const int thread = i / ${ c.access } % 128, step = i / ${ 128 * c.access } * ${ c.access } + i % ${ c.access };  // of the warpgroup, of 16 of K

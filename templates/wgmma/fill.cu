@@ -62,14 +62,26 @@ ${ images.box(x, behind, k) }
 tma_load_${ "multicast_" if x.shared }${ view.box_rank + x.grouped }d(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_" ~ x.X if x.shared }, ${ "box_" if x.ragged else "&map_" }${ x.x }, full, ${ k if x.along_k else mn }, ${ mn if x.along_k else "BOUND - depth + " ~ k if view.along_k else k }${ " + part" if x.shared }${ matrix_of(view, x) }${ ", (1 << CLUSTER) - 1" if x.shared });
 //%- endif
 //%- endmacro
+/*# Rows of chunks before that of `k`: those of the groups before lie before them, too. Beyond K a group has none, and not the next one's,
+    whose scales may be infinite: TMA fills what lies behind the last group's with zeros. #*/
+//% macro chunks_before(view, k)
+//% set rows = "((s.K + CHUNK_K - 1) / CHUNK_K)"
+//% if view.groups and view.absent_chunks
+(${ k } < s.K ? tile.group * ${ rows } + ${ k } / CHUNK_K : ${ view.groups } * ${ rows })
+//%- elif view.groups
+(tile.group * ${ rows } + ${ k } / CHUNK_K)
+//%- else
+${ k } / CHUNK_K
+//%- endif
+//%- endmacro
 /*# The chunks of the tile's columns, for each chunk's k. #*/
 //% macro packed(view, x)
 //% if x.boxes > 1
 #pragma unroll
 for (int at = 0; at < BK; at += CHUNK_K)
-    tma_load_2d(shared.b[ring.stage][at / CHUNK_K], &map_b, full, 0, ((k + at) / CHUNK_K * ((s.N + 63) / 64) + tile.n / 64) * CHUNK_LINES);
+    tma_load_2d(shared.b[ring.stage][at / CHUNK_K], &map_b, full, 0, (${ chunks_before(view, "(k + at)") } * ((s.N + 63) / 64) + tile.n / 64) * CHUNK_LINES);
 //%- else
-tma_load_2d(shared.b[ring.stage], &map_b, full, 0, (k / CHUNK_K * ((s.N + 63) / 64) + tile.n / 64) * CHUNK_LINES);
+tma_load_2d(shared.b[ring.stage], &map_b, full, 0, (${ chunks_before(view, "k") } * ((s.N + 63) / 64) + tile.n / 64) * CHUNK_LINES);
 //%- endif
 //%- endmacro
 /*# The further coordinates of a box: which matrix it is of. #*/

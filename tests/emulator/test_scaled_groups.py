@@ -33,6 +33,14 @@ BLOCKS: tuple[tuple[str, str, tuple[int | None, ...], str, str, dict[str, int]],
     ("e4m3,e4m3,bf16_promoted", "rc", (150, 256, 256), "groups=8+blocks", "", {"BN": 64, "CLUSTER": 2, "ACROSS": 1}),
     ("e4m3,e4m3,bf16_promoted", "rc", (None, 520, 256), "groups=5+blocks", "", {**SMALL, "BN": 160, "IN_FLIGHT": 0}),
 )
+FEW_ROWS = {"BM": 24, "BN": 64, "CONSUMERS": 1}
+# Tiles of few rows and of many, groups of K shorter than a chunk, sums that are scaled, codes of 8 bits, clusters.
+CODES: tuple[tuple[str, str, tuple[int | None, ...], str, str, dict[str, int]], ...] = (
+    ("bf16,u4,bf16", "rc", (None, 136, 272), "scales=128+zeros+groups=5", "", {**FEW_ROWS, "BN": 128, "CONSUMERS": 2}),
+    ("f16,s4,f32_promoted", "rr", (None, 72, 176), "scales=64+groups=5", "bias+silu", {**FEW_ROWS, "BK": 128}),
+    ("bf16,u8,bf16", "rc", (None, 128, 256), "scales=K+zeros+groups=3", "", {**FEW_ROWS, "BM": 64}),
+    ("bf16,s4,f32", "rc", (150, 200, 128), "scales=32+groups=8", "", {**FEW_ROWS, "BM": 32, "CLUSTER": 2, "ACROSS": 1}),
+)
 
 
 def kernel_of(
@@ -62,9 +70,28 @@ def test_each_group_has_its_own_scales_of_blocks(executor: EmulatorExecutor, ker
     assert verdict.replayed is not None and verdict.replayed.equal == verdict.replayed.elements > 0
 
 
-@pytest.mark.parametrize("inputs", ["groups=5+blocks", "groups=3+blocks+lines+padded"])
-def test_naive_kernels_take_scales_of_groups(executor: EmulatorExecutor, inputs: str) -> None:
-    problem = Problem(None, 140, 200, types="e4m3,e4m3,f32", layout="rr", inputs=inputs)
+@pytest.mark.parametrize(
+    "kernel",
+    [one if at < 2 else pytest.param(one, marks=pytest.mark.soak) for at, one in enumerate(CODES)],
+    ids=lambda one: " ".join(map(str, one[:5])),
+)
+def test_each_group_has_codes_scales_and_zero_points(executor: EmulatorExecutor, kernel) -> None:
+    verdict = verify(executor, kernel_of(*kernel), examples=15, largest=200, runs=2)
+    assert verdict.passed, f"{verdict.failure} in {verdict.situation}"
+    assert verdict.replayed is not None and verdict.replayed.equal == verdict.replayed.elements > 0
+
+
+@pytest.mark.parametrize(
+    ("types", "inputs"),
+    [
+        ("e4m3,e4m3,f32", "groups=5+blocks"),
+        ("e4m3,e4m3,f32", "groups=3+blocks+lines+padded"),
+        ("bf16,u4,f32", "scales=32+zeros+groups=5"),
+        ("f16,s8,f32_promoted", "scales=K+groups=3"),
+    ],
+)
+def test_naive_kernels_take_scales_of_groups(executor: EmulatorExecutor, types: str, inputs: str) -> None:
+    problem = Problem(None, 141, 203, types=types, layout="rr", inputs=inputs, stride_b=None)
     source = render(problem, NAIVE, NAIVE.default(problem), "sm_90")
     verdict = verify(executor, source, examples=15, largest=64, runs=2)
     assert verdict.passed, f"{verdict.failure} in {verdict.situation}"

@@ -135,7 +135,7 @@ class WgmmaFamily(Family):
             "POINTERS": int(problem.pointers),
             "POINTER_ALIGN": problem.pointer_align,
             "C_BY_TMA": int(staged(problem)),
-            "AS_IT_LIES": int(not needed_copies(problem)),
+            "AS_IT_LIES": int(all(isinstance(one, Pack) for one in needed_copies(problem))),
             "CUT_LINES": int(cuts_lines(problem)),
             "OUTPUTS": len(problem.epilogue.outputs),
             "SCALED_LINES": int(problem.inputs.lines),

@@ -42,6 +42,10 @@ class WgmmaView:
         self.padded = problem.inputs.padded  # rows of scales begin at multiples of 16 bytes
         self.straddles = problem.inputs.squares and BLOCK % one.BN != 0  # a tile's columns may lie in two blocks of B
         self.codes = Codes.of(problem)  # B's, which become numbers in registers; None: it has none
+        depth = self.codes.depth if self.codes else one.BK
+        self.absent_chunks = bool(
+            -(-(problem.k or 0) // depth) % (one.BK // depth)
+        )  # the last k tile has some beyond K
         self.feeds = bool(one.FROM_REGISTERS)  # products take the fragments of one of them from registers
         self.swapped = swaps(one)  # rows of an instruction are columns of C: products are those of its transpose
         self.first, self.second = (self.b, self.a) if self.swapped else (self.a, self.b)  # by the instruction's lines
