@@ -67,7 +67,7 @@ def further_operands(problem: Problem) -> tuple[str, ...]:
 
 def beside_a_and_b(problem: Problem) -> tuple[Companion, ...]:
     """The companions of A and B that a call takes; those of codes are packed with B."""
-    return () if problem.coded else problem.companions
+    return problem.apart_from_b
 
 
 def number(name: str, value: Any) -> float:
@@ -155,16 +155,20 @@ def _rows_of_an_index(problem: Problem, views: Mapping[str, ArrayView | Prepared
 def case_of_codes(problem: Problem, views: Mapping[str, ArrayView]) -> Case:
     """A launch for packing B's codes, "B", with their companions. Raises InvalidInput for what does not fit."""
     b = next(one for one in problem.matrices if one.name == "B")
-    shape = views["B"].shape
-    require(len(shape) == 2, f"codes of shape {shape}: they are lines of bytes")
-    lines, length = shape[0], BYTE // problem.code_bits * shape[1]
+    shape, groups = views["B"].shape, problem.inputs.row_groups
+    are = f"matrices of {groups} groups, of lines of bytes" if groups else "lines of bytes"
+    require(len(shape) == 2 + bool(groups), f"codes of shape {shape}: they are {are}")
+    require(not groups or shape[0] == groups, f"codes of shape {shape}: this kernel is built for groups = {groups}")
+    lines, length = shape[-2], BYTE // problem.code_bits * shape[-1]
     k, n = (length, lines) if b.order == "c" else (lines, length)
     for name, given in (("K", k), ("N", n)):
         built = problem.sizes[name]
         require(built in (None, given), f"codes have {name} = {given}: this kernel is built for {name} = {built}")
     case = problem.case(m=problem.m or 1, n=n, k=k)
     require(case.b.ld == length, f"lines of {length} codes: this kernel takes them {case.b.ld} apart")
-    wanted = [one.name for one in problem.companions]
+    dense, apart = lines * length, case.b.stride
+    require(not groups or apart == dense, f"groups of {dense} codes: this kernel takes them {apart} apart")
+    wanted = [one.name for one in problem.packed_with_b]
     missing = sorted({*wanted} ^ ({*views} - {"B"}))
     require(not missing, f"codes go with {', '.join(wanted)}: {', '.join(missing)} differ")
     for name, view in views.items():

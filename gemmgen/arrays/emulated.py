@@ -52,7 +52,7 @@ class EmulatedBackend:
                 ctypes.memset(located[name], 0, size)
             return
         codes = isinstance(self._source.launch.prepared("B"), Pack)
-        held = ("B", *(one.name for one in case.problem.companions)) if codes else ()
+        held = ("B", *(one.name for one in case.problem.packed_with_b)) if codes else ()
         flat = {name: self._storage(name, case, known.prepared, located) for name in case.tensors if name not in held}
         flat |= self._unpacked(case, located["prepared_b"]) if codes else {}
         operands = Operands(flat["A"], flat["B"], flat["C"], {name: flat[name] for name in case.extra})

@@ -300,7 +300,8 @@ class ArrayKernel:
         scales  ceil(K / group) x N numbers of A's type
         zeros   zero points, stored as codes are: ceil(K / group) x N, or x N/2; None where the kernel takes none
 
-        The arrays are contiguous, and on the kernel's device.
+        With groups of rows there are as many such matrices in an array, groups x N x K/2: all groups are packed. The
+        arrays are contiguous, and on the kernel's device.
 
         Raises InvalidInput if shapes or types do not fit, and for a kernel that multiplies no codes.
         """
@@ -313,7 +314,8 @@ class ArrayKernel:
         matrix, library = pack.matrix(case), library_of(codes)
         made = library.empty((1, matrix.lines, matrix.ld), matrix.dtype, codes)
         self._backend.prepare(pack, case, views, self._backend.locate(view_of("B", made)), library, stream)
-        return Prepared("B", made, (case.k, case.n), layout_of(self.source, pack))
+        shape = (case.k, case.n) if case.b.batch is None else (case.b.batch, case.k, case.n)
+        return Prepared("B", made, shape, layout_of(self.source, pack))
 
     def prepared_b(self, array: Any, shape: tuple[int, ...]) -> Prepared:
         """The result of `prepare_b` for B of this `shape`, from the `array` that held it."""

@@ -209,7 +209,7 @@ class Interface(Signature):
     @property
     def packed_from(self) -> tuple[str, ...]:
         """The tensors that `packed` replaces: B, and what goes with its codes."""
-        return ("B", *self.companions) if self.coded else ("B",)
+        return ("B", *(one.name for one in self.problem.packed_with_b))
 
     @property
     def packed_words(self) -> str:

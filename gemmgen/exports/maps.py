@@ -158,7 +158,7 @@ class PackedCodes(Copy):
 
     @property
     def does(self) -> str:
-        return f"packs {listed((self.operand, *(one.name for one in self.problem.companions)))}"
+        return f"packs {listed((self.operand, *(one.name for one in self.problem.packed_with_b)))}"
 
     @property
     def dtype(self) -> DType:
@@ -168,7 +168,8 @@ class PackedCodes(Copy):
     def lines(self) -> str:
         """In terms of a function tiles_of(size, tile)."""
         chunks = (f"tiles_of({size}, {tile})" for size, tile in self.grid)
-        return " * ".join([*chunks, str(self.prepare.chunk_lines(self.problem))])
+        groups = self.problem.inputs.row_groups
+        return " * ".join([*([str(groups)] if groups else []), *chunks, str(self.prepare.chunk_lines(self.problem))])
 
     @property
     def length(self) -> str:

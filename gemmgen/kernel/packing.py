@@ -31,7 +31,7 @@ PLACES = {4: np.array([[[0, 4], [2, 6]], [[1, 5], [3, 7]]]), 8: np.array([[[0, 1
 
 @dataclass(frozen=True)
 class Scaled:
-    """B as it is given.
+    """B as it is given; with groups of rows each array has a first axis for them.
 
     codes   N x K numbers of 4 or 8 bits, those with a sign as they lie in memory: -1 of s4 is 15
     scales  ceil(K / group) x N numbers of A's type, as bits
@@ -45,6 +45,14 @@ class Scaled:
 
 def packed(case: Case, given: Scaled) -> Words:
     """The words of all chunks, one after another along N first: those that a kernel's launch writes."""
+    if not case.problem.inputs.row_groups:
+        return _packed(case, given)
+    zeros = [None] * len(given.codes) if given.zeros is None else given.zeros
+    return np.concatenate([_packed(case, Scaled(*one)) for one in zip(given.codes, given.scales, zeros, strict=True)])
+
+
+def _packed(case: Case, given: Scaled) -> Words:
+    """The same of one B."""
     pack, problem, of = Pack("B"), case.problem, _codes(case)
     across, down = _chunks(case)
     flip = np.uint8(_sign(problem.types.b))
@@ -67,6 +75,17 @@ def packed(case: Case, given: Scaled) -> Words:
 
 def unpacked(case: Case, words: Words) -> Scaled:
     """What `packed` packed."""
+    groups = case.problem.inputs.row_groups
+    if not groups:
+        return _unpacked(case, words)
+    found = [_unpacked(case, of_group) for of_group in words.reshape(groups, -1)]
+    zeros = [one.zeros for one in found if one.zeros is not None]
+    codes, scales = (np.stack(of_all) for of_all in zip(*((one.codes, one.scales) for one in found), strict=True))
+    return Scaled(codes, scales, np.stack(zeros) if zeros else None)
+
+
+def _unpacked(case: Case, words: Words) -> Scaled:
+    """The same of one B."""
     pack, problem, of = Pack("B"), case.problem, _codes(case)
     across, down = _chunks(case)
     flip, end = np.uint8(_sign(problem.types.b)), pack.code_words(problem)
@@ -85,11 +104,10 @@ def unpacked(case: Case, words: Words) -> Scaled:
 
 def scaled_of(case: Case, memory: Mapping[str, npt.NDArray[np.uint8]]) -> Scaled:
     """B and its companions, by name, from the bytes of their memory."""
-    b, inputs = case.b, case.problem.inputs
-    lines = _codes_of(memory["B"], b.dtype)[: b.lines * b.ld].reshape(b.lines, b.ld)[:, : b.line_length]
-    scales = memory["scales_b"].view(np.uint16).reshape(-1, case.n)
-    zeros = _codes_of(memory["zeros_b"], b.dtype)[: scales.size].reshape(scales.shape) if inputs.zeros else None
-    return Scaled(lines if b.order == "c" else np.ascontiguousarray(lines.T), scales, zeros)
+    b, scales = case.b, case.extra["scales_b"]
+    codes = np.ascontiguousarray(np.swapaxes(b.view(_codes_of(memory["B"], b.dtype)), -1, -2))
+    zeros = case.extra["zeros_b"].view(_codes_of(memory["zeros_b"], b.dtype)) if case.problem.inputs.zeros else None
+    return Scaled(codes, scales.view(memory["scales_b"].view(np.uint16)), zeros)
 
 
 def stored_of(case: Case, given: Scaled) -> dict[str, npt.NDArray[Any]]:
@@ -100,7 +118,7 @@ def stored_of(case: Case, given: Scaled) -> dict[str, npt.NDArray[Any]]:
         return np.asarray(((codes ^ np.uint8(sign)).astype(np.int16) - sign).astype(dtype.numpy))
 
     flat = np.zeros(case.b.elements, case.b.dtype.numpy)
-    case.b.view(flat)[...] = numbers(given.codes.T, case.b.dtype)
+    case.b.view(flat)[...] = numbers(np.swapaxes(given.codes, -1, -2), case.b.dtype)
     found = {"B": flat, "scales_b": given.scales.reshape(-1).view(case.extra["scales_b"].dtype.numpy)}
     if given.zeros is not None:
         found["zeros_b"] = numbers(given.zeros.reshape(-1), case.extra["zeros_b"].dtype)

@@ -853,12 +853,18 @@ SIGNED = Problem(None, 40, 96, types="f16,s4,f16", layout="rc", epilogue="acc", 
 HALVES = Problem(None, 72, 200, types="bf16,s4,f32", epilogue="acc", inputs="scales=64", ldb=None)
 WHOLE = Problem(9, 70, None, types="f16,u4,f32", layout="rc", epilogue="acc", inputs="scales=K")
 BYTES = Problem(None, 40, 96, types="bf16,s8,f32", layout="rc", epilogue="acc", inputs="scales=32+zeros")
+EXPERTS_OF_CODES = Problem(None, 40, 96, types="bf16,u4,bf16", epilogue="acc", inputs="scales=64+zeros+groups=3")
+ROWS_OF_BYTES = Problem(
+    None, 40, 96, types="f16,s8,f16", layout="rc", epilogue="acc", inputs="scales=K+groups=5", stride_b=None
+)
 MISTAKES = {  # in the launch that packs
     "the group": (OPEN, "first_k / 128", "first_k / 256"),
     "the sign": (SIGNED, "& 15) ^ 8", "& 15)"),
     "the half of a byte": (HALVES, "from % 2 ? 4 : 0", "from % 2 ? 0 : 4"),
     "the bytes of both words": (BYTES, "v < 4 ? words.x : words.y", "v < 4 ? words.y : words.x"),
     "the column": (WHOLE, "(0) * 70 + n", "(0) * 70 + n / 2"),
+    "the group of rows, of codes": (EXPERTS_OF_CODES, "static_cast<long long>(group) * 3840", "static_cast<long long>(0) * 3840"),
+    "the group of rows, of scales": (EXPERTS_OF_CODES, "(group * ((96 + 63) / 64) + first_k / 64)", "(first_k / 64)"),
 }
 
 
@@ -869,7 +875,8 @@ MISTAKES = {  # in the launch that packs
         (OPEN, None),
         (HALVES, 14),
         (BYTES, None),
-        *(pytest.param(one, None, marks=pytest.mark.soak) for one in (SIGNED, HALVES, WHOLE)),
+        (EXPERTS_OF_CODES, None),
+        *(pytest.param(one, None, marks=pytest.mark.soak) for one in (SIGNED, HALVES, WHOLE, ROWS_OF_BYTES)),
     ],
     ids=str,
 )

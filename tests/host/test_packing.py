@@ -17,15 +17,18 @@ CASES = (
     ("bf16,u8,bf16", "scales=128+zeros", 72, 208),
     ("f16,s8,f16", "scales=32+zeros", 136, 400),
     ("bf16,s8,f32", "scales=K", 64, 16),
+    ("bf16,u4,bf16", "scales=64+zeros+groups=3", 72, 208),
+    ("f16,s8,f16", "scales=K+groups=2", 40, 48),
 )
 
 
 def drawn(case, seed: int = 0) -> Scaled:
     rng, group = np.random.default_rng(seed), case.problem.inputs.group or case.k
-    groups, codes_of_type = -(-case.k // group), 2**case.problem.code_bits
-    codes = rng.integers(0, codes_of_type, (case.n, case.k)).astype(np.uint8)
-    scales = rng.integers(0, 2**16, (groups, case.n)).astype(np.uint16)
-    zeros = rng.integers(0, codes_of_type, (groups, case.n)).astype(np.uint8) if case.problem.inputs.zeros else None
+    lead = (case.b.batch,) if case.b.batch else ()
+    groups, codes_of_type = (*lead, -(-case.k // group), case.n), 2**case.problem.code_bits
+    codes = rng.integers(0, codes_of_type, (*lead, case.n, case.k)).astype(np.uint8)
+    scales = rng.integers(0, 2**16, groups).astype(np.uint16)
+    zeros = rng.integers(0, codes_of_type, groups).astype(np.uint8) if case.problem.inputs.zeros else None
     return Scaled(codes, scales, zeros)
 
 

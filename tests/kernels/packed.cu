@@ -15,6 +15,12 @@ ${ name }(
     const int columns = (${ c.n } + 7) / 8;
     const int m = blockIdx.x / columns * 8 + threadIdx.x / 8, n = blockIdx.x % columns * 8 + threadIdx.x % 8;
     if (m >= ${ M } || n >= ${ c.n }) return;
+//% if c.groups
+    int group = 0;
+    while (group < ${ c.groups } && m >= offs[group]) ++group;
+    if (group == ${ c.groups }) return;
+    prepared_b += 1LL * group * ((${ c.n } + 63) / 64) * ((${ c.k } + ${ c.depth - 1 }) / ${ c.depth }) * ${ c.lines * c.words };
+//% endif
     const int across = (${ c.n } + 63) / 64, column = n % 64;
     float sum = 0;
     for (int at = 0; at < ${ c.k }; ++at) {

@@ -91,7 +91,7 @@ class ProductInterface(Interface):
         """The arguments of its function that point to tensors, by the tensor's name."""
         if not self.takes_packed:
             return super().located
-        found = {name: text for name, text in super().located.items() if name not in self.companions}
+        found = {name: text for name, text in super().located.items() if name not in self.packed_from}
         return {**found, "B": "packed"}
 
     @cached_property
@@ -103,7 +103,7 @@ class ProductInterface(Interface):
     @property
     def beside(self) -> tuple[Companion, ...]:
         """The operands of its function beside A and B: scales of blocks, ends of groups. Those of codes lie in B."""
-        return () if self.takes_packed else tuple(self.problem.companions)
+        return self.problem.apart_from_b
 
     @property
     def fixed_sizes(self) -> dict[str, str]:

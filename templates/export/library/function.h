@@ -61,7 +61,7 @@ size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
 /* Pack B, once for any number of calls. An element of B is ${ out.decoded }.
  *
 ${ line(["B"], "its codes, in device memory at an address divisible by %d" | format(out.aligns.B)) }
-//% for x in out.problem.companions
+//% for x in out.problem.packed_with_b
 ${ line([x.name], "device memory at an address divisible by %d: %s of %s%s, %s%s; read" | format(out.aligns[x.name], x.lies(out.problem.sizes), out.element[x.name], ", without padding" if x.rows.text(out.problem.sizes) != "1", x.meaning, ", two to a byte as in B" if x.dtype == out.types.b)) }
 //% endfor
 ${ line(["packed"], "device memory of %s_packed_bytes() bytes, at an address divisible by %d; written" | format(out.name, out.workspace_align)) }

@@ -23,5 +23,5 @@ x.scales_b(${ "group * ((s.N + %d) / %d) + " | format(block - 1, block) if group
 //%- endif
 //%- endmacro
 //% macro factor_of_b(k, n)
-${ "" if test.codes and out.problem.scaled_depth else "decode" }(${ "x.weights[size_t(%s) * s.N + %s]" | format(k, n) if test.codes else element_of_b(k, n) })${ " * decode(%s)" | format(scale_of_b(k, n)) if blocks }
+${ "" if test.codes and out.problem.scaled_depth else "decode" }(${ "x.weights[%s * s.N + %s]" | format("(size_t(group) * s.K + %s)" | format(k) if groups else "size_t(%s)" | format(k), n) if test.codes else element_of_b(k, n) })${ " * decode(%s)" | format(scale_of_b(k, n)) if blocks }
 //%- endmacro

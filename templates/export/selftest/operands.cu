@@ -106,11 +106,19 @@ ${ ("s.%s" | format(extent.size) if extent.step == 1 else "(s.%s + %d) / %d" | f
 ${ ", {}" if test.codes }};
 //% if test.codes
 //% set group = out.problem.inputs.group
-    x.weights.reserve(size_t(s.K) * s.N);
+    x.weights.reserve(${ test.groups ~ " * " if test.groups }size_t(s.K) * s.N);
+//% if test.groups
+    for (int row = 0; row < ${ test.groups } * s.K; ++row)
+        for (int n = 0; n < s.N; ++n) {
+            const int of = row / s.K, k = row % s.K;
+            const int group = ${ "of * ((s.K + %d) / %d) + k / %d" | format(group - 1, group, group) if group else "of" };
+            const double code = decode(x.B(${ "row, n" if by_rows else "k, of * s.N + n" }))${ " - decode(x.zeros_b(group, n))" if out.problem.inputs.zeros };
+//% else
     for (int k = 0; k < s.K; ++k)
         for (int n = 0; n < s.N; ++n) {
             const int group = ${ "k / %d" | format(group) if group else "0" };
             const double code = decode(x.B(k, n))${ " - decode(x.zeros_b(group, n))" if out.problem.inputs.zeros };
+//% endif
             const double weight = code * decode(x.scales_b(group, n));
             x.weights.push_back(${ "weight" if out.problem.scaled_depth else "encode<%s>(weight)" | format(out.element.A) });
         }
