@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from gemmgen.support.errors import InvalidInput
 from gemmgen.support.files import Store
 from gemmgen.verification.verifier import verify
 
+Array = np.ndarray[Any, Any]
 LIMITS = parse_arch("sm_90a").limits
 SMALL = {"BM": 64, "CONSUMERS": 1}
 # Tiles in one block of B, in two of them and beside each other, scales of B's columns, rows of scales that are padded.
@@ -135,3 +137,46 @@ def test_scales_of_groups_that_do_not_fit_are_refused(loaded: ArrayKernel, scale
     given = {"scales_a": np.ones(scales_a, np.float32)[:, :75], "scales_b": np.ones(scales_b, np.float32)}
     with pytest.raises(InvalidInput, match=words):
         loaded(a, b.swapaxes(1, 2), offs=np.zeros(4, np.int32), **given)
+
+
+@pytest.fixture(scope="module")
+def of_codes(shared_store: Store) -> Iterator[ArrayKernel]:
+    """A kernel of wgmma for three experts of weights of four bits."""
+    source = kernel_of("bf16,u4,bf16", "rc", (None, 72, 48), "scales=32+zeros+groups=3", "", FEW_ROWS)
+    with load_source(source, "emulator", shared_store) as kernel:
+        yield kernel
+
+
+def halves(codes: Array) -> Array:
+    """Codes of 4 bits, two to a byte."""
+    return codes[..., ::2] | codes[..., 1::2] << 4
+
+
+def test_a_packed_weight_holds_the_codes_of_all_groups(of_codes: ArrayKernel) -> None:
+    rng = np.random.default_rng(0)
+    codes, zeros = (rng.integers(0, 16, shape).astype(np.uint8) for shape in ((3, 72, 48), (3, 2, 72)))
+    scales = rng.choice((0.5, 1, 2), (3, 2, 72)).astype(DType.BF16.numpy)
+    packed = of_codes.pack_b(halves(codes), scales, halves(zeros))
+    assert packed.shape == (3, 48, 72)
+    of_group = np.arange(48) // 32
+    wide = (codes - zeros.swapaxes(1, 2).astype(float)[..., of_group]) * scales.swapaxes(1, 2).astype(float)[..., of_group]
+    for offs in ((5, 5, 40), (0, 30, 71)):
+        a = rng.integers(-2, 3, (offs[-1] + 1, 48)).astype(DType.BF16.numpy)
+        found = of_codes(a, packed, offs=np.array(offs, np.int32))
+        for group, (begin, end) in enumerate(pairwise((0, *offs))):
+            wanted = (a[begin:end].astype(float) @ wide[group].T).astype(DType.BF16.numpy)
+            np.testing.assert_array_equal(found[begin:end], wanted)
+
+
+@pytest.mark.parametrize(
+    ("codes", "scales", "words"),
+    [
+        ((72, 24), (2, 72), "codes of shape .72, 24.: they are matrices of 3 groups, of lines of bytes"),
+        ((2, 72, 24), (2, 2, 72), "codes of shape .2, 72, 24.: this kernel is built for groups = 3"),
+        ((3, 72, 24), (2, 72), "scales_b has 144 elements: this product has 432"),
+    ],
+)
+def test_codes_that_are_not_of_all_groups_are_refused(of_codes: ArrayKernel, codes, scales, words: str) -> None:
+    given = np.zeros(codes, np.uint8), np.zeros(scales, DType.BF16.numpy), np.zeros((3, 2, 36), np.uint8)
+    with pytest.raises(InvalidInput, match=words):
+        of_codes.pack_b(*given)

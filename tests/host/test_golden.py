@@ -114,6 +114,12 @@ SAMPLES = {
     "naive_convolution_rc": Sample(
         NAIVE, {}, (None, 64, 576), "rc", dtype=DType.BF16, inputs="im2col=56x56x64_3x3_p1x1_s2x2"
     ),
+    "naive_groups_u4_scaled_rr": Sample(
+        NAIVE, {}, (None, 300, None), "rr", types="bf16,u4,f32", inputs="scales=128+zeros+groups=8"
+    ),
+    "naive_groups_s8_promoted_rc": Sample(
+        NAIVE, {}, (None, 300, 72), "rc", types="f16,s8,f32", compute=Compute.PROMOTED, inputs="scales=K+groups=8"
+    ),
     "naive_groups_blocks_rc": Sample(
         NAIVE, {}, (None, 300, None), "rc", types="e4m3,e4m3,bf16", inputs="groups=8+blocks"
     ),
@@ -284,6 +290,24 @@ SAMPLES = {
         types="e4m3,e4m3,bf16",
         compute=Compute.PROMOTED,
         inputs="groups=256+blocks+padded",
+    ),
+    "wgmma_groups_u4_scaled_rc": Sample(
+        WGMMA,
+        {"BM": 16},
+        (None, 1536, 2048),
+        "rc",
+        types="bf16,u4,bf16",
+        inputs="scales=128+zeros+groups=128",
+    ),
+    "wgmma_groups_s4_promoted_rr": Sample(
+        WGMMA,
+        {"BM": 32, "BK": 128},
+        (None, 200, 176),
+        "rr",
+        types="f16,s4,f16",
+        compute=Compute.PROMOTED,
+        inputs="scales=64+groups=8",
+        epilogue="bias",
     ),
     "wgmma_groups_blocks_lines_rc": Sample(
         WGMMA,

@@ -121,6 +121,16 @@ CODES_BUGS: tuple[Bug, ...] = (
         'asm volatile("" : "+f"(acc[i][r]) :: "memory");', ";", (COPIED_IN_FLIGHT,)),
     Bug("a group's sums are added up at each step", "duplicated product", on.WGMMA_CODES_SUMS,
         "if (step == 0) { promote", "if (true) { promote", (*OFF, IN_FLIGHT, UNDER_WAY)),
+    # Groups of rows
+    Bug("the codes of the first group for all", "packed elements", on.WGMMA_GROUPS_CODES,
+        "tile.group * ((s.K + CHUNK_K - 1) / CHUNK_K)", "0", OFF),
+    Bug("chunks of groups as if K were whole", "stride", on.WGMMA_GROUPS_CODES,
+        "tile.group * ((s.K + CHUNK_K - 1) / CHUNK_K)", "tile.group * (s.K / CHUNK_K)", OFF),
+    Bug("scales of the first group are packed for all", "scale", on.WGMMA_GROUPS_CODES,
+        "(group * ((96 + 63) / 64) + first_k / 64)", "(first_k / 64)", OFF),
+    Bug("the first group is packed for all", "packed elements", on.WGMMA_GROUPS_CODES,
+        "static_cast<long long>(group) * 13056", "static_cast<long long>(0) * 13056", OFF),
+    Bug("chunks beyond K are the next group's", "K tail", on.WGMMA_GROUPS_ABSENT, "(k + at) < s.K ?", "true ?", OFF),
     # By mma.sync
     Bug("chunks beyond the last column are copied", "guard", on.MMA_CODES,
         "at / CHUNK_WORDS * 64 < columns ? 4 * VB : 0", "4 * VB", (READS, BESIDE, VALUE)),

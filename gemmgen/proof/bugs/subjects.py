@@ -284,6 +284,16 @@ WGMMA_LINES = Subject(
             inputs="blocks+lines+padded"),
     (("BM", 64), ("BN", 64), ("BK", 128), ("CONSUMERS", 1), ("STAGES", 3), ("IN_FLIGHT", 1)), WGMMA,
 )  # fmt: skip
+WGMMA_GROUPS_CODES = Subject(
+    "wgmma bf16 u4 rc, codes of groups of rows",
+    Problem(None, 136, 96, types="bf16,u4,bf16", layout="rc", inputs="scales=64+zeros+groups=5"),
+    (("BM", 24), ("BN", 64), ("BK", 64), ("CONSUMERS", 1), ("STAGES", 3)), WGMMA,
+)  # fmt: skip
+WGMMA_GROUPS_ABSENT = Subject(
+    "wgmma f16 s4 rr, sums of groups of rows",
+    Problem(None, 72, 176, types=Types.parse("f16,s4,f32", Compute.PROMOTED), layout="rr", inputs="scales=64+groups=5"),
+    (("BM", 24), ("BN", 64), ("BK", 128), ("CONSUMERS", 1), ("STAGES", 3)), WGMMA,
+)  # fmt: skip
 WGMMA_GROUPS_BLOCKS = Subject(
     "wgmma e4m3 rc, scales of blocks of groups",
     Problem(None, 136, 272, types=Types.parse("e4m3,e4m3,bf16", Compute.PROMOTED), layout="rc",
