@@ -217,7 +217,7 @@ _PROBLEM = (
         show_default=True,
         metavar="WHAT",
         help="How A and B are given. scales=128: B's columns have scales by groups of 128 (32, 64, K) along K, and "
-        "zero points with scales=128+zeros. groups=8: groups of rows, each with its B; groups=8+masked: each with an A "
+        "zero points with scales=128+zeros, with +groups=8 for each group of rows. groups=8: groups of rows, each with its B; groups=8+masked: each with an A "
         "and C, too, and a number of rows; groups=8+along_k: ranges of K, each with its C. gathered: A's rows by their "
         "numbers. blocks: A has scales of 1 x 128, B of 128 x 128; blocks+lines: B, too, of 1 x 128; with +padded "
         "rows of scales begin at multiples of 16 bytes, and with groups=8 each group has scales of B of its own. "

@@ -92,6 +92,7 @@ SOME_INPUTS = (
     *("scales=32", "scales=32+zeros", "scales=128+zeros", "scales=K+zeros"),
     *("groups=1", "groups=5", "gathered", "groups=3+gathered", "blocks", "blocks+lines"),
     *("groups=1+masked", "groups=5+masked", "groups=1+along_k", "groups=5+along_k"),
+    *("scales=32+zeros+groups=5", "groups=5+blocks"),
     *("im2col=5x6x3_3x2_p1x0x2x1_s2x1", "im2col=7x5x4_2x3_d2x2", "im2col=4x4x8_1x1_s2x2"),
 )
 ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
@@ -102,8 +103,12 @@ CODES_INPUTS = (
     *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros", "blocks", "blocks+lines+padded")),
 )
 # and of those that serve groups, too:
-OF_GROUPS = "groups=1", "groups=5", "groups=40", "groups=4+masked", "groups=35+masked", "groups=1+along_k"
-GROUPED_INPUTS = (*CODES_INPUTS, *map(Inputs.parse, (*OF_GROUPS, "groups=6+along_k")), *[PLAIN] * 4)
+GROUPED_INPUTS = (
+    *CODES_INPUTS,
+    *map(Inputs.parse, ("groups=1", "groups=5", "groups=40", "scales=64+zeros+groups=5", "groups=5+blocks+padded")),
+    *map(Inputs.parse, ("groups=4+masked", "groups=35+masked", "groups=1+along_k", "groups=6+along_k")),
+    *[PLAIN] * 4,
+)
 # and of those that serve images, too, with sizes that TMA takes:
 IMAGE_INPUTS = (
     *GROUPED_INPUTS,
@@ -175,9 +180,11 @@ def problems(
     least, ld_aligns = min(dtype.size for dtype in types.operands), list(ALIGNS)
     of_groups = inputs.ragged_groups + inputs.k_groups
     if (of_groups or inputs.conv) and inputs_of is not ANY_INPUTS:  # that TMA and wgmma take as they lie
-        layout = Layout.parse(draw(st.sampled_from(("rc", "rc", "rr"))) if not inputs.along_k else "cr")
-        n = draw(st.sampled_from((None, *GROUPED_N)))
-        k = k if inputs.conv else draw(st.sampled_from((None, *CODES_K)))
+        of_rows = "rc" if inputs.blocks else draw(st.sampled_from(("rc", "rc", "rr")))
+        layout = Layout.parse("cr" if inputs.along_k else of_rows)
+        if not inputs.coded:
+            n = draw(st.sampled_from((None, *GROUPED_N)))
+            k = k if inputs.conv else draw(st.sampled_from((None, *CODES_K)))
         least, ld_aligns = max(ALIGNS), [max(ALIGNS)]
     aligns = [align for align in reversed(ALIGNS) if align >= least]
     pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from(ld_aligns))
@@ -187,7 +194,8 @@ def problems(
         problem = replace(problem, batch=batch, pointers=pointers)
     fits = epilogues.filter(lambda one: not (problem.pointers and one.has_matrix))
     if not inputs.is_plain:
-        fits = fits.filter(lambda one: one.products == 1 or inputs.row_groups > 0)
+        scaled = inputs.coded or inputs.blocks
+        fits = fits.filter(lambda one: one.products == 1 or (inputs.row_groups > 0 and not scaled))
         fits = fits.filter(lambda one: not one.sums and not one.outputs)
         fits = fits.filter(lambda one: not (inputs.along_k and one.reads_depth))
     problem = replace(problem, epilogue=draw(st.just(LINEAR) if types.scalar.is_integer else fits))

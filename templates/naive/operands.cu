@@ -40,7 +40,8 @@ ${ "((s.K + %d) / %d) * " | format(inputs.group - 1, inputs.group) if inputs.gro
     while (group < ${ groups } && m >= offs[group]) ++group;  // empty groups end where they begin
     if (group == ${ groups }) return;  // behind the last end
 //% if kernel.problem.coded
-    const long long first_b = group * s.stride_b, first_scale = static_cast<long long>(group) * ${ groups_of_k(kernel.problem.inputs) }s.N;  // of the group's
+    const long long first_b = group * s.stride_b;  // codes before the group's
+    const long long first_scale = static_cast<long long>(group) * ${ groups_of_k(kernel.problem.inputs) }s.N;  // likewise
 ${ vectors_of(kernel, "group") | trim("\n") }
 //% else
 ${ matrices_of(kernel, "group") | trim("\n") }

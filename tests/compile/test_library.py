@@ -203,12 +203,19 @@ def test_the_selftest_reaches_every_rule_and_holds_every_product_against_a_refer
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
-@pytest.mark.parametrize("wrong", [False, pytest.param(True, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("inputs", "wrong"),
+    [
+        ("scales=32+zeros", False),
+        pytest.param("scales=32+zeros", True, marks=pytest.mark.soak),
+        pytest.param("scales=32+zeros+groups=3", False, marks=pytest.mark.soak),
+    ],
+)
 def test_a_product_of_codes_takes_them_packed(
-    kernel_of_codes: Callable[..., KernelSource], wrong: bool, tmp_path: Path
+    kernel_of_codes: Callable[..., KernelSource], inputs: str, wrong: bool, tmp_path: Path
 ) -> None:
     """Beside a product that does not. A function that packs otherwise is found."""
-    codes = {"types": "bf16,u4,f32", "inputs": "scales=32+zeros", "M": "1..64", "N": 80, "K": 96, "epilogue": "acc"}
+    codes = {"types": "bf16,u4,f32", "inputs": inputs, "M": "1..64", "N": 80, "K": 96, "epilogue": "acc"}
     plain = {"types": "bf16", "M": 8, "N": 16, "K": 16}
     spec = spec_from({"name": "mylib", "product": [codes | {"name": "codes"}, plain]}, "sm_90", tmp_path)
     coded, other = spec.products

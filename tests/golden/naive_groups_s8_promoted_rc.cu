@@ -1,4 +1,4 @@
-// gemm_f16s8f32_promoted_rc_Mx300x72_sm90_6849f8e9
+// gemm_f16s8f32_promoted_rc_Mx300x72_sm90_dcde89c0
 //
 //     C = alpha * A * B + beta * C      A f16, B s8, C f32; sums in f32 on CUDA cores, as --compute promoted says;
 //                                       C is read unless beta = 0, A and B always
@@ -58,7 +58,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16s8f32_promoted_rc_Mx300x72_sm90_6849f8e9(
+gemm_f16s8f32_promoted_rc_Mx300x72_sm90_dcde89c0(
     const F16* __restrict__ A, const signed char* __restrict__ B, float* __restrict__ C, const int* __restrict__ offs,
     const F16* __restrict__ scales_b, int M, float alpha, float beta)
 {
@@ -71,7 +71,8 @@ gemm_f16s8f32_promoted_rc_Mx300x72_sm90_6849f8e9(
     int group = 0;
     while (group < 8 && m >= offs[group]) ++group;  // empty groups end where they begin
     if (group == 8) return;  // behind the last end
-    const long long first_b = group * s.stride_b, first_scale = static_cast<long long>(group) * s.N;  // of the group's
+    const long long first_b = group * s.stride_b;  // codes before the group's
+    const long long first_scale = static_cast<long long>(group) * s.N;  // likewise
 
     float acc = 0.0f;
     for (int first = 0; first < s.K; first += 128) {

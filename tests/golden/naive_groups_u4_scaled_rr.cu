@@ -1,4 +1,4 @@
-// gemm_bf16u4f32_rr_Mx300xK_sm90_ca42759e
+// gemm_bf16u4f32_rr_Mx300xK_sm90_6c983304
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C f32; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
@@ -68,7 +68,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16u4f32_rr_Mx300xK_sm90_ca42759e(
+gemm_bf16u4f32_rr_Mx300xK_sm90_6c983304(
     const BF16* __restrict__ A, const unsigned char* __restrict__ B, float* __restrict__ C,
     const int* __restrict__ offs, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b, int M,
     int K, int lda, long long stride_b, float alpha, float beta)
@@ -83,9 +83,8 @@ gemm_bf16u4f32_rr_Mx300xK_sm90_ca42759e(
     int group = 0;
     while (group < 8 && m >= offs[group]) ++group;  // empty groups end where they begin
     if (group == 8) return;  // behind the last end
-    // of the group's
-    const long long first_b = group * s.stride_b,
-        first_scale = static_cast<long long>(group) * ((s.K + 127) / 128) * s.N;
+    const long long first_b = group * s.stride_b;  // codes before the group's
+    const long long first_scale = static_cast<long long>(group) * ((s.K + 127) / 128) * s.N;  // likewise
 
     float acc = 0.0f;
     for (int k = 0; k < s.K; ++k) {
