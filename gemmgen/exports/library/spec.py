@@ -166,7 +166,7 @@ class Product:
         }
         problem = Problem(None, n, k, **fields)
         distances = (*problem.line_sizes, *(one.stride for one in problem.strides))
-        fields |= dict.fromkeys(name for name in distances if not (self.packed and name == "ldb"))
+        fields |= dict.fromkeys(name for name in distances if not (self.packed and name in ("ldb", "stride_b")))
         return Problem(None, n, k, **fields)
 
     @property
