@@ -269,8 +269,8 @@ class Pack(Prepare):
         lines, words = chunks * self.chunk_lines(case.problem), PACKED_LINE // DType.S32.size
         operand = case.tensors[self.operand]
         batch = None if case.problem.inputs.row_groups else operand.batch
-        whole = {"rows": lines, "cols": words, "ld": words, "stride": lines * words, "batch": batch}
-        return replace(operand, dtype=DType.S32, order="r", **whole)
+        chunked = replace(operand, dtype=DType.S32, order="r", rows=lines, cols=words, ld=words, batch=batch)
+        return replace(chunked, stride=lines * words)
 
 
 @dataclass(frozen=True)

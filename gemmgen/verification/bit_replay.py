@@ -257,7 +257,7 @@ def _ranges(operands: Operands, group: npt.NDArray[np.int64]) -> tuple[npt.NDArr
 def _scaled_lines(case: Case, operands: Operands, at: Index) -> Floats:
     """The column of B at each place, of numbers that codes stand for."""
     if not case.problem.inputs.row_groups:
-        return factor(case, operands, "B", (slice(None), at[-1])).T
+        return np.asarray(factor(case, operands, "B", (slice(None), at[-1])).T)
     found, groups = np.zeros((len(at[-1]), case.k)), groups_of_rows(operands, at[-2])
     for group in np.unique(groups).tolist():
         own = groups == group
@@ -269,9 +269,9 @@ def _scales_of_sums(case: Case, operands: Operands, at: Index) -> Floats:
     """The scale of each part of K that has one, at each place: of blocks that of A times that of B, rounded."""
     inputs, matrix = case.problem.inputs, case.extra["scales_b"]
     stored = matrix.view(operands.extra["scales_b"])
-    group = (groups_of_rows(operands, at[-2]),) if inputs.row_groups else ()
     lines = stored if inputs.squares else np.swapaxes(stored, -1, -2)
-    of_b = lines[(*group, at[-1] // (inputs.block if inputs.squares else 1))]
+    place = at[-1] // (inputs.block if inputs.squares else 1)
+    of_b = lines[groups_of_rows(operands, at[-2]), place] if inputs.row_groups else lines[place]
     if not inputs.blocks:
         starts = group_of(case)[:: case.problem.scaled_depth]
         return np.asarray(matrix.dtype.decode(of_b[:, starts]).astype(np.float32))

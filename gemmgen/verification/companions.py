@@ -294,14 +294,16 @@ def alone(conv: Convolution, lines: int, rng: np.random.Generator) -> npt.NDArra
 
 def _scaled(case: Case, operands: Operands, codes_of_b: Doubles, index: Index) -> Doubles:
     """(code - zero point) * scale, rounded once to the type of A; without the scale, if sums have it."""
-    *group, along_k, columns = index
+    *of_b, along_k, columns = index
     groups = group_of(case)[along_k]
+
+    lines = (*of_b, slice(None), columns)
 
     def of_group(name: str) -> npt.NDArray[np.float32]:
         matrix: Any = case.extra[name]
         stored: Floats = matrix.view(operands.extra[name])
         with np.errstate(invalid="ignore"):  # a signalling NaN
-            values: npt.NDArray[np.float32] = stored[(*group, slice(None), columns)].astype(np.float32)[..., groups, :]
+            values: npt.NDArray[np.float32] = stored[lines].astype(np.float32)[..., groups, :]
         return values
 
     zeros = of_group("zeros_b") if case.problem.inputs.zeros else 0.0

@@ -863,7 +863,11 @@ MISTAKES = {  # in the launch that packs
     "the half of a byte": (HALVES, "from % 2 ? 4 : 0", "from % 2 ? 0 : 4"),
     "the bytes of both words": (BYTES, "v < 4 ? words.x : words.y", "v < 4 ? words.y : words.x"),
     "the column": (WHOLE, "(0) * 70 + n", "(0) * 70 + n / 2"),
-    "the group of rows, of codes": (EXPERTS_OF_CODES, "static_cast<long long>(group) * 3840", "static_cast<long long>(0) * 3840"),
+    "the group of rows, of codes": (
+        EXPERTS_OF_CODES,
+        "static_cast<long long>(group) * 3840",
+        "static_cast<long long>(0) * 3840",
+    ),
     "the group of rows, of scales": (EXPERTS_OF_CODES, "(group * ((96 + 63) / 64) + first_k / 64)", "(first_k / 64)"),
 }
 

@@ -159,7 +159,9 @@ def test_a_packed_weight_holds_the_codes_of_all_groups(of_codes: ArrayKernel) ->
     packed = of_codes.pack_b(halves(codes), scales, halves(zeros))
     assert packed.shape == (3, 48, 72)
     of_group = np.arange(48) // 32
-    wide = (codes - zeros.swapaxes(1, 2).astype(float)[..., of_group]) * scales.swapaxes(1, 2).astype(float)[..., of_group]
+    wide = (codes - zeros.swapaxes(1, 2).astype(float)[..., of_group]) * scales.swapaxes(1, 2).astype(float)[
+        ..., of_group
+    ]
     for offs in ((5, 5, 40), (0, 30, 71)):
         a = rng.integers(-2, 3, (offs[-1] + 1, 48)).astype(DType.BF16.numpy)
         found = of_codes(a, packed, offs=np.array(offs, np.int32))

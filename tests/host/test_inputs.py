@@ -133,7 +133,7 @@ def test_groups_with_a_c_each_are_a_batch_of_their_own(inputs, more, words):
 
 
 def test_products_side_by_side_share_no_scales_of_groups():
-    with pytest.raises(InvalidInput, match="inputs = groups=5.blocks go with one product, and .* takes 2"):
+    with pytest.raises(InvalidInput, match=r"inputs = groups=5.blocks go with one product, and .* takes 2"):
         Problem(None, None, None, types="e4m3", inputs="groups=5+blocks", epilogue="swiglu")
 
 
