@@ -1,4 +1,4 @@
-// gemm_f16_cr_Mx520xK_bias_gelu_sm90_d0fad0dc
+// gemm_f16_cr_Mx520xK_bias_gelu_sm90_0a54fb9c
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -8,7 +8,7 @@
 //     B  K x 520, row-major, ldb = 520
 //     C  M x 520, row-major, ldc = 520, stride_c at run time
 //     offs  8 elements: ends of the groups along K
-//     bias_n  520 elements, one a column of C; the same for all products
+//     bias_n  8 x 520, row-major, a row for each group
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
@@ -538,7 +538,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, int rows, int column
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_cr_Mx520xK_bias_gelu_sm90_d0fad0dc(
+gemm_f16_cr_Mx520xK_bias_gelu_sm90_0a54fb9c(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const int* __restrict__ offs, const float* __restrict__ bias_n, int M,
     int K, int lda, long long stride_c, float alpha, float beta)
@@ -639,7 +639,7 @@ gemm_f16_cr_Mx520xK_bias_gelu_sm90_d0fad0dc(
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                     c_parity ^= 1;
                 }
-                const Epilogue e = {alpha, beta, bias_n + n};
+                const Epilogue e = {alpha, beta, bias_n + n + static_cast<long long>(matrix) * s.N};
                 store_c(c, s, s.M - m, s.N - n, thread, sums, e);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);

@@ -1,4 +1,4 @@
-// gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_68bcc171
+// gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_990e313b
 //
 //     C = alpha * acc + beta * C + bias_n      acc = A * B; A f16, B s4, C f16;
 //                                              sums in f32 on tensor cores, as --compute promoted says;
@@ -10,7 +10,7 @@
 //     C  M x 200, row-major, ldc = 200
 //     offs  8 elements: ends of the groups of rows
 //     scales_b  8 x 3 x 200, row-major: a scale for each column of B and group of K
-//     bias_n  200 elements, one a column of C
+//     bias_n  8 x 200, row-major, a row for each group
 //
 // Block   32 x 128 of C by 384 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
@@ -30,7 +30,7 @@
 // Expects A, B, C, offs, scales_b and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         offs ascending, none below 0 or above M,
 //         prepared_b: 8 * ceil(200 / 64) * ceil(176 / 64) * 544 words of 32 bits, at an address divisible by 16, which
-//         gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_68bcc171_prepare_b_kernel writes before: any grid, blocks of
+//         gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_990e313b_prepare_b_kernel writes before: any grid, blocks of
 //         256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16s4f16_promoted_rr_Mx200x176_k64_g8_bias_wgmma_32x128x128_c2_k1x0_s4_f1_g8_p1_x1
@@ -576,7 +576,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, int rows, int column
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_68bcc171_prepare_b_kernel(
+gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_990e313b_prepare_b_kernel(
     const unsigned char* __restrict__ B, const F16* __restrict__ scales_b, int* __restrict__ prepared_b)
 {
     const int across = (200 + 63) / 64;
@@ -618,7 +618,7 @@ gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_68bcc171_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_68bcc171(
+gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_990e313b(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, F16* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ bias_n, int M, float alpha, float beta)
@@ -748,7 +748,7 @@ gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_68bcc171(
                         named_barrier_sync(1 + consumer, 128);
                     }
                 }
-                const Epilogue e = {alpha, beta, bias_n + n};
+                const Epilogue e = {alpha, beta, bias_n + n + static_cast<long long>(tile.group) * s.N};
                 store_c(c, s, tile.end - m, s.N - n, thread, sums, e);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_a289a2b4
+// gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_ffcca357
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32;
 //                                                               sums in f32 on tensor cores;
@@ -10,7 +10,7 @@
 //     C  M x 1536, row-major, ldc = 1536, stride_c at run time
 //     residual  M x 1536, row-major, ld_residual = 1536, stride_residual at run time
 //     group_rows  64 elements: the number of rows of each group that count
-//     bias_n  1536 elements, one a column of C; the same for all products
+//     bias_n  64 x 1536, row-major, a row for each group
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
@@ -527,7 +527,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_a289a2b4(
+gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_ffcca357(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float* __restrict__ C, const int* __restrict__ group_rows,
     const float* __restrict__ bias_n, const float* __restrict__ residual, int M, long long stride_a, long long stride_c,
@@ -624,7 +624,7 @@ gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_a289a2b4(
                         named_barrier_sync(1 + consumer, 128);
                     }
                 }
-                const Epilogue e = {alpha, beta, bias_n + n,
+                const Epilogue e = {alpha, beta, bias_n + n + static_cast<long long>(matrix) * s.N,
                                     residual + Offset(m) * s.ld_residual + n + matrix * s.stride_residual};
                 store_c(c, s, tile.end - m, thread, sums, e);
                 fence_proxy_async();
