@@ -149,6 +149,14 @@ def test_an_instruction_has_the_columns_of_all_products():
     assert (plan.work.outputs, plan.shared_bytes) == (other.work.outputs, other.shared_bytes)
 
 
+def test_integers_of_all_products_have_a_multiple_of_16_columns():
+    problem = Problem(None, None, None, layout="rc", types=Types.parse("u8,s8,bf16"), epilogue="lstm_state")
+    config = WGMMA.default(problem)
+    check(WGMMA, problem, config, LIMITS)
+    with pytest.raises(InvalidInput, match="wgmma of integers has multiples of 16 columns"):
+        check(WGMMA, problem, config.with_values(BN=24), LIMITS)
+
+
 @pytest.mark.parametrize("types", ["f32", "bf16", "f64", "s8,s8,bf16"])
 @pytest.mark.parametrize("batch", [1, 2])
 def test_the_reference_gates_one_product_by_the_other(types, batch):

@@ -186,7 +186,8 @@ CHECKED = {
     "BLOCKS == 0 or BATCH == 1": "scales are those of one product",
     # Tiles: of a block, a warpgroup, an instruction
     f"PRODUCTS * BN <= {MOST_N}": "an instruction multiplies the columns of all products",
-    "INTEGER == 0 or SWAP == 0 and (BN <= 32 or BN % 16 == 0) or SWAP == 1 and (BM <= 32 or BM % 16 == 0)": (
+    "INTEGER == 0 or SWAP == 0 and (PRODUCTS * BN <= 32 or PRODUCTS * BN % 16 == 0) or SWAP == 1 and "
+    "(BM <= 32 or BM % 16 == 0)": (
         "wgmma of integers has multiples of 16 columns"
     ),
     "B_ALONG_K == 1 or BN % 16 == 0": "TMA swizzles lines of 32 bytes at least",
