@@ -99,7 +99,7 @@ def _special(source: KernelSource) -> list[str]:
         special.append(f"clusters of {launch.cluster} blocks")
     inputs = source.problem.inputs
     groups = inputs.ragged_groups + inputs.k_groups > 0
-    known = inputs.is_plain or inputs.blocks or groups or inputs.conv is not None
+    known = inputs.is_plain or inputs.blocks or groups or inputs.images == "A"
     if not (known or isinstance(launch.prepared("B"), Pack)):
         special.append(f"inputs = {source.problem.inputs}")
     stride = source.problem.stride_b

@@ -5,7 +5,7 @@ They say only what follows from the parameters; measurements live in the JSON be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gemmgen.kernel.analysis import CYCLES_PER_WARP_FMA, Traffic, traffic
@@ -48,26 +48,23 @@ class MatrixText:
         return f"{name} at run time" if self.batch_stride == name else f"{name} = {self.batch_stride}"
 
 
-def _text_of_a(problem: Problem, m: str, k: str, text: Mapping[str, str]) -> MatrixText:
+def _extents(problem: Problem, name: str, rows: str, columns: str) -> tuple[str, str]:
+    """Rows and columns of an operand, or its pixels and channels if it holds images."""
     conv = problem.inputs.conv
-    rows, columns = (m, k) if conv is None else (f"images x {conv.size[0]} x {conv.size[1]}", str(conv.size[2]))
-    return MatrixText("A", rows, columns, ORDER_WORDS[problem.layout.a], text["lda"], text.get("stride_a"))
+    if conv is None or name != problem.inputs.images:
+        return rows, columns
+    return f"images x {conv.size[0]} x {conv.size[1]}", str(conv.size[2])
 
 
 def matrix_texts(problem: Problem) -> tuple[MatrixText, ...]:
     """Return A, B, C and the epilogue's matrices as headers and documents describe them."""
     text = {name: name if size is None else str(size) for name, size in problem.sizes.items()}
     m, n, k = text["M"], text["N"], text["K"]
+    of_a = _extents(problem, "A", m, k)
+    of_b = _extents(problem, "B", k, problem.matrices[1].extent_text("N", text))
     return (
-        _text_of_a(problem, m, k, text),
-        MatrixText(
-            "B",
-            k,
-            problem.matrices[1].extent_text("N", text),
-            ORDER_WORDS[problem.layout.b],
-            text["ldb"],
-            text.get("stride_b"),
-        ),
+        MatrixText("A", *of_a, ORDER_WORDS[problem.layout.a], text["lda"], text.get("stride_a")),
+        MatrixText("B", *of_b, ORDER_WORDS[problem.layout.b], text["ldb"], text.get("stride_b")),
         *(
             MatrixText(name, m, n, ORDER_WORDS["r"], text[ld], text.get(stride_of(ld)), matrix_of(ld))
             for name, ld in (("C", "ldc"), *((one.name, one.ld) for one in problem.epilogue.operands if one.is_matrix))
@@ -76,12 +73,13 @@ def matrix_texts(problem: Problem) -> tuple[MatrixText, ...]:
 
 
 def images_text(problem: Problem) -> str | None:
-    """Which pixels a row of C is computed from, in words; None of a product of matrices."""
+    """Which pixels C is computed from, in words; None of a product of matrices."""
     conv = problem.inputs.conv
     if conv is None:
         return None
     places, taps = (f"{rows} x {columns}" for rows, columns in (conv.places, conv.taps))
-    return f"row m of C is (image, p, q) of {places} places, K is (r, s, c) of {taps} taps"
+    one, other = ("K", "column n of C") if problem.inputs.wgrad else ("row m of C", "K")
+    return f"{one} is (image, p, q) of {places} places, {other} is (r, s, c) of {taps} taps"
 
 
 def block(plan: Plan) -> str:

@@ -172,16 +172,16 @@ class TensorMap:
         return whole.with_tail() if self.tail else whole
 
     def _of_images(self, case: Case, pixels: Matrix) -> TiledTensor:
-        """The same in im2col mode, of the images whose pixels are the lines of A."""
-        conv = case.problem.inputs.conv
-        require(conv is not None and self.operand == "A", f"{self.operand} holds no images")
+        """The same in im2col mode, of the images whose pixels are the lines of A, or of B."""
+        conv, inputs = case.problem.inputs.conv, case.problem.inputs
+        require(self.operand == inputs.images, f"{self.operand} holds no images")
         assert conv is not None
         (height, width, channels), size = conv.size, pixels.dtype.size
-        pixel = pixels.ld * size
+        pixel, images = pixels.ld * size, conv.images(int(case.values[inputs.places]))
         return TiledTensor(
             self.operand,
             size,
-            (channels, width, height, max(1, conv.images(case.m))),
+            (channels, width, height, max(1, images)),
             (pixel, width * pixel, conv.pixels * pixel),
             (*self.box, 1, 1),
             self.swizzle,

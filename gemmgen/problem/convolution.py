@@ -3,6 +3,9 @@
     y[image, p, q, n] = sum over r, s, c of x[image, p*sh - top + r*dh, q*sw - left + s*dw, c] * w[n, r, s, c]
 
 Row m of C is (image, p, q), K is (r, s, c), and B is w, K-major: layout "rc". Outside of the image x is 0.
+
+The gradient of w is a product, too, of layout "cr": A is dy, the gradient of y, and B holds the images. Row m of C is a
+filter, its column is (r, s, c), and K is (image, p, q).
 """
 
 from __future__ import annotations
@@ -103,13 +106,37 @@ class Convolution:
         return self.size[0] * self.size[1]
 
     @property
+    def no_gradient(self) -> str | None:
+        """Why the gradient of images is no convolution; None if it is one."""
+        told = f"im2col={self}: the gradient of images is a convolution"
+        (rows, columns), (top, left, bottom, right) = self.extent, self.pad
+        if self.stride != (1, 1):
+            return f"{told} for stride 1x1, and this has {'x'.join(map(str, self.stride))}"
+        if max(top, bottom) >= rows or max(left, right) >= columns:
+            pad = "x".join(map(str, self.pad))
+            return f"{told} for padding shorter than the filter, which spans {rows}x{columns}, and this has {pad}"
+        return None
+
+    def gradient(self, filters: int) -> Convolution:
+        """The convolution of dy, the gradient of C, whose result is the gradient of the images.
+
+        Images of dy have P x Q pixels and `filters` channels, one for each filter of this convolution. Its own filters
+        are C x R x S x K: taps are in reverse order down and across, and channels and filters have changed places.
+        Raises InvalidInput with the reason for other strides than 1, and for padding as long as the filter.
+        """
+        require(self.no_gradient is None, str(self.no_gradient))
+        (rows, columns), (top, left, bottom, right) = self.extent, self.pad
+        pad = rows - 1 - top, columns - 1 - left, rows - 1 - bottom, columns - 1 - right
+        return Convolution((*self.places, filters), self.taps, pad, dilation=self.dilation)
+
+    @property
     def per_image(self) -> int:
         """Places of a filter in an image: rows of C."""
         return self.places[0] * self.places[1]
 
-    def images(self, m: int) -> int:
-        """As many as `m` places need; the last one may have more of them."""
-        return -(-m // self.per_image)
+    def images(self, places: int) -> int:
+        """As many as have so many places of the filter; the last one may have more of them."""
+        return -(-places // self.per_image)
 
 
 def _numbers(name: str, given: Pair, counts: tuple[int, ...] = (1, 2)) -> tuple[int, ...]:

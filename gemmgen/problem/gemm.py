@@ -75,7 +75,8 @@ class Problem:
     inputs          how A and B are given: "scales=128+zeros" gives B's columns scales by groups of 128 along K,
                     "groups=8" gives each of 8 groups of rows a matrix B of its own, `stride_b` apart;
                     "groups=8+masked" and "groups=8+along_k" are batches of 8, which is what `batch` then says;
-                    "gathered" takes rows of A by a vector of their numbers, "im2col=56x56x64_3x3" of images.
+                    "gathered" takes rows of A by a vector of their numbers, "im2col=56x56x64_3x3" of images;
+                    "im2col=56x56x64_3x3+wgrad" is the gradient of a convolution's filters, whose images B holds.
                     "blocks" gives A a scale of f32 for each 1 x 128 elements along K and B one for each 128 x 128;
                     "blocks+lines" gives B one for each 128 along K of a column
     typical         for what numbers the sizes left to run time, and their batch, are tuned and timed: (("M", 16),). The
@@ -206,12 +207,14 @@ class Problem:
             f"inputs = {self.inputs} go with one product, and {self.epilogue} takes {self.products}",
         )
         conv = self.inputs.conv
+        by_rows, orders = self.inputs.by_rows, {"A": self.layout.a, "B": self.layout.b}
         require(
-            self.layout.a == "r" or not self.inputs.needs_rows,
-            f"inputs = {self.inputs}: rows are those of a row-major A, and layout = {self.layout}",
+            orders.get(by_rows, "r") == "r",
+            f"inputs = {self.inputs}: rows are those of a row-major {by_rows}, and layout = {self.layout}",
         )
         if conv is not None:
-            require(self.k == conv.depth, f"K = {self.k}, and inputs = {self.inputs} have filters of {conv.depth}")
+            name, size = ("N", self.n) if self.inputs.wgrad else ("K", self.k)
+            require(size == conv.depth, f"{name} = {size}, and inputs = {self.inputs} have filters of {conv.depth}")
         summed = " and ".join((*self.epilogue.sums, *(one.name for one in self.epilogue.outputs)))
         require(not summed, f"inputs = {self.inputs}, and the epilogue {self.epilogue} takes {summed}")
         depth = self.inputs.along_k and self.epilogue.reads_depth
@@ -247,9 +250,10 @@ class Problem:
     def matrices(self) -> tuple[MatrixSizes, ...]:
         """A, B, C and the epilogue's matrices."""
         types, layout, conv = self.types, self.layout, self.inputs.conv
+        channels = {self.inputs.images: conv.size[2]} if conv else {}
         return (
-            MatrixSizes("A", "M", "K", layout.a, types.a, "lda", channels=conv.size[2] if conv else 0),
-            MatrixSizes("B", "K", "N", layout.b, types.b, "ldb", self.products),
+            MatrixSizes("A", "M", "K", layout.a, types.a, "lda", channels=channels.get("A", 0)),
+            MatrixSizes("B", "K", "N", layout.b, types.b, "ldb", self.products, channels.get("B", 0)),
             MatrixSizes("C", "M", "N", "r", types.c, "ldc"),
             *(
                 MatrixSizes(one.name, "M", "N", "r", self.dtype_of(one.name), one.ld)
@@ -583,10 +587,10 @@ class Case:
 
     def _matrix(self, sizes: MatrixSizes) -> Matrix:
         count = {"M": (self.rows_a if sizes.name == "A" else 0) or self.m, "N": self.n, "K": self.k}
-        conv = self.problem.inputs.conv if sizes.name == "A" else None
-        if conv is not None:
-            lines = conv.images(self.m) * conv.pixels
-            return Matrix(lines, conv.size[2], self.lda, sizes.order, dtype=sizes.dtype)
+        conv = self.problem.inputs.conv
+        if conv is not None and sizes.channels:
+            lines = conv.images(count[self.problem.inputs.places]) * conv.pixels
+            return Matrix(lines, conv.size[2], getattr(self, sizes.ld), sizes.order, dtype=sizes.dtype)
         different = {"A": self.different_a, "B": self.different_b}.get(sizes.name) or None
         ld, stride = getattr(self, sizes.ld), getattr(self, sizes.stride)
         cols = sizes.beside * count[sizes.cols]

@@ -30,10 +30,10 @@ QUANTISED = (DType.F32, DType.F16, DType.BF16)  # types of what becomes e4m3 wit
 SWITCHES = ("masked", "along_k", "gathered", "blocks", "lines", "padded")
 SCALES_TOGETHER = 4  # f32 of 16 bytes: rows of padded scales begin at multiples of them
 _PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|masked|alongk|gathered|blocks|lines|padded)"
-TOKEN = f"(?:i{convolution.TEXT}|{_PART}(?:_{_PART})*)"  # of inputs, in full names
+TOKEN = f"(?:i{convolution.TEXT}(?:_wgrad)?|{_PART}(?:_{_PART})*)"  # of inputs, in full names
 KNOWN = (
     "scales=32, 64, 128 or K, maybe with +zeros; groups=8, gathered or both; groups=8+masked; groups=8+along_k; "
-    "blocks, maybe with +lines and +padded; scales or blocks with groups=8; im2col=56x56x64_3x3_p1x1"
+    "blocks, maybe with +lines and +padded; scales or blocks with groups=8; im2col=56x56x64_3x3_p1x1, maybe with +wgrad"
 )
 
 
@@ -111,6 +111,9 @@ class Inputs:
     padded    with blocks: rows of scales along M, and along N with lines, begin at multiples of 16 bytes, as TMA loads
               them in DeepGEMM; otherwise they follow each other, as in torch
     conv      A holds images: each row of C is computed from the pixels under a filter at one place; None: a matrix
+    wgrad     with conv: B holds the images instead, K counts places, and C is the gradient of the filters: A is that of
+              the convolution's result, M x K for M filters, and C's columns are (r, s, c). Images are whole: where K
+              ends inside of one, its pixels are numbers all the same, which A's zeros multiply
     """
 
     group: int | None = None
@@ -123,6 +126,7 @@ class Inputs:
     lines: bool = False
     padded: bool = False
     conv: Convolution | None = None
+    wgrad: bool = False
 
     def __post_init__(self) -> None:
         known = ", ".join(_group_text(group) for group in GROUPS_OF_K)
@@ -131,6 +135,7 @@ class Inputs:
         require(0 <= self.groups <= MOST_GROUPS, f"groups = {self.groups}: at most {MOST_GROUPS}")
         require(self.blocks or not self.lines, f"inputs = {self}: lines of B with scales go with blocks+lines")
         require(self.blocks or not self.padded, f"inputs = {self}: padded rows of scales go with blocks+padded")
+        require(self.conv is not None or not self.wgrad, f"inputs = {self}: wgrad goes with im2col=HxWxC_RxS+wgrad")
         for name, wanted in (("masked", self.masked), ("along_k", self.along_k)):
             require(not wanted or self.groups > 0, f"{name}, and groups = {self.groups}: write groups=8+{name}")
         require(not (self.masked and self.along_k), f"inputs = {self}: groups are masked or along_k, not both")
@@ -153,7 +158,7 @@ class Inputs:
                 fields["groups"] = int(number)
             elif name == "im2col":
                 fields["conv"] = Convolution.parse(number)
-            elif part in ("zeros", *SWITCHES):
+            elif part in ("zeros", *SWITCHES, "wgrad"):
                 fields[name] = True
             else:
                 raise InvalidInput(f"inputs = {text!r}: write {KNOWN}, or {PLAIN}")
@@ -163,7 +168,7 @@ class Inputs:
     def from_token(cls, token: str) -> Inputs:
         """What `token` wrote."""
         if token.startswith("i"):
-            return cls.parse(f"im2col={token[1:]}")
+            return cls.parse(f"im2col={token[1:]}".replace("_wgrad", "+wgrad"))
         short = {"k": "scales=", "g": "groups="}
         parts = token.replace("alongk", "along-k").split("_")
         numbered = (re.fullmatch(r"([kg])(\d*)|(.*)", part.replace("-", "_")) for part in parts)
@@ -183,6 +188,8 @@ class Inputs:
         yield from (name for name in SWITCHES if getattr(self, name))
         if self.conv is not None:
             yield f"im2col={self.conv}"
+        if self.wgrad:
+            yield "wgrad"
 
     @property
     def token(self) -> str:
@@ -225,9 +232,19 @@ class Inputs:
         return self.groups if self.along_k else 0
 
     @property
-    def needs_rows(self) -> bool:
-        """Whether A has to be row-major, as its rows are taken one by one."""
-        return self.gathered or self.conv is not None
+    def images(self) -> str:
+        """The operand that holds images: "A" or "B"; "" if none does."""
+        return "" if self.conv is None else "B" if self.wgrad else "A"
+
+    @property
+    def places(self) -> str:
+        """The size that counts places of a filter in images, "M" or "K"; "" without images."""
+        return {"A": "M", "B": "K"}.get(self.images, "")
+
+    @property
+    def by_rows(self) -> str:
+        """The operand that has to be row-major, "A" or "B", as its rows are taken one by one; "" if none has."""
+        return self.images or ("A" if self.gathered else "")
 
     @property
     def leaves_rows(self) -> bool:

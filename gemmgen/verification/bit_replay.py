@@ -233,8 +233,10 @@ def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
     a, b = case.a.view(operands.a.view(case.a.dtype.bits)), case.b.view(operands.b.view(case.b.dtype.bits))
     if case.problem.inputs.row_groups:
         of_b = groups_of_rows(operands, at[-2]), at[-1]
-    conv = case.problem.inputs.conv
-    return a[of_a] if conv is None else unrolled(conv, a, at[-2]), np.swapaxes(b, -1, -2)[of_b]
+    conv, images = case.problem.inputs.conv, case.problem.inputs.images
+    lines_a = unrolled(conv, a, at[-2], np.arange(case.k)) if conv and images == "A" else a[of_a]
+    lines_b = unrolled(conv, b, np.arange(case.k), at[-1]).T if conv and images == "B" else b.swapaxes(-1, -2)[of_b]
+    return lines_a, lines_b
 
 
 def _lines_of_groups(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:

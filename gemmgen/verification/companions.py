@@ -264,25 +264,29 @@ def factor(case: Case, operands: Operands, name: str, index: tuple[Any, ...]) ->
     stored = matrix.view(operands.by_name[name])
     if name == "A" and case.problem.inputs.gathered:
         stored, index = stored[operands.extra["index_a"][index[0]]], (slice(None), index[1])
-    conv = case.problem.inputs.conv
-    if name == "A" and conv is not None:
-        return matrix.dtype.decode(unrolled(conv, stored, np.arange(case.m)[index[0]]))
+    conv, inputs = case.problem.inputs.conv, case.problem.inputs
+    if conv is not None and name == inputs.images:
+        places = np.arange(int(case.values[inputs.places]))
+        return matrix.dtype.decode(unrolled(conv, stored, places[index[0]], np.arange(conv.depth)[index[1]]))
     values = matrix.dtype.decode(stored[index])
     return _scaled(case, operands, values, index) if name == "B" and case.problem.coded else values
 
 
-def unrolled(conv: Convolution, pixels: npt.NDArray[Any], rows: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
-    """im2col: the pixels under the filter at each of these places, tap by tap; zeros outside of the image."""
+def unrolled(conv: Convolution, pixels: npt.NDArray[Any], rows: Places, columns: Places) -> npt.NDArray[Any]:
+    """im2col: of the pixels under the filter at each of these places, tap by tap, the elements `columns`; zeros outside
+    of the image."""
     (height, width, channels), (down, across) = conv.size, conv.places
     image, p, q = rows // (down * across), rows // across % down, rows % across
-    found = np.zeros((len(rows), *conv.taps, channels), pixels.dtype)
-    for r in range(conv.taps[0]):
-        for s in range(conv.taps[1]):
-            y = p * conv.stride[0] - conv.pad[0] + r * conv.dilation[0]
-            x = q * conv.stride[1] - conv.pad[1] + s * conv.dilation[1]
-            inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
-            found[inside, r, s] = pixels[(image * height + y)[inside] * width + x[inside]]
-    return found.reshape(len(rows), -1)
+    found = np.zeros((len(rows), len(columns)), pixels.dtype)
+    tap, channel = np.divmod(columns, channels)
+    for number in np.unique(tap):
+        r, s = divmod(int(number), conv.taps[1])
+        y = p * conv.stride[0] - conv.pad[0] + r * conv.dilation[0]
+        x = q * conv.stride[1] - conv.pad[1] + s * conv.dilation[1]
+        inside, of_tap = (y >= 0) & (y < height) & (x >= 0) & (x < width), tap == number
+        seen = (image * height + y)[inside] * width + x[inside]
+        found[np.ix_(inside, of_tap)] = pixels[np.ix_(seen, channel[of_tap])]
+    return found
 
 
 def alone(conv: Convolution, lines: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:

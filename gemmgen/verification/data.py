@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
@@ -169,8 +170,10 @@ def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
     a, b, c = (_fill(name, matrix, case, data, rng, side, seed) for name, matrix in named)
     beside = {} if case.problem.inputs.is_plain else _fill_companions(case, b, data, rng, side, seed)
     conv = case.problem.inputs.conv
-    if conv is not None and data in ("onehot", "sparse") and side == "A":
+    if conv is not None and data in ("onehot", "sparse") and side == case.problem.inputs.images == "A":
         case.a.view(a)[~alone(conv, case.a.rows, rng)] = 0
+    if conv is not None and data == "special" and case.problem.inputs.wgrad:
+        _finish_images(conv, case.b.view(b), case.k)
     if data == "special" and case.k > 0 and conv is None:
         _oppose(case, {"A": a, "B": b}, side, rng)
     for name, mask in without_effect(case, beside).items():
@@ -182,6 +185,13 @@ def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
         for name, matrix in case.extra.items()
     }
     return Operands(a, b, c, extra)
+
+
+def _finish_images(conv: Convolution, pixels: Floats, places: int) -> None:
+    """Make numbers of the pixels of an image in which the places end: zeros multiply them, too."""
+    whole = places // (conv.places[0] * conv.places[1])
+    rest = pixels[whole * conv.pixels :]
+    rest[~np.isfinite(rest.astype(np.float32))] = 0
 
 
 def _spoil(flat: Floats, matrix: Matrix, mask: npt.NDArray[np.bool_]) -> None:

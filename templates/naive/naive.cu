@@ -5,7 +5,7 @@
 //% from "device/convert.cu" import add_to, element_types
 //% from "epilogue/result.cu" import result, narrowed
 //% from "tile_row_by_row.cu" import row_by_row
-//% from "naive/operands.cu" import codes, find_group, find_row, find_range, read_a, read_b, rows, sum_blocks, sum_groups
+//% from "naive/operands.cu" import codes, find_group, find_row, find_range, find_tap, read_a, read_b, rows, sum_blocks, sum_groups
 //% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
 ${ header(kernel) }
 namespace {
@@ -26,7 +26,7 @@ ${ signature(kernel) }{
 ${ row_by_row(kernel) }    const int m = tile_m * BM + threadIdx.x / BN;
     const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
     if (m >= ${ rows(kernel) } || n >= s.N) return;
-${ find_group(kernel) }${ find_row(kernel) }${ find_range(kernel) }
+${ find_group(kernel) }${ find_row(kernel) }${ find_tap(kernel) }${ find_range(kernel) }
     ${ T } acc = ${ zero }
 //%- for name in kernel.problem.epilogue.beside
 , ${ name } = ${ zero }

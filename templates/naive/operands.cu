@@ -67,11 +67,25 @@ ${ matrices_of(kernel, "group") | trim("\n") }
 //% if kernel.problem.inputs.gathered
     const int row_a = index_a[m];
 //% endif
-//% set conv = kernel.problem.inputs.conv
-//% if conv
-    const int q = m % ${ conv.places[1] }, p = m / ${ conv.places[1] } % ${ conv.places[0] }, image = m / ${ conv.places[0] * conv.places[1] };
+//% if kernel.problem.inputs.images == "A"
+    ${ place_at(kernel.problem.inputs.conv, "m") }
 //% endif
 //% endmacro
+
+/*# The tap and the channel of column n, where columns of C are those of filters. #*/
+//% macro find_tap(kernel)
+//% if kernel.problem.inputs.wgrad
+    ${ tap_at(kernel.problem.inputs.conv, "n") }
+//% endif
+//% endmacro
+
+//% macro place_at(conv, number)
+const int q = ${ number } % ${ conv.places[1] }, p = ${ number } / ${ conv.places[1] } % ${ conv.places[0] }, image = ${ number } / ${ conv.places[0] * conv.places[1] };
+//%- endmacro
+
+//% macro tap_at(conv, number)
+const int channel = ${ number } % ${ conv.size[2] }, tap = ${ number } / ${ conv.size[2] };
+//%- endmacro
 
 //% macro times(text, count)
 ${ text if count == 1 else "%s * %d" | format(text, count) }
@@ -80,17 +94,21 @@ ${ text if count == 1 else "%s * %d" | format(text, count) }
 /*# a, the element of A for row m in column k. #*/
 //% macro read_a(kernel)
 //% set row = "row_a" if kernel.problem.inputs.gathered else "m"
-//% set conv = kernel.problem.inputs.conv
-//% if conv
-//% set height, width, channels = conv.size
-        const int channel = k % ${ channels }, tap = k / ${ channels };
+//% if kernel.problem.inputs.images == "A"
+        ${ tap_at(kernel.problem.inputs.conv, "k") }
+${ read_pixel(kernel.problem.inputs.conv, "a", "A[%s]", "lda") }
+//%- else
+        const ${ T } a = A[${ "Offset(%s) * s.lda + k" % row if kernel.problem.layout.a == "r" else "Offset(k) * s.lda + m" }];
+//% endif
+//% endmacro
+
+/*# An element of A or B: the pixel under a tap of the filter at a place. #*/
+//% macro read_pixel(conv, to, element, ld)
+//% set height, width = conv.size[:2]
         const int y = ${ times("p", conv.stride[0]) }${ " - %d" % conv.pad[0] if conv.pad[0] } + ${ times("tap / %d" % conv.taps[1] if conv.taps[1] > 1 else "tap", conv.dilation[0]) };
         const int x = ${ times("q", conv.stride[1]) }${ " - %d" % conv.pad[1] if conv.pad[1] }${ " + " ~ times("tap %% %d" % conv.taps[1], conv.dilation[1]) if conv.taps[1] > 1 };
         const bool inside = y >= 0 && y < ${ height } && x >= 0 && x < ${ width };  // around the image lie zeros
-        const ${ T } a = inside ? static_cast<${ T }>(A[((Offset(image) * ${ height } + y) * ${ width } + x) * s.lda + channel]) : ${ zero };
-//% else
-        const ${ T } a = A[${ "Offset(%s) * s.lda + k" % row if kernel.problem.layout.a == "r" else "Offset(k) * s.lda + m" }];
-//% endif
+        const ${ T } ${ to } = inside ? static_cast<${ T }>(${ element | format("((Offset(image) * %d + y) * %d + x) * s.%s + channel" | format(height, width, ld)) }) : ${ zero };
 //% endmacro
 
 /*# b, the element of B in row k and column n; b2, b3 and b4 are those of further matrices, which lie beside the first. #*/
@@ -99,7 +117,10 @@ ${ text if count == 1 else "%s * %d" | format(text, count) }
 //% set place = "Offset(k) * s.ldb + %s" | format(column) if kernel.problem.layout.b == "r" else "Offset(%s) * s.ldb + k" | format(column)
 //% set inputs = kernel.problem.inputs
 //% set place = "first_b + " ~ place if inputs.coded and inputs.groups else place
-//% if inputs.group is none
+//% if inputs.images == "B"
+        ${ place_at(inputs.conv, "k") }
+${ read_pixel(inputs.conv, "b", "B[%s]", "ldb") }
+//%- elif inputs.group is none
         const ${ T } b${ matrix if matrix > 1 } = B[${ place }];${ "  // of the %s matrix, beside the first" | format(("second", "third", "fourth")[matrix - 2]) if matrix > 1 }
 //% else
 //% set rounded = types.a.narrowing

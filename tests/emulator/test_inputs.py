@@ -35,6 +35,8 @@ PROBLEMS = [
     Problem(None, None, 18, "f32", "rc", inputs="im2col=5x6x3_3x2_p1x0x2x1_s2x1"),
     Problem(70, 33, 24, "bf16", "rc", lda=6, inputs="im2col=7x5x4_2x3_d2x2"),
     Problem(None, 9, 36, types="f16,f16,f32", inputs="im2col=8x9x4_3x3_p1x1_s2x2_d2x1", epilogue="bias+relu"),
+    Problem(None, 18, None, "f32", "cr", inputs="im2col=5x6x3_3x2_p1x0x2x1_s2x1+wgrad"),
+    Problem(33, 24, 70, "bf16", "rr", ldb=6, inputs="im2col=7x5x4_2x3_d2x2+wgrad", epilogue="acc + residual"),
     Problem(None, 40, 64, types="bf16,bf16,f32", layout="cr", inputs="groups=16", epilogue="bias+gelu+residual"),
 ]
 
@@ -46,7 +48,7 @@ def executor(shared_store):
 
 
 # One of each kind of inputs; `make soak` runs all.
-FEW = {PROBLEMS[number] for number in (0, 1, 4, 6, 10, 12, 17, 20, 22)}
+FEW = {PROBLEMS[number] for number in (0, 1, 4, 6, 10, 12, 17, 20, 22, 24)}
 
 
 @pytest.mark.parametrize(

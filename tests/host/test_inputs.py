@@ -53,6 +53,8 @@ PROBLEMS += (
     replace(BLOCKS, inputs=Inputs.parse("groups=5+blocks+lines+padded")),
     IMAGES,
     replace(IMAGES, lda=None, inputs=Inputs.parse("im2col=8x9x4_3x2")),
+    Problem(35, 24, None, types="f16,f16,f32", layout="cr", inputs="im2col=8x9x4_3x2_p1x1x2x0_s2x1_d1x2+wgrad"),
+    Problem(None, 24, 90, types="f16,f16,f32", layout="rr", ldb=None, inputs="im2col=8x9x4_3x2+wgrad"),
 )
 
 
@@ -95,6 +97,8 @@ def test_records_and_names_of_plain_inputs_say_nothing_of_them():
         ("f32", "im2col=2x9x4_3x3", "the filter spans 3 rows, and the padded image has 2"),
         ("f32", "im2col=9x9x4_3x3_d1x5", "the filter spans 11 columns, and the padded image has 9"),
         ("f32", "im2col=8x9x4_3x3", "K = None, and .* have filters of 36"),
+        ("f32", "im2col=8x9x4_3x3+wgrad", "N = None, and .* have filters of 36"),
+        ("f32", "groups=3+wgrad", "wgrad goes with im2col=HxWxC_RxS.wgrad"),
         ("f32", "groups=65537", "groups = 65537: at most 65536"),
         ("f32", "masked", "masked, and groups = 0: write groups=8\\+masked"),
         ("f32", "gathered+along_k", "along_k, and groups = 0"),

@@ -108,7 +108,7 @@ class Product:
             require(one, f"{sizes}: codes of {self.types.b.label} are packed for one N and one K: write numbers")
         else:
             conv = self.inputs.conv
-            known = self.inputs.is_plain or self.inputs.blocks or self.inputs.row_groups or conv
+            known = self.inputs.is_plain or self.inputs.blocks or self.inputs.row_groups or self.inputs.images == "A"
             require(
                 bool(known),
                 f"inputs = {self.inputs}: a library has kernels for codes, for blocks, groups of rows and images",
