@@ -94,6 +94,7 @@ SOME_INPUTS = (
     *("groups=1+masked", "groups=5+masked", "groups=1+along_k", "groups=5+along_k"),
     *("scales=32+zeros+groups=5", "groups=5+blocks"),
     *("im2col=5x6x3_3x2_p1x0x2x1_s2x1", "im2col=7x5x4_2x3_d2x2", "im2col=4x4x8_1x1_s2x2"),
+    *("im2col=5x6x3_3x2_p1x0x2x1_s2x1+wgrad", "im2col=7x5x4_2x3_d2x2+wgrad"),
 )
 ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
 SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with,
@@ -114,6 +115,7 @@ IMAGE_INPUTS = (
     *GROUPED_INPUTS,
     *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1", "im2col=9x7x32_3x3_p1x1", "im2col=7x5x64_2x3_s1x3_d2x2")),
     *map(Inputs.parse, ("im2col=6x4x128_1x1_s2x2", "im2col=4x3x32_5x4_p2x3x4x1", "im2col=6x5x8_3x3_p1x1")),
+    *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1+wgrad", "im2col=7x5x64_2x3_d2x2+wgrad")),
 )
 GROUPED_N = (8, 64, 72, 131, 200)
 ACROSS_K_TYPES = ("bf16", "f16", "bf16,bf16,f32", "f16_f16acc")  # whose lines may run across K
@@ -166,24 +168,21 @@ def problems(
     small = [size for size in SMALL_SIZES if size % multiple == 0]
     sizes = st.sampled_from(small) if small_batches else st.one_of(st.none(), st.sampled_from(FIXED_SIZES))
     inputs = draw(st.sampled_from(inputs_of))
-    inputs = PLAIN if inputs.needs_rows and layout.a == "c" and inputs_of is ANY_INPUTS else inputs
+    turned = {"A": layout.a, "B": layout.b}.get(inputs.by_rows) == "c"
+    inputs = PLAIN if turned and inputs_of is ANY_INPUTS else inputs
     m, n, k = (draw(sizes) for _ in range(3))
-    k = inputs.conv.depth if inputs.conv is not None else k
-    known = SCALED_TYPES if inputs.coded else BLOCK_TYPES if inputs.blocks else of_types
+    if inputs.conv is not None:
+        n, k = (inputs.conv.depth, k) if inputs.wgrad else (n, inputs.conv.depth)
     if inputs.coded and inputs_of is not ANY_INPUTS:
-        n, k, known = draw(st.sampled_from(CODES_N)), draw(st.sampled_from(CODES_K)), CODES_TYPES
-    if inputs.blocks and inputs_of is not ANY_INPUTS:
-        known = PROMOTED_TYPES
-    if inputs.along_k and inputs_of is not ANY_INPUTS:
-        known = ACROSS_K_TYPES
-    types = Types.parse(draw(st.sampled_from(known)))
+        n, k = draw(st.sampled_from(CODES_N)), draw(st.sampled_from(CODES_K))
+    types = Types.parse(draw(st.sampled_from(_types_with(inputs, of_types, inputs_of is ANY_INPUTS))))
     least, ld_aligns = min(dtype.size for dtype in types.operands), list(ALIGNS)
     of_groups = inputs.ragged_groups + inputs.k_groups
     if (of_groups or inputs.conv) and inputs_of is not ANY_INPUTS:  # that TMA and wgmma take as they lie
         of_rows = "rc" if inputs.blocks else draw(st.sampled_from(("rc", "rc", "rr")))
-        layout = Layout.parse("cr" if inputs.along_k else of_rows)
+        layout = Layout.parse("cr" if inputs.along_k or inputs.wgrad else of_rows)
         if not inputs.coded:
-            n = draw(st.sampled_from((None, *GROUPED_N)))
+            n = n if inputs.wgrad else draw(st.sampled_from((None, *GROUPED_N)))
             k = k if inputs.conv else draw(st.sampled_from((None, *CODES_K)))
         least, ld_aligns = max(ALIGNS), [max(ALIGNS)]
     aligns = [align for align in reversed(ALIGNS) if align >= least]
@@ -206,6 +205,15 @@ def problems(
         lines[name] = draw(st.sampled_from(("dense", "dense", None, *padded)))
     problem = replace(problem, **lines)
     return replace(problem, **draw(_strides(problem))) if problem.strides else problem
+
+
+def _types_with(inputs: Inputs, of_types: Sequence[str], anywhere: bool) -> Sequence[str]:
+    """The types that go with `inputs`, `anywhere` or in families that serve only a few of both."""
+    if inputs.coded:
+        return SCALED_TYPES if anywhere else CODES_TYPES
+    if inputs.blocks:
+        return BLOCK_TYPES if anywhere else PROMOTED_TYPES
+    return ACROSS_K_TYPES if (inputs.along_k or inputs.wgrad) and not anywhere else of_types
 
 
 @st.composite

@@ -57,7 +57,7 @@ for (int at = 0; at < B${ x.MN }; at += LINE_${ x.X }) ${ box(view, x, behind ~ 
 /*# A box, from element `k` and line `mn` on, to so many elements `behind` the stage's beginning. #*/
 //% macro box(view, x, behind, k, mn)
 //% if x.images
-${ images.box(x, behind, k) }
+${ images.box(x, behind, k, mn) }
 //%- else
 tma_load_${ "multicast_" if x.shared }${ view.box_rank + x.grouped }d(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_" ~ x.X if x.shared }, ${ "box_" if x.ragged else "&map_" }${ x.x }, full, ${ k if x.along_k else mn }, ${ mn if x.along_k else "BOUND - depth + " ~ k if view.along_k else k }${ " + part" if x.shared }${ matrix_of(view, x) }${ ", (1 << CLUSTER) - 1" if x.shared });
 //%- endif

@@ -27,8 +27,8 @@ ${ matrix_of_block(view) }${ schedule.end_of_range(view) }/*% endif %*/
 //% for x in [view.a, view.b] if x.shared
 const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this block brings, to the whole cluster
 //% endfor
-//% if view.conv
-${ place(view) | trim("\n") }
+//% if view.a.images
+${ place(view.a, "tile.m") | trim("\n") }
 //% endif
 //% if view.pointers
 const MapOrigin origin_a = map_origin(A_array[matrix]), origin_b = map_origin(B_array[matrix]);
@@ -54,6 +54,9 @@ ${ load_k_tile(view) | indent(4, true) | trim("\n") }
 //% endif
 //% endmacro
 //% macro load_k_tile(view)
+//% if view.b.images
+${ place(view.b, "k") | trim("\n") }
+//% endif
 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
 ${ fill_stage(view) }
 //%- endmacro

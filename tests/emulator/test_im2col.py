@@ -169,6 +169,36 @@ KERNELS: tuple[tuple[str, str, tuple[int | None, int | None], str, str, dict[str
 )
 
 
+# The gradients of filters, of these types, for M filters and K places.
+WGRADS: tuple[tuple[str, tuple[int | None, int | None], str, dict[str, int]], ...] = (
+    ("bf16,bf16,f32", (64, None), "5x6x32_2x2_p1x0", {**ONE, "SPLIT": 2, "PERSISTENT": 0}),
+    ("f16", (72, None), "7x9x16_3x3_p2x1x0x1_s2x1_d1x2", {**ONE, "CLUSTER": 2}),
+    ("bf16,bf16,f32", (None, None), "7x9x64_3x3_p1x1", {**TWO, "BN": 192}),
+    ("f16", (None, None), "7x9x16_3x3_p2x1x0x1_s2x1_d1x2", {**ONE, "CLUSTER": 2, "ACROSS": 1}),
+    ("bf16", (136, None), "7x9x64_3x2_s3x8", {**ONE, "CLUSTER": 2, "BK": 128}),
+    ("bf16,bf16,f32", (None, None), "5x4x32_5x4_p4x3x2x3", {"BM": 32, "BN": 64, "CONSUMERS": 1, "SWAP": 1}),
+    ("bf16", (64, 315), "7x9x64_3x3_p1x1", {**ONE, "SPLIT": 2, "PERSISTENT": 0}),
+    ("bf16", (None, None), "7x9x64_3x3_p1x1", {"BM": 128, "BN": 128, "PINGPONG": 1}),
+    ("f16", (70, None), "9x8x48_1x2_p0x1", {"BM": 64, "BN": 48, "CONSUMERS": 1}),  # A is copied
+)
+
+
+@pytest.mark.parametrize(
+    ("types", "sizes", "conv", "axes"),
+    [one if at < 2 else pytest.param(*one, marks=pytest.mark.soak) for at, one in enumerate(WGRADS)],
+    ids=[f"{one[0]} {one[2]} {at}" for at, one in enumerate(WGRADS)],
+)
+def test_gradients_of_filters_are_computed(
+    emulator: EmulatorExecutor, types: str, sizes: tuple[int | None, int | None], conv: str, axes: dict[str, int]
+) -> None:
+    (m, k), n = sizes, Convolution.parse(conv).depth
+    problem = Problem(m, n, k, types=types, layout="cr", inputs=f"im2col={conv}+wgrad", ld_align=16)
+    config = WGMMA.default(problem).with_values(**axes)
+    check(WGMMA, problem, config, parse_arch("sm_90a").limits)
+    verdict = verify(emulator, render(problem, WGMMA, config, "sm_90a"), examples=25, largest=200, runs=2)
+    assert verdict.passed, f"{verdict.failure} in {verdict.situation}"
+
+
 @pytest.mark.parametrize(
     ("types", "layout", "sizes", "conv", "epilogue", "axes"),
     [one if at < 5 else pytest.param(*one, marks=pytest.mark.soak) for at, one in enumerate(KERNELS)],

@@ -123,6 +123,9 @@ SAMPLES = {
     "naive_groups_blocks_rc": Sample(
         NAIVE, {}, (None, 300, None), "rc", types="e4m3,e4m3,bf16", inputs="groups=8+blocks"
     ),
+    "naive_wgrad_cr": Sample(
+        NAIVE, {}, (None, 576, None), "cr", types="bf16,bf16,f32", inputs="im2col=56x56x64_3x3_p1x1_s2x2+wgrad"
+    ),
     "naive_along_k_cr": Sample(NAIVE, {}, (None, 300, None), "cr", types="bf16,bf16,f32", inputs="groups=8+along_k"),
     "naive_masked_rc": Sample(NAIVE, {}, (None, 300, 64), "rc", dtype=DType.BF16, inputs="groups=8+masked"),
     "naive_groups_rc_epilogue": Sample(
@@ -387,6 +390,22 @@ SAMPLES = {
         "rr",
         dtype=DType.BF16,
         inputs="im2col=56x56x64_3x3_p1x1",
+    ),
+    "wgmma_wgrad_cr": Sample(
+        WGMMA,
+        {"BM": 64, "BN": 192, "CONSUMERS": 1, "SPLIT": 4, "PERSISTENT": 0},
+        (64, 576, None),
+        "cr",
+        types="bf16,bf16,f32",
+        inputs="im2col=56x56x64_3x3_p1x1+wgrad",
+    ),
+    "wgmma_wgrad_few_channels_below": Sample(
+        WGMMA,
+        {"BN": 128, "CLUSTER": 2},
+        (256, 144, None),
+        "cr",
+        dtype=DType.F16,
+        inputs="im2col=28x30x16_3x3_p1x1x2x0_s2x1_d1x2+wgrad",
     ),
     "wgmma_gated_rc": Sample(WGMMA, {}, (None, 14336, 4096), "rc", dtype=DType.BF16, epilogue="swiglu"),
     "wgmma_lstm_rc": Sample(

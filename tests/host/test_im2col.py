@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from gemmgen.exports.folder import require_exportable
 from gemmgen.exports.record_reading import launch_from
 from gemmgen.families import WGMMA
 from gemmgen.families.base import first_rejection
@@ -17,6 +18,7 @@ from gemmgen.kernel.tensor_map import MAP_BYTES, TensorMap, im2col_walk
 from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
+from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu import bindings
 from gemmgen.support.errors import InvalidInput
 
@@ -34,6 +36,34 @@ def test_a_walk_within_the_corners_has_all_places(size, taps, pad, stride, dilat
         assume(False)
     for first, last, pixels, step, places in zip(*conv.corners, size, stride, conv.places, strict=True):
         assert len(range(first, pixels + last, step)) == places
+
+
+@pytest.mark.parametrize(
+    ("conv", "gradient"),
+    [
+        ("5x7x3_3x3_p1x1", "5x7x6_3x3_p1x1"),
+        ("5x7x3_3x3", "3x5x6_3x3_p2x2"),
+        ("8x9x64_3x2_p1x4x2x0_d1x5", "9x8x6_3x2_p1x1x0x5_d1x5"),
+        ("5x7x3_1x1", "5x7x6_1x1"),
+    ],
+)
+def test_the_gradient_of_images_is_a_convolution(conv: str, gradient: str) -> None:
+    one = Convolution.parse(conv)
+    assert str(one.gradient(6)) == gradient
+    assert one.gradient(6).places == one.size[:2] and one.gradient(6).gradient(one.size[2]) == one
+
+
+@pytest.mark.parametrize(
+    ("conv", "reason"),
+    [
+        ("5x7x3_3x3_s1x2", "for stride 1x1, and this has 1x2"),
+        ("5x7x3_3x2_p0x1x3x1", "shorter than the filter, which spans 3x2, and this has 0x1x3x1"),
+        ("5x7x3_3x2_p0x4_d1x3", "spans 3x4, and this has 0x4x0x4"),
+    ],
+)
+def test_other_gradients_are_refused(conv: str, reason: str) -> None:
+    with pytest.raises(InvalidInput, match=f"im2col={conv}: .* {reason}"):
+        Convolution.parse(conv).gradient(6)
 
 
 def test_a_map_of_images_has_channels_columns_rows_and_images() -> None:
@@ -97,6 +127,38 @@ def test_what_is_refused_says_why(inputs: str, changed: dict[str, Any], reason: 
     problem = Problem(None, 64, Convolution.parse(inputs).depth, layout="rc", inputs=f"im2col={inputs}", **fields)
     rejection = first_rejection(WGMMA, problem, WGMMA.default(problem), LIMITS)
     assert rejection is not None and reason in rejection.constraint.because
+
+
+@pytest.mark.parametrize(
+    ("inputs", "types", "reason"),
+    [
+        ("8x9x8_3x3", "bf16", "TMA swizzles 32 bytes at least"),
+        ("8x9x32_3x3", "s8,s8,s32", "images are not copied"),
+        ("8x9x32_3x3", "f32_tf32", "images are not copied"),
+        ("90x90x64_3x3_s9x1", "bf16", "at most 8 pixels"),
+    ],
+)
+def test_gradients_of_filters_that_are_refused_say_why(inputs: str, types: str, reason: str) -> None:
+    n = Convolution.parse(inputs).depth
+    problem = Problem(64, n, None, types=types, layout="cr", inputs=f"im2col={inputs}+wgrad")
+    rejection = first_rejection(WGMMA, problem, WGMMA.default(problem), LIMITS)
+    assert rejection is not None and reason in rejection.constraint.because
+
+
+def test_b_holds_the_images_of_a_gradient_of_filters() -> None:
+    problem = Problem(64, CONV.depth, None, "bf16", "cr", ldb=72, inputs=f"im2col={CONV}+wgrad")
+    launch = WGMMA.plan(problem, WGMMA.default(problem)).launch
+    tensor = launch.maps[1].of(problem.case(k=51))  # an image has 5 x 10 places
+    assert tensor.sizes == (64, 9, 8, 2) and tensor.strides == (144, 9 * 144, 72 * 144)
+    assert (tensor.corners, tensor.steps) == im2col_walk(CONV) and tensor.box == (64, 64, 1, 1)
+    with pytest.raises(InvalidInput, match="rows are those of a row-major B, and layout = cc"):
+        Problem(64, CONV.depth, None, "bf16", "cc", inputs=f"im2col={CONV}+wgrad")
+
+
+def test_exports_take_no_gradient_of_filters() -> None:
+    problem = Problem(64, CONV.depth, None, "bf16", "cr", inputs=f"im2col={CONV}+wgrad")
+    with pytest.raises(InvalidInput, match=r"inputs = im2col=.*\+wgrad"):
+        require_exportable(render(problem, WGMMA, WGMMA.default(problem), "sm_90a"))
 
 
 def test_the_driver_is_given_the_walk_columns_first(monkeypatch) -> None:

@@ -140,8 +140,9 @@ CHECKED = {
     "K_GROUPS == 0 or AS_IT_LIES == 1": "matrices of groups are not copied for TMA or wgmma",
     "K_GROUPS == 0 or SPLIT == 1": "only the device knows the K of a group, which no blocks divide",
     # Images
-    "COPIED_A == 0": f"images are not copied or split: their pixels begin at multiples of {UNIT} bytes",
-    f"CHANNELS * A_BYTES % {UNIT} == 0": f"a box has channels of one tap, a multiple of {UNIT} bytes",
+    "COPIED_IMAGES == 0": f"images are not copied or split: their pixels begin at multiples of {UNIT} bytes",
+    f"PIXEL_BYTES % {UNIT} == 0": f"a box has channels of one tap, a multiple of {UNIT} bytes",
+    "WGRAD == 0 or PIXEL_BYTES % 32 == 0": "lines of B are channels of a pixel, and TMA swizzles 32 bytes at least",
     f"PLACE_STEP <= {MOST_STEP}": f"TMA goes at most {MOST_STEP} pixels from a place of a filter to the next",
     f"CORNERS_BEFORE <= {-LEAST_CORNER} and CORNERS_BEHIND <= {MOST_CORNER}": (
         "TMA counts in 8 bits how far padding and filters reach across the edges of images"
@@ -187,12 +188,10 @@ CHECKED = {
     # Tiles: of a block, a warpgroup, an instruction
     f"PRODUCTS * BN <= {MOST_N}": "an instruction multiplies the columns of all products",
     "INTEGER == 0 or SWAP == 0 and (PRODUCTS * BN <= 32 or PRODUCTS * BN % 16 == 0) or SWAP == 1 and "
-    "(BM <= 32 or BM % 16 == 0)": (
-        "wgmma of integers has multiples of 16 columns"
-    ),
+    "(BM <= 32 or BM % 16 == 0)": ("wgmma of integers has multiples of 16 columns"),
     "B_ALONG_K == 1 or BN % 16 == 0": "TMA swizzles lines of 32 bytes at least",
     "BK <= 256": "a box of TMA has at most 256 elements along each dimension",
-    "(IMAGES == 1 or LINE_A * A_BYTES >= 32) and LINE_B * B_BYTES >= 32": "TMA swizzles lines of 32 bytes at least",
+    "(IMAGES > WGRAD or LINE_A * A_BYTES >= 32) and LINE_B * B_BYTES >= 32": "TMA swizzles lines of 32 bytes at least",
     # C's transpose
     "SWAP == 0 or FROM_REGISTERS == 0": "if A and B change places, both are read from shared memory",
     "SWAP == 0 or C_BY_TMA == 1": "sums of C's transpose are stored only by TMA",

@@ -17,7 +17,8 @@ An operand whose alignment or order TMA or wgmma cannot take is copied into the 
 no copy for their order alone if threads load them: wgmma can take its first operand, with 64 rows, from registers. For
 B that is the product of the transposes, as with SWAP.
 
-Where A holds images, TMA gathers its tiles from them, tap by tap of a filter (im2col mode): only the producer knows.
+Where A or B holds images, TMA gathers its tiles from them, tap by tap of a filter (im2col mode): only the producer
+knows.
 """
 
 from __future__ import annotations
@@ -274,20 +275,22 @@ def _typical(problem: Problem) -> dict[str, int]:
 def _of_images(problem: Problem) -> dict[str, int]:
     """Facts of a convolution that limits of TMA's im2col mode are about, all 0 without a convolution.
 
-    They are its channels, pixels from a place of the filter to the next, how far corners lie before an image's pixels
-    and behind them, pixels from a place to its last tap, and whether A would be copied.
+    They are the bytes of a pixel, pixels from a place of the filter to the next, how far corners lie before an image's
+    pixels and behind them, pixels from a place to its last tap, whether images would be copied, and whether they are B.
     """
     conv = problem.inputs.conv
     if conv is None:
-        return dict.fromkeys(("CHANNELS", "PLACE_STEP", "CORNERS_BEFORE", "CORNERS_BEHIND", "TAPS_SPAN", "COPIED_A"), 0)
+        names = "PIXEL_BYTES", "PLACE_STEP", "CORNERS_BEFORE", "CORNERS_BEHIND", "TAPS_SPAN", "COPIED_IMAGES", "WGRAD"
+        return dict.fromkeys(names, 0)
     corners = [one for corner in conv.corners for one in corner]
     return {
-        "CHANNELS": conv.size[2],
+        "PIXEL_BYTES": conv.size[2] * problem.dtype_of(problem.inputs.images).size,
         "PLACE_STEP": max(conv.stride),
         "CORNERS_BEFORE": max(0, -min(corners)),
         "CORNERS_BEHIND": max(0, *corners),
         "TAPS_SPAN": max(conv.extent) - 1,
-        "COPIED_A": int(any(one.operand == "A" for one in needed_copies(problem))),
+        "COPIED_IMAGES": int(any(one.operand == problem.inputs.images for one in needed_copies(problem))),
+        "WGRAD": int(problem.inputs.wgrad),
     }
 
 
@@ -309,7 +312,8 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
 def _inputs_prose(problem: Problem) -> Iterator[str]:
     """Header lines on A and B that are more than two plain matrices."""
     if problem.inputs.conv:
-        yield "Images  TMA gathers rows of A from images, tap by tap (im2col mode): pixels around an image are zeros"
+        rows = f"rows of {problem.inputs.images}"
+        yield f"Images  TMA gathers {rows} from images, tap by tap (im2col mode): pixels around an image are zeros"
     if problem.inputs.masked:
         yield "Groups  have tiles where they have rows: warps find those of their block by the groups' numbers of rows"
     if problem.inputs.row_groups:

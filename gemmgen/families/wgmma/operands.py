@@ -208,28 +208,26 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     rows, columns = (None, None) if pieces else (problem.m, problem.n)  # a large product's tile is seldom too large
     whole = pieces is not None or problem.pointers  # boxes, whatever of them lies outside
     groups = problem.inputs.ragged_groups > 0  # which begin, or end, at any row: no box is the last one of A
-    conv = problem.inputs.conv
-    ragged, channels = not (whole or groups or conv), conv.size[2] if conv else 0
-    of_a = _operand(config, a, type_a.size, rows, ragged, channels)
-    if conv:
-        of_a = replace(of_a, images=True, chunks=of_a.line * type_a.size == UNIT)
+    of_a = _operand(config, a, type_a.size, rows, not (whole or groups), problem)
     if problem.coded:
         pack = Pack("B")
         lines = pack.chunk_lines(problem) * (config.BN // PACKED_COLUMNS)
         boxes = config.BK // pack.depth(problem)
         return of_a, Operand("b", "n", True, PACKED_WORDS, boxes, lines, False, False, False, packed=True)
-    of_b = _operand(config, b, type_b.size, columns, ragged=not whole and problem.products == 1)
+    of_b = _operand(config, b, type_b.size, columns, not whole and problem.products == 1, problem)
     return of_a, replace(of_b, beside=problem.products, grouped=problem.inputs.row_groups > 0)
 
 
-def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: bool, channels: int = 0) -> Operand:
+def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: bool, problem: Problem) -> Operand:
     """The boxes of `side`, which has `extent` rows of A or columns of B; its tiles may be `ragged` if that is not
     known.
 
     TMA swizzles lines of at most 128 bytes. Lines outside of the matrix take it longer than lines inside. So a box that
     a run-time size cuts is loaded by a second map, whose box ends with the matrix, rounded up to 8 lines. A box of 8
-    lines has nothing to save. A line of images, of so many `channels`, has some of one pixel.
+    lines has nothing to save. A line of images has some channels of one pixel, and no box of them is cut.
     """
+    conv, images = problem.inputs.conv, problem.inputs.images == side.X
+    channels = conv.size[2] if conv and images else 0
     block = config.BM if side.x == "a" else config.BN
     across, lines = (config.BK, block) if side.along_k else (block, config.BK)
     line = gcd(LINE_BYTES // size, across, channels)
@@ -237,8 +235,9 @@ def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: b
     shared = config.CLUSTER > 1 and (side.x == "a") == bool(config.ACROSS)
     part = lines // config.CLUSTER if shared else lines
     spares = part > PATTERN_LINES and part % PATTERN_LINES == 0
-    ragged = ragged and extent is None and side.along_k and spares
-    return Operand(side.x, side.mn, side.along_k, line, across // line, needed, needed < lines, ragged, shared)
+    ragged = ragged and not images and extent is None and side.along_k and spares
+    found = Operand(side.x, side.mn, side.along_k, line, across // line, needed, needed < lines, ragged, shared)
+    return replace(found, images=True, chunks=line * size == UNIT) if images else found
 
 
 def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:

@@ -59,7 +59,8 @@ class WgmmaView:
         self.linear = problem.epilogue.is_linear  # C is alpha * acc + beta * C
         self.batched = problem.batched  # tensor maps have a third dimension
         self.batch = problem.batch or "batch"  # how many matrices that counts: a number, or the parameter's name
-        self.conv = problem.inputs.conv  # of images, which A holds; None: it holds a matrix
+        self.conv = problem.inputs.conv  # of images, which A or B holds; None: both hold matrices
+        self.images = next((x for x in (self.a, self.b) if x.images), None)  # which of them
         self.groups = problem.inputs.ragged_groups  # of rows, each with its B; 0: none
         self.masked = problem.inputs.masked  # with its A and C, too
         self.counted = self.batched and not self.groups  # tiles of a matrix, and so that of a tile, by its number
@@ -141,10 +142,9 @@ class WgmmaView:
         self.row_access = row_access(problem)  # elements of C that a lane of warps that store rows stores at once
         self.rows_unroll = bool(one.ROWS_UNROLL)  # the loop over eight of these rows is unrolled
         # Dimensions of the boxes that TMA loads,
-        of_a, of_b = () if self.conv else (self.box_rank,), self.box_rank + self.b.grouped
+        alone = [x for x in (self.a, self.b) if not self.conv or not (x.images or x.shared)]
         of_c = (self.c_rank,) if self.loads_c else ()
-        alone = () if self.conv and self.b.shared else (of_b,)
-        self.loaded_ranks = tuple(dict.fromkeys((*of_a, *alone, *of_c)))
+        self.loaded_ranks = tuple(dict.fromkeys((*(self.box_rank + x.grouped for x in alone), *of_c)))
         self.stored_ranks = (self.c_rank,) if self.staged else ()  # and of those that it stores
 
     def _templates(self) -> None:

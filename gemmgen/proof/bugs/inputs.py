@@ -116,6 +116,8 @@ INPUT_BUGS = (
         "scales_b += static_cast<long long>(group)", "scales_b += 0", (VALUE, POISON)),
     Bug("scales of groups as if blocks of B were whole", "block scales", on.NAIVE_GROUPS_BLOCKS,
         "* ((s.K + 127) / 128) * ((s.N + 127) / 128);", "* ((s.K + 127) / 128) * (s.N / 128);", (VALUE, POISON)),
+    Bug("wgrad: the next tap", "convolution", on.NAIVE_WGRAD, "tap = n / 4", "tap = n / 4 + 1", (VALUE, POISON)),
+    Bug("wgrad: the place before", "convolution", on.NAIVE_WGRAD, "p = k / 8", "p = (k - 1) / 8", (VALUE, POISON)),
     Bug("taps down and across swapped", "convolution", on.NAIVE_CONV, "+ tap / 2", "+ tap % 2", (VALUE, POISON)),
     Bug("padding of the other end", "convolution", on.NAIVE_CONV, "p * 2 - 1", "p * 2 - 2", (VALUE, POISON)),
     Bug("taps side by side", "convolution", on.NAIVE_CONV, "tap % 2 * 2", "tap % 2", (VALUE, POISON)),

@@ -126,6 +126,11 @@ NAIVE_CONV = Subject(
     Problem(None, None, 24, types="f16,f16,f32", layout="rc", lda=None, inputs="im2col=8x9x4_3x2_p1x1x2x0_s2x1_d1x2"),
     family=NAIVE,
 )
+NAIVE_WGRAD = Subject(
+    "naive gradient of filters, f16 cr",
+    Problem(None, 24, None, types="f16,f16,f32", layout="cr", inputs="im2col=8x9x4_3x2_p1x1x2x0_s2x1_d1x2+wgrad"),
+    family=NAIVE,
+)
 NAIVE_GATHERED = Subject("naive gathered rows, rr", _typed("f32", "rr", "gathered"), family=NAIVE)
 NAIVE_GROUPS_GATHERED = Subject(
     "naive gathered rows in groups, rc", _typed("f16,f16,f32", "rc", "groups=3+gathered"), family=NAIVE
@@ -345,6 +350,18 @@ WGMMA_IMAGES_CHUNKS = Subject(
     "wgmma bf16 rc, images of 8 channels",
     Problem(None, 72, 72, types="bf16", layout="rc", inputs="im2col=5x7x8_3x3_p1x1_d1x2"),
     (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3)), WGMMA,
+)  # fmt: skip
+WGMMA_WGRAD = Subject(
+    "wgmma bf16 cr, gradient of filters",
+    Problem(
+        72, 192, None, types="bf16,bf16,f32", layout="cr", inputs="im2col=5x8x32_3x2_p1x1x2x0_s2x1_d1x2+wgrad"
+    ),
+    (("BM", 64), ("BN", 96), ("CONSUMERS", 1), ("STAGES", 3)), WGMMA,
+)  # fmt: skip
+WGMMA_WGRAD_PAIR = Subject(
+    "wgmma f16 cr, gradient of filters for a cluster",
+    Problem(136, 144, None, types="f16,f16,f32", layout="cr", inputs="im2col=5x5x16_3x3_p1x1+wgrad"),
+    (("BM", 64), ("BN", 80), ("CONSUMERS", 1), ("STAGES", 3), ("CLUSTER", 2)), WGMMA,
 )  # fmt: skip
 WGMMA_WHOLE = Subject(
     "wgmma bf16 rc, whole pieces of C",

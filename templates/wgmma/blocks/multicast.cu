@@ -12,7 +12,7 @@ ${ cluster_at_once() }
 //% endmacro
 //% macro loads(view)
 ${ tma(view.loaded_ranks, view.stored_ranks) }
-//% if not view.a.images or view.b.shared
+//% if [view.a, view.b] | selectattr("shared") | rejectattr("images") | list
 ${ tma_multicast((view.box_rank,)) }
 //% endif
 //% endmacro
