@@ -7,8 +7,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from gemmgen.arrays.images import rows_of_images
+from gemmgen.arrays.images import places_of_images
 from gemmgen.arrays.view import ArrayView, dense_strides, seen
+from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.inputs import COMPANIONS, VECTORS, Companion
@@ -114,8 +115,8 @@ def bound(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: fl
         view = views.get(matrix.name)
         if view is None:
             continue
-        if matrix.name == "A" and problem.inputs.conv is not None:
-            sizes["M"] = rows_of_images(problem, problem.inputs.conv, view.shape)
+        if problem.inputs.conv is not None and matrix.name == problem.inputs.images:
+            _agree_of_images(sizes, problem, problem.inputs.conv, view.shape)
         else:
             strides = view.strides if isinstance(view, ArrayView) else ()
             _agree(sizes, problem, matrix, view.shape, strides)
@@ -203,6 +204,16 @@ def _agree(
         whose = "this kernel is built for" if fixed is not None else "the other operands have"
         hint = _transposed({**problem.sizes, **sizes}, matrix, shape, strides) if before != size else ""
         require(before == size, f"{matrix.name} is {extent} ({wanted}): {whose} {name} = {before}{hint}")
+
+
+def _agree_of_images(sizes: Sizes, problem: Problem, conv: Convolution, shape: tuple[int, ...]) -> None:
+    """The same of the operand that holds images."""
+    name, places = problem.inputs.places, places_of_images(problem, conv, shape)
+    before = sizes.setdefault(name, places)
+    told = f"{problem.inputs.images} has images with {places} places of a filter in all, and A has {name} = {before}"
+    require(before == places, told)
+    if problem.inputs.wgrad:
+        sizes["N"] = conv.depth
 
 
 def _fixed(problem: Problem, name: str) -> int | None:

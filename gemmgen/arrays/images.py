@@ -21,7 +21,12 @@ def as_matrices(
 
     A is images x H x W x C, whose pixels are rows, B is N x R x S x C, whose filters are columns, and C and what lies
     alike are images x P x Q x N. The sizes are () where A is a matrix: C is one, too. Raises InvalidInput.
+
+    With "+wgrad" A is images x P x Q x M, B is images x H x W x C, and C, and what lies alike, is M x R x S x C; a new
+    C is a matrix.
     """
+    if problem.inputs.wgrad:
+        return _of_gradient(problem, conv, views), ()
     found = dict(views)
     lead: tuple[int, ...] = ()
     (rows, columns), images = conv.places, None
@@ -36,7 +41,10 @@ def as_matrices(
             continue
         if name == "B":
             _require_sizes(name, view, "N", (*conv.taps, conv.size[2]))
-            found[name] = _filters(problem, view)
+            column_major = problem.layout.b == "c"
+            told = f"B is {view.extent}, filter by filter: layout rc reads it, and this kernel has {problem.layout}"
+            require(column_major, told)
+            found[name] = _transposed(_filters(name, view))
             continue
         _require_sizes(name, view, "images", (rows, columns, view.shape[-1]))
         told = f"{name} is {view.extent}, and A {views['A'].extent}"
@@ -45,21 +53,47 @@ def as_matrices(
     return found, lead
 
 
-def rows_of_images(problem: Problem, conv: Convolution, shape: tuple[int, ...]) -> int:
-    """M: the places of a filter in all images of A, of this `shape`, or that for which the kernel is built. Raises
-    InvalidInput."""
+def _of_gradient(problem: Problem, conv: Convolution, views: Mapping[str, ArrayView]) -> dict[str, ArrayView]:
+    """The same of a gradient of filters."""
+    found = dict(views)
+    for matrix in problem.matrices:
+        name, view = matrix.name, views.get(matrix.name)
+        if view is None or len(view.shape) != FOUR:
+            continue
+        if name == "A":
+            _require_sizes(name, view, "images", (*conv.places, view.shape[-1]))
+            column_major = problem.layout.a == "c"
+            told = f"A is {view.extent}, place by place: layout cr reads it, and this kernel has {problem.layout}"
+            require(column_major, told)
+            found[name] = _transposed(_pixels(name, view))
+        elif name == "B":
+            _require_sizes(name, view, "images", conv.size)
+            found[name] = _pixels(name, view)
+        else:
+            _require_sizes(name, view, "M", (*conv.taps, conv.size[2]))
+            found[name] = _filters(name, view)
+    return found
+
+
+def places_of_images(problem: Problem, conv: Convolution, shape: tuple[int, ...]) -> int:
+    """The places of a filter in all images, whose operand has this `shape`, or the number for which the kernel is
+    built. Raises InvalidInput."""
     height, width, channels = conv.size
+    name, size_name = problem.inputs.images, problem.inputs.places
+    built = problem.sizes[size_name]
     extent, size = " x ".join(map(str, shape)) or "one element", f"{height} x {width}"
     fits = len(shape) == 2 and shape[1] == channels
-    require(fits, f"A is {extent}: this kernel takes images x {size} x {channels}, or all pixels x {channels}")
+    require(fits, f"{name} is {extent}: this kernel takes images x {size} x {channels}, or all pixels x {channels}")
     images, more = divmod(shape[0], conv.pixels)
-    require(more == 0, f"A is {extent}: its rows are pixels, {conv.pixels} for each image of {size}")
-    if problem.m is None:
+    require(more == 0, f"{name} is {extent}: its rows are pixels, {conv.pixels} for each image of {size}")
+    if built is None:
         return images * math.prod(conv.places)
-    wanted = conv.images(problem.m)
-    told = f"A is {extent}, with {conv.pixels} pixels for each image of {size}"
-    require(images == wanted, f"{told}: this kernel, built for M = {problem.m}, takes {wanted * conv.pixels} rows")
-    return problem.m
+    wanted = conv.images(built)
+    told = f"{name} is {extent}, with {conv.pixels} pixels for each image of {size}"
+    require(
+        images == wanted, f"{told}: this kernel, built for {size_name} = {built}, takes {wanted * conv.pixels} rows"
+    )
+    return built
 
 
 def _require_sizes(name: str, view: ArrayView, first: str, sizes: tuple[int, ...]) -> None:
@@ -80,20 +114,20 @@ def _pixels(name: str, view: ArrayView) -> ArrayView:
     return replace(view, shape=(math.prod(lead), columns), strides=(apart, view.strides[-1]))
 
 
-def _filters(problem: Problem, view: ArrayView) -> ArrayView:
-    """Filters as B, whose columns they are."""
-    column_major = problem.layout.b == "c"
-    require(
-        column_major, f"B is {view.extent}, filter by filter: layout rc reads it, and this kernel has {problem.layout}"
-    )
+def _filters(name: str, view: ArrayView) -> ArrayView:
+    """Filters as a matrix whose rows they are."""
     count, *filters = view.shape
     step = _step(view, filters, view.strides[1:], 1)
     require(
         step == 1,
-        f"B of {view.extent} has strides {view.strides}: elements of a filter have to follow each other, with channels "
-        "together (KRSC)",
+        f"{name} of {view.extent} has strides {view.strides}: elements of a filter have to follow each other, "
+        "with channels together (KRSC)",
     )
-    return replace(view, shape=(math.prod(filters), count), strides=(1, view.strides[0]))
+    return replace(view, shape=(count, math.prod(filters)), strides=(view.strides[0], 1))
+
+
+def _transposed(view: ArrayView) -> ArrayView:
+    return replace(view, shape=view.shape[::-1], strides=view.strides[::-1])
 
 
 def _step(view: ArrayView, sizes: list[int], strides: tuple[int, ...], alone: int) -> int | None:

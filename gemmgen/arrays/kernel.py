@@ -173,7 +173,9 @@ class ArrayKernel:
     epilogue's vectors along N are 8 x N, dense, and scale_b and zero_b have 8 elements.
 
     Of a convolution ("im2col=56x56x64_3x3") A is images x H x W x C, or all pixels x C; B is K x N, or N x R x S x C;
-    and C is images x P x Q x N, or M x N: a new one has as many dimensions as A.
+    and C is images x P x Q x N, or M x N: a new one has as many dimensions as A. Of the gradient of filters ("+wgrad")
+    A is images x P x Q x M, or M x K; B is images x H x W x C, or all pixels x C; and C is M x R x S x C, or M x N, as
+    a new one is.
     """
 
     def __init__(self, source: KernelSource, backend: Backend) -> None:
@@ -517,7 +519,8 @@ def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
         if other.name != name:
             shape = *(size(one) for one in batched), size(other.rows), other.beside * size(other.cols)
             if other.channels and problem.inputs.conv is not None:
-                shape = problem.inputs.conv.images(size("M")) * problem.inputs.conv.pixels, other.channels
+                images = problem.inputs.conv.images(size(problem.inputs.places))
+                shape = images * problem.inputs.conv.pixels, other.channels
             others[other.name] = Prepared(other.name, None, shape, "")
     case, _ = bound(problem, {name: view, **others})
     require_operand(problem, name, view)

@@ -135,6 +135,62 @@ def test_tensor_cores_convolve(shared_store: Store, types: str, layout: str, kin
                 np.testing.assert_array_equal(kernel(images.astype(kind), b), wanted, strict=True)
 
 
+GRADIENT = Problem(None, CONV.depth, None, layout="cr", pointer_align=4, inputs=f"im2col={CONV}+wgrad")
+
+
+def gradient(dy: Array, images: Array, conv: Convolution = CONV) -> Array:
+    """That of filters, KRSC: each of its elements is a convolution with a filter of one 1."""
+    ones = np.eye(conv.depth, dtype=np.float32).reshape(-1, *conv.taps, conv.size[2])
+    seen = convolved(images, ones, conv).reshape(-1, conv.depth)
+    return (dy.reshape(-1, dy.shape[-1]).T @ seen).reshape(-1, *conv.taps, conv.size[2])
+
+
+def test_gradients_of_filters_have_four_dimensions_or_are_matrices(loaded) -> None:
+    kernel = loaded(GRADIENT)
+    for count in (COUNT, 1):
+        dy, images = whole(count, P, Q, N), whole(count, H, W, C)
+        wanted = gradient(dy, images)
+        for a in (dy, dy.reshape(-1, N).T):
+            for b in (images, images.reshape(-1, C)):
+                np.testing.assert_array_equal(kernel(a, b), wanted.reshape(N, -1), strict=True)
+        for out in (np.zeros_like(wanted), np.zeros((N, CONV.depth), np.float32)):
+            assert kernel(dy, images, out) is out
+            np.testing.assert_array_equal(out.reshape(wanted.shape), wanted)
+    assert not kernel(whole(0, P, Q, N), whole(0, H, W, C)).any()
+    assert kernel(whole(COUNT, P, Q, 0), whole(COUNT, H, W, C)).shape == (0, CONV.depth)
+    fixed = loaded(replace(GRADIENT, k=COUNT * P * Q))
+    np.testing.assert_array_equal(fixed(whole(COUNT, P, Q, N), whole(COUNT, H, W, C)).shape, (N, CONV.depth))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            {"b": whole(3, H, W, C)},
+            f"B has images with {3 * P * Q} places of a filter in all, and A has K = {COUNT * P * Q}",
+        ),
+        ({"a": whole(COUNT, Q, P, N)}, f"A is .*: this kernel takes it as images x {P} x {Q} x 6"),
+        ({"b": whole(50, C)}, "B is 50 x 3: its rows are pixels, 35 for each image of 5 x 7"),
+        ({"out": whole(N, S, R, C)}, "C is 6 x 2 x 3 x 3: this kernel takes it as M x 3 x 2 x 3"),
+    ],
+)
+def test_gradients_that_do_not_fit_are_said_with_both_values(loaded, call: dict[str, Array], message: str) -> None:
+    given = {"a": whole(COUNT, P, Q, N), "b": whole(COUNT, H, W, C), **call}
+    with pytest.raises(InvalidInput, match=message):
+        loaded(GRADIENT)(**given)
+
+
+def test_tensor_cores_compute_gradients_of_filters(shared_store: Store) -> None:
+    conv = Convolution.parse("5x6x16_3x3_p1x1_s2x1")
+    problem = Problem(64, conv.depth, None, types="bf16,bf16,f32", layout="cr", inputs=f"im2col={conv}+wgrad")
+    config = WGMMA.default(problem).with_values(BM=64, BN=48, CONSUMERS=1)
+    with load_source(render(problem, WGMMA, config, "sm_90a"), "emulator", shared_store) as kernel:
+        for count in (1, 3):
+            dy, images = whole(count, *conv.places, 64), whole(count, 5, 6, 16)
+            found = kernel(dy.astype(ml_dtypes.bfloat16), images.astype(ml_dtypes.bfloat16))
+            np.testing.assert_array_equal(found, gradient(dy, images, conv).reshape(64, -1), strict=True)
+
+
 WRONG: dict[str, tuple[Callable[[], dict[str, Any]], str]] = {
     "NCHW images": (lambda: {"a": whole(COUNT, C, H, W)}, "A is 2 x 3 x 5 x 7: .* takes it as images x 5 x 7 x 3"),
     "NCHW images as NHWC": (
