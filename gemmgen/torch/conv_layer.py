@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ from gemmgen.arrays.view import element_types
 from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.images import Conv, require_together
+from gemmgen.problem.inputs import Inputs
+from gemmgen.problem.types import Types
 from gemmgen.support.errors import require
 from gemmgen.torch.convolution import conv2d
 from gemmgen.torch.operator import Kernel
@@ -21,7 +24,7 @@ class Conv2d(torch.nn.Module):
 
     conv     the layer: with zeros as padding, without groups, its weight in torch.channels_last
     kernels  kernels for sizes of images, as those of `problem`, with the layer's padding, stride and dilation. torch
-             computes images of other sizes
+             computes images of other sizes. Kernels of gradients may be among them: see `gemmgen.torch.conv2d`
 
     It calls `gemmgen.torch.conv2d`. Raises InvalidInput for another kind of layer, and for kernels of another one.
     """
@@ -31,14 +34,28 @@ class Conv2d(torch.nn.Module):
         _require_layer(conv)
         self.conv = conv
         self._by_size: dict[tuple[int, int], list[Kernel]] = {}
+        others: list[Kernel] = []
         for kernel in kernels:
-            found = kernel.source.problem.inputs.conv
-            wanted = None if found is None else convolution(conv, *found.size[:2])
-            told = f"{kernel.name} has inputs = {kernel.source.problem.inputs}"
-            require(found is not None, f"{told}: im2col=HxWxC_RxS is needed")
-            require(found == wanted, f"{told}, and this layer im2col={wanted}")
-            assert found is not None
-            self._by_size.setdefault(found.size[:2], []).append(kernel)
+            inputs = kernel.source.problem.inputs
+            require(inputs.conv is not None, f"{kernel.name} has inputs = {inputs}: im2col=HxWxC_RxS is needed")
+            size = _size(kernel)
+            if inputs.conv == convolution(conv, *size) and not inputs.wgrad:
+                self._by_size.setdefault(size, []).append(kernel)
+            else:
+                others.append(kernel)
+        for kernel in others:
+            self._add_gradient(kernel)
+
+    def _add_gradient(self, kernel: Kernel) -> None:
+        """Add a kernel of a gradient for images of some size to those of this size."""
+        inputs, conv = kernel.source.problem.inputs, self.conv
+        own = {size: convolution(conv, *size) for size in self._by_size}
+        if not inputs.wgrad:
+            own = {size: one.gradient(conv.out_channels) for size, one in own.items() if not one.no_gradient}
+        sizes = [size for size, one in own.items() if one == inputs.conv]
+        wanted = convolution(conv, *_size(kernel))
+        require(bool(sizes), f"{kernel.name} has inputs = {inputs}, and this layer im2col={wanted}")
+        self._by_size[sizes[0]].append(kernel)
 
     @staticmethod
     def problem(conv: Any, height: int, width: int, images: int | None = None) -> Problem:
@@ -49,6 +66,29 @@ class Conv2d(torch.nn.Module):
         epilogue = "acc" if conv.bias is None else "acc + bias_n"
         return Conv(images, filters=conv.out_channels, **vars(found), dtype=dtype, epilogue=epilogue)
 
+    @staticmethod
+    def gradients(conv: Any, height: int, width: int, images: int | None = None) -> tuple[Problem, ...]:
+        """The problems of a layer's gradients for such images: that of x, unless it is no convolution, and that of
+        weight."""
+        _require_layer(conv)
+        found = convolution(conv, height, width)
+        dtype = element_types()[str(conv.weight.dtype).removeprefix("torch.")]
+        types = Types.of(dtype)
+        of_weight = Problem(
+            conv.out_channels,
+            found.depth,
+            None if images is None else images * found.per_image,
+            types=replace(types, c=types.accumulator),
+            layout="cr",
+            inputs=Inputs(conv=found, wgrad=True),
+        )
+        if found.no_gradient:
+            return (of_weight,)
+        of_x = Conv(
+            images, filters=conv.in_channels, **vars(found.gradient(conv.out_channels)), dtype=dtype, epilogue="acc"
+        )
+        return of_x, of_weight
+
     def forward(self, x: Any) -> Any:
         kernels = self._by_size.get((int(x.shape[-2]), int(x.shape[-1]))) if x.dim() == 4 else None
         if kernels is None:
@@ -57,6 +97,13 @@ class Conv2d(torch.nn.Module):
 
     def extra_repr(self) -> str:
         return f"images={', '.join(f'{height}x{width}' for height, width in self._by_size) or 'none'}"
+
+
+def _size(kernel: Kernel) -> tuple[int, int]:
+    """Height and width of the images of a kernel that takes some."""
+    conv = kernel.source.problem.inputs.conv
+    assert conv is not None
+    return conv.size[:2]
 
 
 def convolution(conv: Any, height: int, width: int) -> Convolution:

@@ -45,8 +45,11 @@ def conv2d(
     overwrite  the old C is `residual` itself rather than a copy of it: the result then lies there. Without effect if
                gradients are needed
 
-    An epilogue may apply a function, as "relu(acc + bias_n + beta * C)" does. It can be traced by torch.compile.
-    Gradients are computed by torch, for an epilogue that is the product, with or without bias_n and beta * C.
+    An epilogue may apply a function, as "relu(acc + bias_n + beta * C)" does. It can be traced by torch.compile. There
+    are gradients for an epilogue that is the product, with or without bias_n and beta * C. Those of x and weight are
+    computed by `kernels`, too, if one is for them, otherwise by torch. For that of x its convolution is
+    `Convolution.gradient` of the first one's; for that of weight it has the same convolution with "+wgrad", and layout
+    cr.
 
     Raises InvalidInput if no kernel fits, with the reason for each, for tensors that are not in channels_last, and for
     what kernels refuse.
@@ -92,6 +95,7 @@ class Served:
     conv     None of a kernel that takes no images
     plain    whether it is one product of two matrices
     types    of x and weight, as `of_c` is of the result and `scalar` of alpha
+    wgrad    whether it computes the gradient of filters instead
     m, n, k  the sizes for which it is built, if it is
     """
 
@@ -107,6 +111,7 @@ class Served:
     m: int | None
     n: int | None
     k: int | None
+    wgrad: bool
 
     @property
     def steps(self) -> tuple[Any, ...]:
@@ -134,6 +139,8 @@ class Served:
         """Why the kernel does not compute this convolution; None if it does."""
         if self.conv is None and not (self.plain and asked.weight[2:] == POINT.taps):
             return f"{self.name} has inputs = {self.inputs}: im2col=HxWxC_RxS is needed"
+        if self.wgrad:
+            return f"{self.name} has inputs = {self.inputs}: it computes the gradient of weight"
         wrong = self._wrong_epilogue(asked) or next(self._wrong_operands(asked), None)
         return wrong and f"{self.name} {wrong}"
 
@@ -182,6 +189,12 @@ class Served:
             both = _labels((self.of_c, dtype))
             yield f"has the epilogue {self.epilogue}, so that residual has the type of C: the types are {both}"
 
+    def gives_weight(self, conv: Convolution, filters: Any, places: Any, types: tuple[Any, Any]) -> bool:
+        """Whether it computes the gradient of so many filters of `conv`, from dy and x of these types."""
+        ours = self.wgrad and self.conv == conv and self.types == types and self.layout == "cr"
+        sized = self.m in (None, filters) and self.k in (None, places)
+        return ours and sized and self.epilogue in PRODUCTS
+
 
 def _labels(types: tuple[Any, Any]) -> str:
     return " and ".join(str(one).removeprefix("torch.") for one in types)
@@ -205,6 +218,7 @@ def _served(identity: str) -> Served:
         m=problem.m,
         n=problem.n,
         k=problem.k,
+        wgrad=problem.inputs.wgrad,
     )
 
 
@@ -274,7 +288,7 @@ def _made(x: Any, weight: Any, served: Served) -> Any:
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
     x, weight, bias, residual, kernels = inputs
-    ctx.name = _choice(kernels, _asked(x, weight, bias, residual))
+    ctx.name, ctx.kernels = _choice(kernels, _asked(x, weight, bias, residual)), kernels
     ctx.bias = None if bias is None else bias.dtype
     ctx.residual = None if residual is None else residual.dtype
     ctx.save_for_backward(x, weight)
@@ -285,12 +299,80 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
     conv, epilogue = served.conv or POINT, served.epilogue
     known = epilogue in PRODUCTS or epilogue in SUMS
     require(known, f"the epilogue {epilogue} has no gradient: those of a product, and of a product and bias_n, have")
+    need_x, need_weight, need_bias, need_residual, _ = ctx.needs_input_grad
+    of_bias = grad.sum((0, 2, 3), dtype=ctx.bias) if need_bias else None
+    of_residual = grad.to(ctx.residual) if need_residual else None
+    grad = grad.to(x.dtype)
+    of_x = _of_x(conv, grad, x, weight, ctx.kernels) if need_x else None
+    of_weight = _of_weight(conv, grad, x, weight, ctx.kernels) if need_weight else None
+    wanted = need_x and of_x is None, need_weight and of_weight is None
+    by_torch = _by_torch(conv, grad, x, weight, wanted) if any(wanted) else (None, None)
+    found = (theirs if ours is None else ours for ours, theirs in zip((of_x, of_weight), by_torch, strict=True))
+    return *found, of_bias, of_residual, None
+
+
+def _of_x(conv: Convolution, grad: Any, x: Any, weight: Any, kernels: list[str]) -> Any:
+    """The gradient of x by one of `kernels`: a convolution of `grad`; None if none computes it."""
+    if conv.no_gradient:
+        return None
+    filters, channels = weight.shape[:2]
+    turned = Asked(tuple(grad.shape), (channels, filters, *conv.taps), (grad.dtype, weight.dtype), biased=False)
+    wanted = conv.gradient(int(filters))
+    fitting = [one for one in kernels if _served(one).conv in (wanted, None) and _served(one).lacks(turned) is None]
+    fitting = [one for one in fitting if _served(one).epilogue in PRODUCTS]
+    if not fitting:
+        return None
+    layout = {"memory_format": torch.channels_last}
+    reversed_taps = weight.flip(2, 3).transpose(0, 1).contiguous(**layout)
+    return OPERATOR(grad.contiguous(**layout), reversed_taps, None, None, fitting).to(x.dtype)
+
+
+def _of_weight(conv: Convolution, grad: Any, x: Any, weight: Any, kernels: list[str]) -> Any:
+    """The gradient of weight by one of `kernels`, those with a fixed K first; None if none computes it."""
+    places = grad.shape[0] * math.prod(conv.places)
+    types = grad.dtype, x.dtype
+    fitting = [one for one in kernels if _served(one).gives_weight(conv, weight.shape[0], places, types)]
+    if not fitting:
+        return None
+    name = min(fitting, key=lambda one: _served(one).k is None)
+    return OF_WEIGHT(grad.contiguous(memory_format=torch.channels_last), x, name).to(weight.dtype)
+
+
+def _run_of_weight(grad: Any, x: Any, kernel: str) -> Any:
+    out = _empty_of_weight(grad, x, kernel)
+    kernel_named(kernel)(*(one.detach().permute(NHWC) for one in (grad, x, out)))
+    return out
+
+
+def _empty_of_weight(grad: Any, x: Any, kernel: str) -> Any:
+    served = _served(kernel)
+    assert served.conv is not None
+    shape = grad.shape[1], served.conv.size[2], *served.conv.taps
+    return torch.empty(shape, dtype=served.of_c, device=x.device, memory_format=torch.channels_last)
+
+
+def _save_of_weight(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    *saved, ctx.name = inputs
+    ctx.save_for_backward(*saved)
+
+
+def _backward_of_weight(ctx: Any, of_weight: Any) -> tuple[Any, ...]:
+    """By torch: the result is linear in both, as the convolution is in x and weight."""
+    (grad, x), conv = ctx.saved_tensors, _served(ctx.name).conv
+    assert conv is not None
+    top, left, bottom, right = conv.pad
+    padded, weight = torch.nn.functional.pad(x, (left, right, top, bottom)), of_weight.to(x.dtype)
+    of_grad = torch.nn.functional.conv2d(padded, weight, None, conv.stride, 0, conv.dilation)
+    return of_grad, _by_torch(conv, grad, x, weight, (True, False))[0], None
+
+
+def _by_torch(conv: Convolution, grad: Any, x: Any, weight: Any, wanted: tuple[bool, bool]) -> tuple[Any, Any]:
+    """The gradients of x and weight that are `wanted`."""
     (top, left, bottom, right), (height, width) = conv.pad, x.shape[2:]
     even = (top, left) == (bottom, right)  # the only padding that torch's gradient takes
     padded = x if even else torch.nn.functional.pad(x, (left, right, top, bottom))
-    need_x, need_weight, need_bias, need_residual, _ = ctx.needs_input_grad
     of_x, of_weight, _ = torch.ops.aten.convolution_backward(
-        grad.to(x.dtype),
+        grad,
         padded,
         weight,
         None,
@@ -300,14 +382,18 @@ def _backward(ctx: Any, grad: Any) -> tuple[Any, ...]:
         False,
         (0, 0),
         1,
-        (need_x, need_weight, False),
+        (*wanted, False),
     )
-    if need_x and not even:
+    if wanted[0] and not even:
         of_x = of_x[:, :, top : top + height, left : left + width]
-    of_bias = grad.sum((0, 2, 3), dtype=ctx.bias) if need_bias else None
-    return of_x, of_weight, of_bias, grad.to(ctx.residual) if need_residual else None, None
+    return of_x, of_weight
 
 
+OF_WEIGHT = torch.library.custom_op(
+    "gemmgen::conv2d_of_weight", _run_of_weight, mutates_args=(), schema="(Tensor grad, Tensor x, str kernel) -> Tensor"
+)
+OF_WEIGHT.register_fake(_empty_of_weight)
+OF_WEIGHT.register_autograd(_backward_of_weight, setup_context=_save_of_weight)
 OPERATOR = torch.library.custom_op("gemmgen::conv2d", _run, mutates_args=(), schema=SCHEMA)
 OPERATOR.register_fake(_empty)
 OPERATOR.register_autograd(_backward, setup_context=_save)

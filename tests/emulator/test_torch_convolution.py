@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,9 +41,14 @@ def load(shared_store: Store) -> Iterator[Load]:
     known: dict[Problem, ArrayKernel] = {}
 
     def loaded(conv: str, m: int | None = None, n: int | None = None, **fields: Any) -> ArrayKernel:
-        depth = Convolution.parse(conv).depth
-        given = {"layout": "rc", "pointer_align": 4, "inputs": f"im2col={conv}", **fields}
-        problem = Problem(m, n, depth, **given)
+        given = {
+            "k": Convolution.parse(conv).depth,
+            "layout": "rc",
+            "pointer_align": 4,
+            "inputs": f"im2col={conv}",
+            **fields,
+        }
+        problem = Problem(m, n, **given)
         if problem not in known:
             known[problem] = load_source(render(problem, NAIVE, NAIVE.default(problem)), "emulator", shared_store)
         return known[problem]
@@ -89,6 +96,155 @@ def test_convolutions_and_gradients_are_those_of_torch(load, conv: str, bias: st
     with torch.no_grad():
         close(conv2d(*given, kernels=[kernel]), wanted)
         assert conv2d(given[0][:0], *given[1:], kernels=[kernel]).shape == (0, *wanted.shape[1:])
+
+
+def rare(*convolutions: str) -> list[Any]:
+    """Those that `make soak` runs alone."""
+    return [pytest.param(one, marks=pytest.mark.soak) for one in convolutions]
+
+
+@pytest.fixture
+def by_torch(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, ...]]:
+    """Of each gradient that torch computes, whether it is that of x, and that of weight."""
+    asked: list[tuple[bool, ...]] = []
+    theirs = module._by_torch
+    monkeypatch.setattr(module, "_by_torch", lambda *given: (asked.append(given[-1]), theirs(*given))[1])
+    return asked
+
+
+@pytest.mark.parametrize("conv", [EVEN, "5x7x3_3x2_p1x0x2x1_d1x2", *rare(UNEVEN, "4x5x6_3x3_p2x2", "3x4x2_1x1")])
+def test_the_gradient_of_images_is_a_convolution_of_that_of_the_result(load, conv: str, by_torch) -> None:
+    of_dy = Convolution.parse(conv).gradient(FILTERS)
+    assert of_dy.places == Convolution.parse(conv).size[:2]
+    assert of_dy.gradient(Convolution.parse(conv).size[2]) == Convolution.parse(conv)
+    kernels = [load(conv), load(str(of_dy))]
+    ours, others = ([one.clone().requires_grad_() for one in operands(conv)] for _ in range(2))
+    for result in (conv2d(*ours, kernels=kernels), theirs(conv, *others)):
+        (result**2).sum().backward()
+    for one, other in zip(ours, others, strict=True):
+        close(one.grad, other.grad)
+    assert by_torch == [(False, True)]
+
+
+@pytest.fixture
+def of_weight(load) -> Callable[..., ArrayKernel]:
+    """A kernel for the gradient of weight."""
+
+    def loaded(conv: str, k: int | None = None, **fields: Any) -> ArrayKernel:
+        return load(conv, n=Convolution.parse(conv).depth, k=k, layout="cr", inputs=f"im2col={conv}+wgrad", **fields)
+
+    return loaded
+
+
+@pytest.mark.parametrize("conv", [STRIDED, UNEVEN, *rare(EVEN, "3x4x1_1x1_s2x1")])
+def test_the_gradient_of_weight_is_a_product_of_images(load, of_weight, conv: str, by_torch) -> None:
+    kernels = [of_weight(conv), load(conv)]
+    ours, others = ([one.clone().requires_grad_() for one in operands(conv)] for _ in range(2))
+    for result in (conv2d(*ours, kernels=kernels), theirs(conv, *others)):
+        (result**2).sum().backward()
+    for one, other in zip(ours, others, strict=True):
+        close(one.grad, other.grad)
+    assert by_torch == [(True, False)]
+
+
+def test_a_plain_product_gives_the_gradient_of_images_of_1x1_taps(load, by_torch) -> None:
+    conv = "4x5x3_1x1"
+    kernels = [load(conv, n=FILTERS, k=3, inputs="plain"), load(conv, n=3, k=FILTERS, inputs="plain")]
+    ours, others = ([one.clone().requires_grad_() for one in operands(conv)[:2]] for _ in range(2))
+    for result in (conv2d(*ours, kernels=kernels), theirs(conv, *others)):
+        (result**2).sum().backward()
+    for one, other in zip(ours, others, strict=True):
+        close(one.grad, other.grad)
+    assert by_torch == [(False, True)]
+
+
+def test_a_kernel_of_another_gradient_of_weight_computes_none(load, of_weight, by_torch) -> None:
+    places = IMAGES * 35
+    unfit = of_weight(EVEN, places + 35), of_weight(STRIDED), of_weight(EVEN, types="f32,bf16,f32")
+    ours, others = ([one.clone().requires_grad_() for one in operands(EVEN)[:2]] for _ in range(2))
+    for kernels in (unfit, (of_weight(EVEN, places), *unfit)):
+        result = conv2d(*ours, kernels=[load(EVEN), *kernels])
+        ours[1].grad = others[1].grad = None
+        result.sum().backward()
+        theirs(EVEN, *others).sum().backward()
+        close(ours[1].grad, others[1].grad)
+    assert by_torch == [(True, True), (True, False)]
+
+
+def test_gradients_have_gradients(load, of_weight) -> None:
+    kernels = [load(EVEN), of_weight(EVEN), load(str(Convolution.parse(EVEN).gradient(FILTERS)))]
+    ours, others = ([one.clone().requires_grad_() for one in operands(EVEN)[:2]] for _ in range(2))
+    found = []
+    for given, result in ((ours, conv2d(*ours, kernels=kernels)), (others, theirs(EVEN, *others))):
+        firsts = torch.autograd.grad((result**2).sum(), given, create_graph=True)
+        found.append(torch.autograd.grad(sum((one**2).sum() for one in firsts) / 1e4, given))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-2)
+    grad, x = draw(IMAGES, FILTERS, 5, 7).requires_grad_(), ours[0]
+    torch.library.opcheck(module.OF_WEIGHT, (grad, x, registered(kernels[1])))
+
+
+def test_tensor_cores_compute_both_gradients(shared_store: Store, by_torch) -> None:
+    conv = Convolution.parse("5x6x16_3x2_p1x1")
+    of_x = conv.gradient(64)
+    problems = (
+        Problem(None, 64, conv.depth, "bf16", layout="rc", inputs=f"im2col={conv}"),
+        Problem(None, 16, of_x.depth, "bf16", layout="rc", inputs=f"im2col={of_x}"),
+        Problem(64, conv.depth, None, types="bf16,bf16,f32", layout="cr", inputs=f"im2col={conv}+wgrad"),
+    )
+    x, weight = draw(2, 16, 5, 6).bfloat16(), draw(64, 16, 3, 2).bfloat16()
+    ours, others = ([one.clone().requires_grad_() for one in (x, weight)] for _ in range(2))
+    with contextlib.ExitStack() as stack:
+        kernels = []
+        for problem in problems:
+            config = WGMMA.default(problem).with_values(BM=64, BN=min(problem.n or 0, 48), CONSUMERS=1)
+            source = render(problem, WGMMA, config, "sm_90a")
+            kernels.append(stack.enter_context(load_source(source, "emulator", shared_store)))
+        dy = draw(2, 64, *conv.places).bfloat16()
+        conv2d(*ours, kernels=kernels).backward(dy)
+        theirs(str(conv), *others).backward(dy)
+    for one, other in zip(ours, others, strict=True):
+        torch.testing.assert_close(one.grad, other.grad, rtol=2e-2, atol=2e-2 * float(other.grad.abs().max()))
+    assert not by_torch
+
+
+def test_mistakes_of_gradients_show(load, of_weight, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Padding of the other end, taps in the order of the convolution, a tap of its neighbour."""
+    of_dy = Convolution.parse(UNEVEN).gradient(FILTERS)
+    top, left, bottom, right = of_dy.pad
+    turned = replace(of_dy, pad=(bottom, right, top, left))
+    x, weight, _ = operands(UNEVEN)
+    wanted = [x.clone().requires_grad_(), weight.clone().requires_grad_()]
+    theirs(UNEVEN, *wanted).square().sum().backward()
+
+    def differs(at: int, *kernels: Any) -> bool:
+        ours = [x.clone().requires_grad_(), weight.clone().requires_grad_()]
+        conv2d(*ours, kernels=[load(UNEVEN), *kernels]).square().sum().backward()
+        return not torch.allclose(ours[at].grad, wanted[at].grad, rtol=1e-3, atol=1e-3)
+
+    assert not differs(0, load(str(of_dy))) and not differs(1, of_weight(UNEVEN))
+    with monkeypatch.context() as patched:
+        patched.setattr(Convolution, "gradient", lambda *_: turned)
+        assert differs(0, load(str(turned)))
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.Tensor, "flip", lambda tensor, *dims: tensor)
+        assert differs(0, load(str(of_dy)))
+    with monkeypatch.context() as patched:
+        run = module._run_of_weight
+        patched.setattr(module, "OF_WEIGHT", lambda *given: run(*given).roll(1, 3))
+        assert differs(1, of_weight(UNEVEN))
+
+
+def test_torch_computes_gradients_that_no_kernel_does(load, by_torch) -> None:
+    even = Convolution.parse(EVEN).gradient(FILTERS)
+    unfit = [load(str(even), epilogue="relu(acc)"), load(str(even), IMAGES * 35 - 1), load(str(even), types="bf16")]
+    long = "4x5x3_1x1_p1x0"
+    for conv, kernels in ((EVEN, unfit), (STRIDED, []), (long, [])):
+        ours, others = ([one.clone().requires_grad_() for one in operands(conv)[:2]] for _ in range(2))
+        conv2d(*ours, kernels=[load(conv), *kernels]).sum().backward()
+        theirs(conv, *others).sum().backward()
+        close(ours[0].grad, others[0].grad)
+    assert by_torch == [(True, True)] * 3
 
 
 def test_channels_of_a_larger_x_are_read_in_place(load) -> None:
@@ -168,9 +324,14 @@ def test_a_residual_of_a_product_has_a_gradient(load) -> None:
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_a_layer_is_compiled_without_a_break(load, dynamic: bool) -> None:
+def test_a_layer_is_compiled_without_a_break(load, of_weight, dynamic: bool) -> None:
     torch._dynamo.reset()
-    kernels = [load("5x6x3_3x3_p1x1"), load(EVEN)]
+    kernels = [
+        load("5x6x3_3x3_p1x1"),
+        load(EVEN),
+        of_weight(EVEN),
+        load(str(Convolution.parse(EVEN).gradient(FILTERS))),
+    ]
 
     def layer(x: Any, weight: Any, bias: Any) -> Any:
         return torch.relu(conv2d(x * 2, weight, bias, kernels=kernels)) - 1
@@ -345,6 +506,25 @@ def test_layers_are_replaced(shared_store: Store, fields: dict[str, Any]) -> Non
         close(found, theirs.weight.grad)
     m = IMAGES * problem.inputs.conv.places[0] * problem.inputs.conv.places[1]
     assert Conv2d.problem(theirs, 5, 7, IMAGES).m == m
+
+
+def test_a_layer_takes_kernels_of_gradients(load, of_weight, by_torch) -> None:
+    theirs = layer(padding=1, bias=False)
+    own = convolution(theirs, 5, 7)
+    ours = Conv2d(theirs, [load(str(own.gradient(FILTERS))), of_weight(str(own)), load(str(own))])
+    named = [Conv2d.problem(theirs, 5, 7), *Conv2d.gradients(theirs, 5, 7)]
+    assert [one.inputs for one in named] == [one.source.problem.inputs for one in ours._by_size[5, 7]]
+    assert [one.shape for one in named] == ["?x6x18", "?x3x36", "6x18x?"]
+    assert [one.m or one.k for one in Conv2d.gradients(theirs, 5, 7, IMAGES)] == [IMAGES * 35, FILTERS]
+    assert [str(one.inputs) for one in Conv2d.gradients(layer(stride=2), 5, 7)] == ["im2col=5x7x3_3x2_s2x2+wgrad"]
+    x = draw(IMAGES, 3, 5, 7).requires_grad_()
+    ours(x).sum().backward()
+    found, x.grad = x.grad, None
+    theirs(x).sum().backward()
+    close(found, x.grad)
+    assert not by_torch
+    with pytest.raises(InvalidInput, match=r"has inputs = im2col=5x8x6_3x2_p1x0, and this layer im2col=5x8x3_3x2_p1"):
+        Conv2d(theirs, [load(str(own.gradient(FILTERS)))])
 
 
 def test_layers_of_another_kind_are_refused(load) -> None:
