@@ -6,6 +6,7 @@ import pytest
 
 from gemmgen.families import NAIVE, WGMMA
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.wgmma import ARCH
 from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu.executor import GpuExecutor
@@ -63,6 +64,31 @@ def test_wgmma_computes_convolutions_on_a_card(
     more = {"epilogue": epilogue} if epilogue else {}
     problem = Problem(*sizes, types=types, layout="rc", inputs=inputs, **more)
     verdict = verify(gpu, render(problem, WGMMA, WGMMA.default(problem).with_values(**axes), ARCH), examples=40)
+    assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)
+
+
+WGRADS = (
+    ("bf16,bf16,f32", (256, None), "im2col=14x15x64_3x3_p1x1+wgrad", {"BN": 192, "BM": 64, "CONSUMERS": 1}),
+    ("bf16", (64, None), "im2col=28x28x64_3x3_p1x1+wgrad", {"BM": 64, "BN": 64, "CONSUMERS": 1, "SPLIT": 8}),
+    ("f16,f16,f32", (136, None), "im2col=28x30x16_3x3_p1x1x2x0_s2x1_d1x2+wgrad", {"BN": 96, "CLUSTER": 2}),
+    ("f16", (None, None), "im2col=9x9x64_3x3_p2x0x0x3_s1x3_d2x1+wgrad", {"BN": 64, "CLUSTER": 2, "ACROSS": 1}),
+    ("bf16,bf16,f32", (200, 1960), "im2col=14x14x32_5x3_p4x2+wgrad", {"BM": 48, "BN": 64, "CONSUMERS": 1, "SWAP": 1}),
+    ("bf16", (64, None), "im2col=17x16x128_1x1_s2x2+wgrad", {"BM": 64, "BN": 128, "CONSUMERS": 1, "BK": 128}),
+)
+
+
+@pytest.mark.parametrize(("types", "sizes", "inputs", "axes"), WGRADS, ids=str)
+def test_wgmma_computes_gradients_of_filters_on_a_card(
+    types: str, sizes: tuple[int | None, int | None], inputs: str, axes: dict[str, int], gpu: GpuExecutor
+) -> None:
+    if gpu.arch.rstrip("a") != ARCH.rstrip("a"):
+        pytest.skip(f"wgmma needs {ARCH}, and the GPU here is {gpu.arch}")
+    conv = Inputs.parse(inputs).conv
+    assert conv is not None
+    (m, k), split = sizes, "SPLIT" in axes
+    problem = Problem(m, conv.depth, k, types=types, layout="cr", inputs=inputs)
+    config = WGMMA.default(problem).with_values(**axes, **({"PERSISTENT": 0} if split else {}))
+    verdict = verify(gpu, render(problem, WGMMA, config, ARCH), examples=40)
     assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)
 
 
