@@ -92,8 +92,8 @@ def test_wgmma_computes_gradients_of_filters_on_a_card(
     assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)
 
 
+LD_ALIGN = 16  # elements: TMA's lines are multiples of 16 bytes
 GATED = "silu(scale_m * scale_n * acc) * (scale_m * scale_n2 * acc2)"
-ALIGN = {"bf16": 8, "e4m3,e4m3,bf16_fast": 16}  # elements of the 16 bytes that TMA's lines are multiples of
 GROUPS = (
     ("bf16", "rc", "groups=128", {"WHOLE": 1, "BROADCAST": 1}, ""),
     ("bf16", "rc", "groups=8", {"BM": 16, "BN": 128, "STAGES": 7, "SWAP": 1, "WHOLE": 1}, ""),
@@ -107,6 +107,10 @@ GROUPS = (
     ("e4m3,e4m3,bf16_fast", "rc", "groups=40", {"BN": 128, "PINGPONG": 1}, "scale_m+scale_n"),
     ("e4m3,e4m3,bf16_fast", "rc", "groups=8", {"BM": 16, "BN": 128, "STAGES": 4, "SWAP": 1}, "scale_m+scale_n+bias"),
     ("e4m3,e4m3,bf16_fast", "rc", "groups=8", {"BN": 128, "WHOLE": 1}, GATED),
+    ("e4m3,e4m3,bf16_promoted", "rc", "groups=8+blocks", {"BN": 128}, ""),
+    ("e4m3,e4m3,f32_promoted", "rc", "groups=40+blocks+lines+padded", {"BN": 64}, ""),
+    ("bf16,u4,bf16", "rc", "scales=64+zeros+groups=8", {}, ""),
+    ("f16,s4,f16_promoted", "rr", "scales=64+groups=40", {}, "bias"),
     ("bf16", "rc", "groups=6+masked", {"BM": 32, "BN": 128, "STAGES": 7, "SWAP": 1}, ""),
     ("bf16", "rr", "groups=40+masked", {"BN": 128, "CLUSTER": 2, "ACROSS": 1, "PINGPONG": 1}, "bias+gelu"),
     ("bf16", "cr", "groups=8+along_k", {"WHOLE": 1, "BROADCAST": 1}, ""),
@@ -122,6 +126,6 @@ def test_wgmma_multiplies_groups_on_a_card(
     if gpu.arch.rstrip("a") != ARCH.rstrip("a"):
         pytest.skip(f"wgmma needs {ARCH}, and the GPU here is {gpu.arch}")
     more = {"epilogue": epilogue} if epilogue else {}
-    problem = Problem(None, 328, 320, types=types, layout=layout, inputs=inputs, ld_align=ALIGN[types], **more)
+    problem = Problem(None, 328, 320, types=types, layout=layout, inputs=inputs, ld_align=LD_ALIGN, **more)
     verdict = verify(gpu, render(problem, WGMMA, WGMMA.default(problem).with_values(**axes), ARCH), examples=40)
     assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)
