@@ -57,6 +57,7 @@ TILES = (  # of rows and columns, by so many warpgroups, with so many stages
     (64, 128, 1, 6),
     (128, 64, 2, 8),
     (128, 128, 2, 6),
+    (128, 160, 2, 5),
     (128, 256, 2, 4),
     (256, 64, 2, 4),
     (256, 128, 2, 4),
