@@ -279,9 +279,9 @@ def test_torch_computes_the_others_and_it_is_said_why(asked: KernelsFor) -> None
         left = convolutions_of(model[2], x.contiguous()).left
     assert list(fused_of(fused)) == ["4_fused"]
     told = {
-        "0": "groups = 8 of 8 channels: kernels take groups = 1, where each filter reads all channels. Grouped channels are "
-        "many products, too small for the tiles of tensor cores, and a depthwise convolution is no product of matrices: "
-        "memory limits it",
+        "0": "groups = 8 of 8 channels: kernels take groups = 1, where each filter reads all channels. Grouped "
+        "channels are many products, too small for the tiles of tensor cores, and a depthwise convolution is no "
+        "product of matrices: memory limits it",
         "1": "this Conv2d has padding_mode = reflect: kernels pad with zeros",
         "2.0": f"there is no kernel for {FusedConv2d(model[2][0], size=(5, 6)).problem(2)}",
     }
