@@ -241,7 +241,22 @@ def test_what_is_on_file_stays_until_code_or_card_change(card: Card, monkeypatch
     card.path.write_text(json_text({**record, "rows": record["rows"][1:]}))
     assert card.run().state == "done", "a value of M is missing"
     card.path.write_text("{")
-    assert card.run().state == "done" and card.searches == 6
+    assert card.run().state == "done" and card.searches == 4
+
+
+def test_a_library_that_was_made_and_not_timed_is_not_made_again(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runtime, "_timed", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            card.run()
+    assert not card.path.exists()
+    assert card.run().state == "done" and card.searches == 1
+    first = card.record
+    assert card.run(again=True).state == "done" and card.searches == 2
+    assert card.record["choice"] == first["choice"] and card.record["rows"] == first["rows"]
 
 
 def test_nothing_starts_after_the_deadline(card: Card) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -34,6 +35,7 @@ from gemmgen.support.jsontext import json_text
 from gemmgen.support.scratch import scratch_folder
 from gemmgen.support.stamp import gemmgen_version, now
 
+MADE = "libraries"  # the kind of entries of a store that hold libraries which were made, and maybe not timed
 SEARCH = ("search/explorer.py", "search/kernel_set.py", "search/many_sizes.py")
 
 
@@ -76,7 +78,7 @@ def _measured(product: Product, plan: SuitePlan, target: Target, store: Store) -
         return _outcome(product, "on file", started, before)
     failure = failure_path(plan.folder, product.name)
     try:
-        library = _made(product, plan, target) if plan.budget else _again(product, before, plan, target, store)
+        library = _made(product, plan, target, store) if plan.budget else _again(product, before, plan, target, store)
         rows, version = _timed(library.choice, gpu_of(target), target.spec, store)
         document = _document(product, library, rows, version, plan, gpu_of(target))
         write_atomic(result_path(plan.folder, product.name), f"{json_text(document)}\n")
@@ -109,14 +111,24 @@ def _stands(known: LibraryScore, product: Product, plan: SuitePlan, target: Targ
     return bool(here and same and code == library_digest())
 
 
-def _made(product: Product, plan: SuitePlan, target: Target) -> _Library:
-    """Make a new library, without the cache, so that the time is that of making it. Raises GemmgenError."""
+def _made(product: Product, plan: SuitePlan, target: Target, store: Store) -> _Library:
+    """Make a new library, without the cache, so that the time is that of making it. Raises GemmgenError.
+
+    `store` has it afterwards: a run that was interrupted before all was timed goes on with it.
+    """
+    problem, card = str(problem_of(product)), gpu_of(target).properties
+    key = content_key(library_digest(), product.name, problem, card.name, card.driver)
+    kept = None if plan.again else store.get(MADE, key)
+    if kept is not None:
+        document = json.loads(kept)
+        return _Library(_rendered(product, document["choice"], target, store), document, library_digest())
     started = time.monotonic()
     with scratch_folder() as folder:
         options = Options(command=plan.command)
         choice, certificates = make_choice(product, target, Store(folder), options, Progress())
     making = {"seconds": round(time.monotonic() - started, 1), "date": now()}
     document = {"making": making, "verified": _verified(certificates), "choice": choice_document(choice)}
+    store.put(MADE, key, json_text(document).encode())
     return _Library(choice, document, library_digest())
 
 
@@ -125,10 +137,8 @@ def _again(product: Product, before: LibraryScore | None, plan: SuitePlan, targe
     if before is None:
         raise GemmgenError(f"no library of {product.name} is on file, and a budget of 0 searches for none")
     with reading(result_path(plan.folder, product.name)):
-        known = choice_again(product, before.record["choice"])
-    members, rivals = (_compiled(some, target, store) for some in (known.kernels, known.rivals))
-    choice = replace(known, members=members, rivals=rivals)
-    certificates = certify(members, target, store, Options(command=plan.command), Progress())
+        choice = _rendered(product, before.record["choice"], target, store)
+    certificates = certify(choice.kernels, target, store, Options(command=plan.command), Progress())
     kept = {"sets": before.record["choice"]["sets"]}
     document = {
         "making": before.record["making"],
@@ -136,6 +146,13 @@ def _again(product: Product, before: LibraryScore | None, plan: SuitePlan, targe
         "choice": {**choice_document(choice), **kept},
     }
     return _Library(choice, document, before.record["suite"]["made"])
+
+
+def _rendered(product: Product, document: Document, target: Target, store: Store) -> Choice:
+    """The choice that a record holds, with kernels rendered by today's templates and compiled."""
+    known = choice_again(product, document)
+    members, rivals = (_compiled(some, target, store) for some in (known.kernels, known.rivals))
+    return replace(known, members=members, rivals=rivals)
 
 
 def _compiled(members: Sequence[Member], target: Target, store: Store) -> tuple[Member, ...]:
