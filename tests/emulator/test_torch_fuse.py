@@ -26,6 +26,26 @@ if importlib.util.find_spec("torch"):
     from gemmgen.torch.few_channels import squares_of
     from gemmgen.torch.fused import FusedConv2d
 
+    class Bottleneck(torch.nn.Module):
+        """As in a ResNet-50, with its sum in place."""
+
+        def __init__(self, c: int, width: int, k: int, stride: int = 1) -> None:
+            super().__init__()
+            self.conv1, self.bn1 = conv(c, width, 1, bias=False), torch.nn.BatchNorm2d(width)
+            self.conv2, self.bn2 = conv(width, width, 3, stride, bias=False), torch.nn.BatchNorm2d(width)
+            self.conv3, self.bn3 = conv(width, k, 1, bias=False), torch.nn.BatchNorm2d(k)
+            self.relu = torch.nn.ReLU(inplace=True)
+            other = torch.nn.Sequential(conv(c, k, 1, stride, bias=False), torch.nn.BatchNorm2d(k))
+            self.downsample = other if (c, stride) != (k, 1) else torch.nn.Identity()
+
+        def forward(self, x: Any) -> Any:
+            y = self.relu(self.bn1(self.conv1(x)))
+            y = self.relu(self.bn2(self.conv2(y)))
+            y = self.bn3(self.conv3(y))
+            y += self.downsample(x)
+            return self.relu(y)
+
+
 pytestmark = pytest.mark.usefixtures("torch")  # which skips all of them where it is missing
 
 KernelsFor = Callable[[Problem], Sequence[ArrayKernel]]
@@ -69,26 +89,6 @@ def close(found: Any, wanted: Any) -> None:
 
 def conv(c: int, k: int, taps: int, stride: int = 1, **fields: Any) -> Any:
     return torch.nn.Conv2d(c, k, taps, stride, fields.pop("padding", taps // 2), **fields)
-
-
-class Bottleneck(torch.nn.Module):
-    """As in a ResNet-50, with its sum in place."""
-
-    def __init__(self, c: int, width: int, k: int, stride: int = 1) -> None:
-        super().__init__()
-        self.conv1, self.bn1 = conv(c, width, 1, bias=False), torch.nn.BatchNorm2d(width)
-        self.conv2, self.bn2 = conv(width, width, 3, stride, bias=False), torch.nn.BatchNorm2d(width)
-        self.conv3, self.bn3 = conv(width, k, 1, bias=False), torch.nn.BatchNorm2d(k)
-        self.relu = torch.nn.ReLU(inplace=True)
-        other = torch.nn.Sequential(conv(c, k, 1, stride, bias=False), torch.nn.BatchNorm2d(k))
-        self.downsample = other if (c, stride) != (k, 1) else torch.nn.Identity()
-
-    def forward(self, x: Any) -> Any:
-        y = self.relu(self.bn1(self.conv1(x)))
-        y = self.relu(self.bn2(self.conv2(y)))
-        y = self.bn3(self.conv3(y))
-        y += self.downsample(x)
-        return self.relu(y)
 
 
 def resnet(*blocks: Any) -> Any:
