@@ -98,7 +98,7 @@ def _special(source: KernelSource) -> list[str]:
     if launch.cluster > 1 and "__cluster_dims__" not in source.text:
         special.append(f"clusters of {launch.cluster} blocks")
     inputs = source.problem.inputs
-    groups = inputs.ragged_groups + inputs.k_groups > 0 and not source.problem.coded
+    groups = inputs.ragged_groups + inputs.k_groups > 0 and not (source.problem.coded or inputs.gathered)
     known = inputs.is_plain or inputs.blocks or groups or inputs.images == "A"
     if not (known or isinstance(launch.prepared("B"), Pack)):
         special.append(f"inputs = {source.problem.inputs}")

@@ -59,14 +59,14 @@ SCALED_INPUTS = Constraint(
     False,
 )
 GROUPED_INPUTS = Constraint(
-    "PLAIN + CODES + BLOCKS == 1 or GROUPS + K_GROUPS > 0",
+    "PLAIN + CODES + BLOCKS == 1 or GROUPS + K_GROUPS > 0 and GATHERED == 0",
     "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, groups of rows or of K",
     False,
 )
 IMAGE_INPUTS = Constraint(
-    "PLAIN + CODES + BLOCKS + IMAGES == 1 or GROUPS + K_GROUPS > 0",
+    "PLAIN + CODES + BLOCKS + IMAGES == 1 or GROUPS + K_GROUPS + GATHERED > 0",
     "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, groups of rows or of K, "
-    "images",
+    "gathered rows, images",
     False,
 )
 CUDA_CORES = Constraint("FMA == 1", "only tensor cores compute as --compute asks", False)
@@ -191,7 +191,8 @@ def sizes_of(problem: Problem) -> dict[str, int]:
     of A and B have rows or columns that an epilogue sums), PRODUCTS (matrices side by side in B), PLAIN (1: elements
     of A and B are multiplied as they are), BLOCKS (1: blocks of A and B have scales), CODES (1: B holds codes, with
     scales along K), GROUPS (of rows that the device counts, with a B each; 0: none), MASKED (1: with an A and a C each,
-    too), K_GROUPS (along K, with a C each), ONE_B (1: there are no groups) and IMAGES (1: A holds images)."""
+    too), K_GROUPS (along K, with a C each), ONE_B (1: there are no groups), GATHERED (1: an index names A's rows) and
+    IMAGES (1: A holds images)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {
@@ -208,6 +209,7 @@ def sizes_of(problem: Problem) -> dict[str, int]:
         "MASKED": int(problem.inputs.masked),
         "K_GROUPS": problem.inputs.k_groups,
         "ONE_B": int(not problem.inputs.groups),
+        "GATHERED": int(problem.inputs.gathered),
         "IMAGES": int(problem.inputs.conv is not None),
     }
 
@@ -279,7 +281,7 @@ class Family(ABC):
     any_inputs     whether it serves every `Problem.inputs`; others serve plain ones
     scaled_inputs  whether it serves codes of B with scales along K, or blocks with scales, too
     grouped_inputs  whether it serves groups of rows, masked or not, and along K, beside these: the device knows them
-    image_inputs   whether it serves these and images, of which A's rows are made
+    image_inputs   whether it serves these, images, of which A's rows are made, and gathered rows
     arch_specific  whether its kernels need instructions of one architecture: they are compiled for sm_90a, others for
                    sm_90
     """

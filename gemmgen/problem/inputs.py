@@ -142,7 +142,8 @@ class Inputs:
         rows = not (self.own_c and self.gathered)
         require(rows, f"inputs = {self}: rows are gathered in one A, and groups are masked or along_k")
         scaled, moved = self.coded + self.blocks, self.groups > 0 or self.gathered
-        kinds = scaled, moved and not (scaled and self.row_groups), self.conv is not None
+        own_b = self.row_groups > 0 and not self.gathered
+        kinds = scaled, moved and not (scaled and own_b), self.conv is not None
         alone = "scales along K, those of blocks, rows and images go alone, but for scales with groups=8"
         require(sum(kinds) <= 1, f"inputs = {self}: {alone}")
 
@@ -218,8 +219,8 @@ class Inputs:
 
     @property
     def row_groups(self) -> int:
-        """The number of groups of rows, in their order, of one A and one C; 0: other inputs."""
-        return 0 if self.own_c or self.gathered else self.groups
+        """The number of groups of rows, in their order, of one C and of one A, or of rows gathered in it; 0: others."""
+        return 0 if self.own_c else self.groups
 
     @property
     def ragged_groups(self) -> int:

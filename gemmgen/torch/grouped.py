@@ -166,7 +166,7 @@ def _served(identity: str) -> Served:
     kernel = kernel_named(identity)
     problem = kernel.source.problem
     inputs, types = problem.inputs, problem.types
-    groups = inputs.row_groups or (inputs.groups if inputs.along_k else 0)
+    groups = 0 if inputs.gathered else inputs.row_groups or inputs.k_groups
     a, b, c = (torch_type(one) for one in types.operands)
     sizes = {"M": problem.m, "N": problem.n, "K": problem.k}
     epilogue = next((name for name, known in EPILOGUES.items() if problem.epilogue in known), None)

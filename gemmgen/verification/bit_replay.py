@@ -231,6 +231,8 @@ def _lines(case: Case, operands: Operands, at: Index) -> tuple[Codes, Codes]:
         scaled = multiplied.encode(_scaled_lines(case, operands, at)).view(multiplied.bits)
         return case.a.view(operands.a.view(multiplied.bits))[of_a], scaled
     a, b = case.a.view(operands.a.view(case.a.dtype.bits)), case.b.view(operands.b.view(case.b.dtype.bits))
+    if case.problem.inputs.gathered:
+        of_a = (operands.extra["index_a"][at[-2]].astype(np.int64),)
     if case.problem.inputs.row_groups:
         of_b = groups_of_rows(operands, at[-2]), at[-1]
     conv, images = case.problem.inputs.conv, case.problem.inputs.images

@@ -4,8 +4,8 @@
 /*# Copies of the k tiles that begin at k, or of a block's part of them. Their bytes count at `full`. #*/
 //% macro fill_stage(view)
 unsigned long long* const full = &shared.full[ring.stage];
-mbarrier_arrive_expect_tx(full, ${ bytes_of(view.a) } + ${ bytes_of(view.b) });  // of all copies to this block
-//% for x in (view.a, view.b)
+mbarrier_arrive_expect_tx(full, ${ bytes_of(view.a) ~ " + " if not view.gathered }${ bytes_of(view.b) });  // of all copies to this block
+//% for x in (view.a, view.b) if not x.gathered
 ${ copy(view, x) }
 //% for number in range(1, x.beside)
 //% set times = "%d * " | format(number) if number > 1

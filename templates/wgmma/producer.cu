@@ -1,28 +1,37 @@
-/*# The producer: one thread fills the ring, for each tile of C that the block computes. #*/
+/*# The producer: one thread fills the ring, for each tile of C that the block computes, or all copy rows of A and one fills the rest. #*/
 //% from "wgmma/prologue.cu" import matrix_of_block, tile_of_block
 //% from "wgmma/fill.cu" import fill_stage
 //% from "wgmma/images.cu" import place
+//% import "wgmma/gather.cu" as gather
 //% from "wgmma/range.cu" import interval_end, k_begin, k_end
 //% macro produce(view)
 //% import view.roles as roles
 //% import view.schedule as schedule
 //% import view.tiles as tiles
-if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
+if (threadIdx.x >= CONSUMERS * 128) {  // the producer: ${ "its threads copy rows of A, and one starts the copies of B" if view.gathered else "one of its threads starts all copies" }
 //% if view.donates
     setmaxnreg_dec<PRODUCER_REGISTERS>();
 //% endif
+//% if view.gathered
+    const bool loads = ${ roles.leads };
+${ gather.start() | indent(4, true) }
+//% else
 ${ schedule.leave_idle(roles) }
+//% endif
 //% filter indent(4, true)
 //% call tiles.each_tile(view)
 ${ load_tile(view) }
 //% endcall
+//% if view.gathered
+${ gather.finish() | trim("\n") }
+//% endif
 //% endfilter
     return;
 }
 //% endmacro
 //% macro load_tile(view)
 //% import view.schedule as schedule
-${ tile_of_block(view) }${ schedule.one_of_warp() }/*% if not view.pieces %*/
+${ tile_of_block(view) }${ gather.rows(view) if view.gathered else schedule.one_of_warp() }/*% if not view.pieces %*/
 ${ matrix_of_block(view) }${ schedule.end_of_range(view) }/*% endif %*/
 //% for x in [view.a, view.b] if x.shared
 const int part = rank * PART_${ x.X };  // the first line of ${ x.X } that this block brings, to the whole cluster
@@ -58,5 +67,12 @@ ${ load_k_tile(view) | indent(4, true) | trim("\n") }
 ${ place(view.b, "k") | trim("\n") }
 //% endif
 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+//% if view.gathered
+if (loads) {
+${ fill_stage(view) | indent(4, true) | trim("\n") }
+}
+${ gather.fill() | trim("\n") }
+//% else
 ${ fill_stage(view) }
+//% endif
 //%- endmacro

@@ -9,7 +9,7 @@
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-${ blocks.initialise(tiles) | trim("\n") }
+${ blocks.initialise(tiles, view) | trim("\n") }
         }
 //% if view.loads_c
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);

@@ -13,6 +13,7 @@
 //% from "wgmma/shared.cu" import ring, shared
 //% from "wgmma/instructions.cu" import instructions
 //% from "wgmma/images.cu" import functions as images
+//% from "wgmma/gather.cu" import functions as gather
 //% from "wgmma/stage.cu" import clear
 //% from "wgmma/prologue.cu" import prologue, work
 //% from "wgmma/producer.cu" import produce
@@ -48,6 +49,9 @@ ${ roles.first_lane() }
 ${ instructions(kernel, view) }
 //% if view.conv
 ${ images(view) }
+//% endif
+//% if view.gathered
+${ gather(view) }
 //% endif
 //% if view.limited
 ${ clear() }

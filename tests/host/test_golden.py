@@ -339,6 +339,27 @@ SAMPLES = {
         inputs="groups=64",
         epilogue="bias+gelu+residual",
     ),
+    "wgmma_gathered_groups_rc": Sample(
+        WGMMA, {}, (None, 1536, 2048), "rc", dtype=DType.BF16, inputs="groups=128+gathered"
+    ),
+    "wgmma_gathered_few_rows": Sample(
+        WGMMA,
+        {"BM": 24, "BN": 128, "BK": 128, "STAGES": 5, "SWAP": 1, "WHOLE": 1, "BROADCAST": 1},
+        (None, 1536, None),
+        "rc",
+        dtype=DType.F16,
+        ld_align=8,
+        inputs="groups=8+gathered",
+    ),
+    "wgmma_gathered_rr_cluster": Sample(
+        WGMMA,
+        {"BN": 128, "CLUSTER": 2, "PINGPONG": 1},
+        (None, 1536, 1024),
+        "rr",
+        types="f16,f16,f32",
+        inputs="gathered",
+        epilogue="bias+gelu",
+    ),
     "wgmma_along_k_cr": Sample(
         WGMMA, {}, (1536, 2048, None), "cr", types="bf16,bf16,f32", ld_align=8, inputs="groups=128+along_k"
     ),

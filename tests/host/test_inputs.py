@@ -154,7 +154,7 @@ def test_other_families_refuse_inputs(family, problem):
     assert rejection is not None
     scaled = family.scaled_inputs and (problem.inputs.group is not None or problem.inputs.blocks)
     grouped = family.grouped_inputs and problem.inputs.ragged_groups + problem.inputs.k_groups > 0
-    images = family.image_inputs and problem.inputs.conv is not None
+    images = family.image_inputs and (problem.inputs.conv is not None or problem.inputs.gathered)
     assert scaled or grouped or images or rejection.constraint is family.rules[0]
 
 

@@ -108,9 +108,10 @@ class Product:
             require(one, f"{sizes}: codes of {self.types.b.label} are packed for one N and one K: write numbers")
         else:
             conv = self.inputs.conv
-            known = self.inputs.is_plain or self.inputs.blocks or self.inputs.row_groups or self.inputs.images == "A"
+            groups = self.inputs.row_groups > 0 and not self.inputs.gathered
+            known = self.inputs.is_plain or self.inputs.blocks or groups or self.inputs.images == "A"
             require(
-                bool(known),
+                known,
                 f"inputs = {self.inputs}: a library has kernels for codes, for blocks, groups of rows and images",
             )
             filters = conv is None or self.k.listed == (conv.depth,)

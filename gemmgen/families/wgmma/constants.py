@@ -13,6 +13,7 @@ from gemmgen.families.wgmma.axes import WgmmaConfig
 from gemmgen.families.wgmma.operands import PACKED_WORDS, Operand, feeds, operands, piece_box, staged, swaps
 from gemmgen.kernel.config import Derived
 from gemmgen.kernel.prepare import PACKED_COLUMNS, PACKED_LINE, Pack
+from gemmgen.kernel.tensor_map import UNIT
 from gemmgen.problem.device import MAX_REGISTERS, REGISTERS_PER_SM
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.pieces import Pieces
@@ -20,6 +21,7 @@ from gemmgen.problem.types import PROMOTION, Compute
 from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, M
 
 PRODUCER_REGISTERS = 40  # of a thread, which only starts copies
+BY_ROW, BY_BOX = 4, 8  # further ones where all its threads copy gathered rows of A: for each row, and further box
 BESIDE_SUMS = 64  # registers of a consumer's thread for what goes on beside its sums: larger tiles were slower
 BESIDE_OWN = 40  # likewise where it stores a tile of its own as it is, beside another's products: nothing spills
 STAGED = "Shared memory"  # the heading of constants that say what lies there
@@ -39,6 +41,7 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
         *_tiling(K_BYTES // problem.types.factors[0].size, bool(config.PINGPONG), swaps(config), donates(config)),
         *_registers(
             config.CONSUMERS,
+            producer_registers(problem, config),
             f"{mmas(config)} * {across}{_times(ratio.numerator)} / {ratio.denominator}",
             *_sets(problem, config),
         ),
@@ -46,6 +49,7 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
         *_pieces(problem.types.compute.pieces),
         *_parts(config),
         *_lines(a, elements),
+        *(_gathered(_chunks(problem, config)) if a.gathered else ()),
         *(_packed_lines(problem) if b.packed else _lines(b, elements)),
         *_results(
             piece_box(problem, config),
@@ -71,9 +75,17 @@ def start_registers(consumers: int) -> int:
     return _granted(REGISTERS_PER_SM // (WARPGROUP * (consumers + 1)))
 
 
-def consumer_registers(consumers: int) -> int:
-    """Registers per consumer thread, once the producer has given up all but PRODUCER_REGISTERS."""
-    return _granted(start_registers(consumers) + (start_registers(consumers) - PRODUCER_REGISTERS) // consumers)
+def producer_registers(problem: Problem, config: WgmmaConfig) -> int:
+    """Registers per producer thread, once it has given up the others."""
+    if not problem.inputs.gathered:
+        return PRODUCER_REGISTERS
+    boxes = operands(problem, config)[0].boxes
+    return -(-(PRODUCER_REGISTERS + BY_ROW * _rows(problem, config) + BY_BOX * (boxes - 1)) // 8) * 8
+
+
+def consumer_registers(consumers: int, producer: int) -> int:
+    """Registers per consumer thread, once the producer has given up all but `producer` of its own."""
+    return _granted(start_registers(consumers) + (start_registers(consumers) - producer) // consumers)
 
 
 def _granted(registers: int) -> int:
@@ -169,12 +181,12 @@ def _tiling(step: int, pingpong: bool, swapped: bool, donates: bool) -> tuple[De
 
 
 @cache
-def _registers(consumers: int, sums: str, sets: int, beside: int) -> tuple[Derived, ...]:
+def _registers(consumers: int, producer: int, sums: str, sets: int, beside: int) -> tuple[Derived, ...]:
     lines = (
-        ("PRODUCER_REGISTERS", str(PRODUCER_REGISTERS), "registers of a producer's thread, after setmaxnreg"),
+        ("PRODUCER_REGISTERS", str(producer), "registers of a producer's thread, after setmaxnreg"),
         (
             "CONSUMER_REGISTERS",
-            str(consumer_registers(consumers)),
+            str(consumer_registers(consumers, producer)),
             "and of a consumer's: together no more than the block starts with",
         ),
         ("SUM_REGISTERS", f"{sums} * {sets}", "of a consumer's thread, for sums"),
@@ -189,6 +201,36 @@ def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
         Derived(f"LINE_{x.X}", str(x.line), f"{elements} of a line of {x.X}'s boxes, the span of the swizzle", STAGED),
         Derived(f"LINES_{x.X}", _box_lines(x), f"lines of a box of {x.X}: there are no more", STAGED),
     )
+
+
+def _chunks(problem: Problem, config: WgmmaConfig) -> int:
+    """Of 16 bytes in a line of A."""
+    return operands(problem, config)[0].line * problem.types.a.size // UNIT
+
+
+def _rows(problem: Problem, config: WgmmaConfig) -> int:
+    """The number of gathered rows of A that a thread of the producer copies parts of."""
+    return -(-config.BM * _chunks(problem, config) // WARPGROUP)
+
+
+@cache
+def _gathered(chunks: int) -> tuple[Derived, ...]:
+    """How threads of the producer copy rows of A. They hand over a k tile only after they have started the copies of
+    COPIES_AHEAD further ones. As a consumer holds a stage until it has the next one, two must be left for it."""
+    lines = (
+        ("CHUNKS_A", str(chunks), f"of {UNIT} bytes in a line of A"),
+        (
+            "ROWS_A",
+            f"(BM * CHUNKS_A + {WARPGROUP - 1}) / {WARPGROUP}",
+            "rows of A's k tile that a thread copies parts of",
+        ),
+        (
+            "COPIES_AHEAD",
+            "(STAGES > 2) + (STAGES > 4)",
+            "k tiles whose copies may be under way as the next one's start",
+        ),
+    )
+    return tuple(Derived(*line, STAGED) for line in lines)
 
 
 def _packed_lines(problem: Problem) -> tuple[Derived, ...]:

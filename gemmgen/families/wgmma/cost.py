@@ -115,9 +115,9 @@ def _arriving_cycles(plan: Plan, config: WgmmaConfig, share: Share) -> float:
 
 
 def box_lines(x: Operand, config: WgmmaConfig) -> float:
-    """Lines of the boxes of a step, less those that another block of the cluster asks for."""
+    """Lines of the boxes that TMA brings in a step, less those that another block of the cluster asks for."""
     spared = SPARED_SHARE * (1 - 1 / config.CLUSTER) if x.shared else 0
-    return x.beside * x.boxes * x.lines * (1 - spared)
+    return 0.0 if x.gathered else x.beside * x.boxes * x.lines * (1 - spared)
 
 
 def _drain(plan: Plan, config: WgmmaConfig, share: Share) -> int:

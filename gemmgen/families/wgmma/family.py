@@ -18,7 +18,8 @@ no copy for their order alone if threads load them: wgmma can take its first ope
 B that is the product of the transposes, as with SWAP.
 
 Where A or B holds images, TMA gathers its tiles from them, tap by tap of a filter (im2col mode): only the producer
-knows.
+knows. Where an index names the rows of A, all threads of the producer copy them by cp.async, to where TMA would have
+left them.
 """
 
 from __future__ import annotations
@@ -142,6 +143,8 @@ class WgmmaFamily(Family):
             "SCALED_LINES": int(problem.inputs.lines),
             "CODE_BITS": problem.code_bits,
             **_of_images(problem),
+            "GATHERED_COPIES": int(any(one.operand == "A" for one in needed_copies(problem))),
+            "TF32": int(types.compute is Compute.TF32),
             "CODES_K": Pack("B").depth(problem) if problem.coded else 1,
         }
 
@@ -314,6 +317,8 @@ def _inputs_prose(problem: Problem) -> Iterator[str]:
     if problem.inputs.conv:
         rows = f"rows of {problem.inputs.images}"
         yield f"Images  TMA gathers {rows} from images, tap by tap (im2col mode): pixels around an image are zeros"
+    if problem.inputs.gathered:
+        yield "Rows    of A are named by an index: threads of the producer copy them by cp.async, laid out as TMA would"
     if problem.inputs.masked:
         yield "Groups  have tiles where they have rows: warps find those of their block by the groups' numbers of rows"
     if problem.inputs.row_groups:

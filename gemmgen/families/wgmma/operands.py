@@ -48,6 +48,7 @@ class Operand(Side):
     packed   whether it is made of packed codes: a box has the chunks of the tile's columns that lie side by side
     images   whether it holds images: a line of a box is some channels of a pixel
     chunks   whether such a line is one chunk of 16 bytes: there is no swizzle, and the next chunk is in another box
+    gathered whether an index names its lines, which threads copy to where boxes would lie
     """
 
     line: int
@@ -61,6 +62,7 @@ class Operand(Side):
     packed: bool = False
     images: bool = False
     chunks: bool = False
+    gathered: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -206,9 +208,12 @@ def operands(problem: Problem, config: WgmmaConfig) -> tuple[Operand, Operand]:
     (a, b), (type_a, type_b) = taken(problem, feeds(config)), problem.types.factors
     pieces = problem.types.compute.pieces
     rows, columns = (None, None) if pieces else (problem.m, problem.n)  # a large product's tile is seldom too large
+    gathered = problem.inputs.gathered  # whose lines have zeros where C has no row
     whole = pieces is not None or problem.pointers  # boxes, whatever of them lies outside
     groups = problem.inputs.ragged_groups > 0  # which begin, or end, at any row: no box is the last one of A
-    of_a = _operand(config, a, type_a.size, rows, not (whole or groups), problem)
+    rows = None if gathered else rows
+    of_a = _operand(config, a, type_a.size, rows, not (whole or groups or gathered), problem)
+    of_a = replace(of_a, gathered=True) if gathered else of_a
     if problem.coded:
         pack = Pack("B")
         lines = pack.chunk_lines(problem) * (config.BN // PACKED_COLUMNS)
@@ -243,7 +248,8 @@ def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: b
 def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
     """The matrices that TMA moves, except those that an epilogue reaches as it does C, and C of groups of rows."""
     reached = not staged(problem) or problem.epilogue.written_matrices or problem.inputs.ragged_groups
-    return tuple(one for one in problem.matrices if one.name in ("A", "B") or (one.name == "C" and not reached))
+    loaded = ("B",) if problem.inputs.gathered else ("A", "B")
+    return tuple(one for one in problem.matrices if one.name in loaded or (one.name == "C" and not reached))
 
 
 def piece_box(problem: Problem, config: WgmmaConfig) -> tuple[int, int]:
@@ -273,11 +279,14 @@ def row_access(problem: Problem) -> int:
 
 
 def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
-    """The tensor maps of A and B, each with the map of its tail if it has one, and of C if TMA stores it."""
+    """The tensor maps of A, unless threads gather its rows, and B, each with the map of its tail if it has one, and of
+    C if TMA stores it."""
     matrix = (1, 1) if problem.pointers else (1,) if problem.batched else ()
     piece = (1,) if problem.types.compute.pieces else (1, 1) if problem.inputs.along_k else matrix
     maps = []
     for x, dtype in zip(operands(problem, config), problem.types.factors, strict=True):
+        if x.gathered:
+            continue
         if x.packed:
             maps.append(map_of(x.X, (x.line, x.lines), 0, PROMOTION_BYTES))
             continue

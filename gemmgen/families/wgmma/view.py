@@ -60,6 +60,8 @@ class WgmmaView:
         self.batched = problem.batched  # tensor maps have a third dimension
         self.batch = problem.batch or "batch"  # how many matrices that counts: a number, or the parameter's name
         self.conv = problem.inputs.conv  # of images, which A or B holds; None: both hold matrices
+        self.gathered = problem.inputs.gathered  # threads copy rows of A that an index names
+        self.cut_rows_of_a = not problem.k or self.cut_k  # of which some may end inside of a k tile
         self.images = next((x for x in (self.a, self.b) if x.images), None)  # which of them
         self.groups = problem.inputs.ragged_groups  # of rows, each with its B; 0: none
         self.masked = problem.inputs.masked  # with its A and C, too
@@ -75,6 +77,8 @@ class WgmmaView:
         of_groups = ("M",) * self.masked + ("K",) * self.along_k
         distances = (name for matrix in mapped(problem) for name in (matrix.ld, matrix.stride))
         self.unread = ("batch", *of_groups, *distances)
+        # More lines are copied at once than a tile has left.
+        self.rows_beside_tile = self.gathered and plan.constants["BM"] * plan.constants["CHUNKS_A"] % WARPGROUP != 0
         self._work_of_blocks(plan, one)
         self._main_loop(plan, one)
         self._way_of_c(plan, one)
@@ -124,7 +128,7 @@ class WgmmaView:
         self.edges = _edges(plan, one)  # of M and N those whose edges threads check nevertheless
         # Threads compute addresses of matrix elements in global memory, as TMA does not move all of them.
         matrices = any(operand.is_matrix for operand in problem.epilogue.operands)
-        self.reaches = not self.staged or matrices or bool(self.groups)
+        self.reaches = not self.staged or matrices or bool(self.groups) or self.gathered
         self.vectors = not self.direct or bool(self.limited)  # code beside copies of operands moves vectors
         self.chunk = UNIT // problem.types.c.size  # elements of C per 16 bytes
         self.chunks = plan.constants["CN"] * problem.types.c.size // UNIT  # of 16 bytes per line in shared memory
@@ -142,7 +146,7 @@ class WgmmaView:
         self.row_access = row_access(problem)  # elements of C that a lane of warps that store rows stores at once
         self.rows_unroll = bool(one.ROWS_UNROLL)  # the loop over eight of these rows is unrolled
         # Dimensions of the boxes that TMA loads,
-        alone = [x for x in (self.a, self.b) if not self.conv or not (x.images or x.shared)]
+        alone = [x for x in (self.a, self.b) if not x.gathered and (not self.conv or not (x.images or x.shared))]
         of_c = (self.c_rank,) if self.loads_c else ()
         self.loaded_ranks = tuple(dict.fromkeys((*(self.box_rank + x.grouped for x in alone), *of_c)))
         self.stored_ranks = (self.c_rank,) if self.staged else ()  # and of those that it stores

@@ -2,15 +2,16 @@
 //% set rank_argument, first_row, first_column = "", "", ""
 //% from "device/mbarrier.cu" import mbarrier, mbarrier_arrive
 //% from "device/tma.cu" import tma
+//% from "wgmma/gather.cu" import arrivals
 //% macro barriers(view)
 ${ mbarrier(mbarrier_arrive()) }
 //% endmacro
 //% macro loads(view)
 ${ tma(view.loaded_ranks, view.stored_ranks) }
 //% endmacro
-//% macro initialise(tiles)
-            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
-            mbarrier_init(&shared.full[stage], 1);
+//% macro initialise(tiles, view)
+            // Full: ${ "all threads of the producer arrive, one of them twice" if view.gathered else "the producer arrives" }, and the bytes. Empty: one thread of each consumer that reads it.
+            mbarrier_init(&shared.full[stage], ${ arrivals(view) });
             mbarrier_init(&shared.empty[stage], ${ tiles.readers });
 //% endmacro
 //% macro meet()

@@ -1,12 +1,13 @@
 /*# The blocks of a cluster compute neighbouring tiles of C. Each brings a part of the operand that they share to all of them. #*/
 //% set rank_argument, first_row, first_column = ", rank", "", ""
 //% from "device/cluster.cu" import cluster_at_once, mbarrier_arrive_cluster, tma_multicast
-//% from "device/mbarrier.cu" import mbarrier
+//% from "device/mbarrier.cu" import mbarrier, mbarrier_arrive
 //% from "device/tma.cu" import tma
+//% from "wgmma/gather.cu" import arrivals
 //% import "wgmma/blocks/alone.cu" as alone
 //% set functions, reduce = alone.functions, alone.reduce
 //% macro barriers(view)
-${ mbarrier() }
+${ mbarrier(mbarrier_arrive() if view.gathered else "") }
 ${ mbarrier_arrive_cluster() }
 ${ cluster_at_once() }
 //% endmacro
@@ -16,9 +17,9 @@ ${ tma(view.loaded_ranks, view.stored_ranks) }
 ${ tma_multicast((view.box_rank,)) }
 //% endif
 //% endmacro
-//% macro initialise(tiles)
-            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it, in each block.
-            mbarrier_init(&shared.full[stage], 1);
+//% macro initialise(tiles, view)
+            // Full: ${ "all threads of the producer arrive, one of them twice" if view.gathered else "the producer arrives" }, and the bytes. Empty: one thread of each consumer that reads it, in each block.
+            mbarrier_init(&shared.full[stage], ${ arrivals(view) });
             mbarrier_init(&shared.empty[stage], ${ tiles.readers_of_cluster });
 //% endmacro
 //% macro meet()
