@@ -315,6 +315,16 @@ WGMMA_GROUPS_FEW = Subject(
     Problem(None, 136, 64, types="bf16", layout="rc", inputs="groups=5"),
     (("BM", 24), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3), ("SWAP", 1)), WGMMA,
 )  # fmt: skip
+WGMMA_GATHERED = Subject(
+    "wgmma bf16 rc, gathered rows in groups",
+    Problem(None, 72, 328, types="bf16", layout="rc", inputs="groups=5+gathered", lda=None, ld_align=8),
+    (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 4)), WGMMA,
+)  # fmt: skip
+WGMMA_GATHERED_FEW = Subject(
+    "wgmma f16 rc, few gathered rows",
+    Problem(None, 64, 192, types="f16", layout="rc", inputs="gathered"),
+    (("BM", 24), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 5), ("SWAP", 1)), WGMMA,
+)  # fmt: skip
 WGMMA_MASKED = Subject(
     "wgmma bf16 rc, masked groups",
     Problem(None, 136, 64, types="bf16", layout="rc", inputs="groups=5+masked", ld_align=8),
