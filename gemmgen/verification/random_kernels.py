@@ -110,9 +110,10 @@ GROUPED_INPUTS = (
     *map(Inputs.parse, ("groups=4+masked", "groups=35+masked", "groups=1+along_k", "groups=6+along_k")),
     *[PLAIN] * 4,
 )
-# and of those that serve images, too, with sizes that TMA takes:
+# and of those that serve images and gathered rows, too, with sizes that TMA takes:
 IMAGE_INPUTS = (
     *GROUPED_INPUTS,
+    *map(Inputs.parse, ("gathered", "groups=5+gathered", "groups=40+gathered")),
     *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1", "im2col=9x7x32_3x3_p1x1", "im2col=7x5x64_2x3_s1x3_d2x2")),
     *map(Inputs.parse, ("im2col=6x4x128_1x1_s2x2", "im2col=4x3x32_5x4_p2x3x4x1", "im2col=6x5x8_3x3_p1x1")),
     *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1+wgrad", "im2col=7x5x64_2x3_d2x2+wgrad")),
@@ -178,7 +179,7 @@ def problems(
     types = Types.parse(draw(st.sampled_from(_types_with(inputs, of_types, inputs_of is ANY_INPUTS))))
     least, ld_aligns = min(dtype.size for dtype in types.operands), list(ALIGNS)
     of_groups = inputs.ragged_groups + inputs.k_groups
-    if (of_groups or inputs.conv) and inputs_of is not ANY_INPUTS:  # that TMA and wgmma take as they lie
+    if (of_groups or inputs.gathered or inputs.conv) and inputs_of is not ANY_INPUTS:  # as TMA and wgmma take them
         of_rows = "rc" if inputs.blocks else draw(st.sampled_from(("rc", "rc", "rr")))
         layout = Layout.parse("cr" if inputs.along_k or inputs.wgrad else of_rows)
         if not inputs.coded:
