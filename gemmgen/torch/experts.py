@@ -61,8 +61,8 @@ class Experts(torch.nn.Module):
     """The experts of a mixture by kernels, for inference, with transformers' weights and arguments.
 
     experts  a module of transformers 5 that holds gate_up_proj and down_proj, with which it shares these Parameters
-    kernels  kernels for both of `Experts.problems`, fused or not: one for any number of rows each, and maybe some for a
-             fixed number, which come first. A product of a library may stand in for a kernel
+    kernels  kernels for both of `Experts.problems`, fused and gathered or not: one for any number of rows each, and
+             maybe some for a fixed number, which come first. A product of a library may stand in for a kernel
 
     Pairs of a token and an expert are sorted by expert on the device, and kernels read there where the rows of each
     expert end. So no call waits for the host: it may be recorded as a CUDA graph, and torch.compile traces it. The
@@ -73,9 +73,10 @@ class Experts(torch.nn.Module):
 
     def __init__(self, experts: Any, kernels: Sequence[Kernel]) -> None:
         super().__init__()
-        pairs = list(zip(self.problems(experts), self.problems(experts, fused=False), strict=True))
+        ways = [{"fused": fused, "gathered": gathered} for gathered in (False, True) for fused in (True, False)]
+        pairs = list(zip(*(self.problems(experts, **way) for way in ways), strict=True))
         for kernel in kernels:
-            told = " and ".join(str(fused) for fused, _ in pairs)
+            told = " and ".join(str(fused) for fused, *_ in pairs)
             takes = any(_computes(kernel, problem) for pair in pairs for problem in pair)
             require(takes, f"{kernel.name} computes {kernel.source.problem}: experts need {told}")
         self._gate_up, self._down = (_Kernels(pair, kernels) for pair in pairs)
@@ -87,13 +88,19 @@ class Experts(torch.nn.Module):
 
     @staticmethod
     def problems(
-        experts: Any, rows: int | None = None, *, typical: int | None = None, fused: bool = True
+        experts: Any,
+        rows: int | None = None,
+        *,
+        typical: int | None = None,
+        fused: bool = True,
+        gathered: bool = False,
     ) -> tuple[Problem, Problem]:
         """The product with the weights of gate and up, and that with those of the down projection.
 
         rows     number of pairs of a token and an expert, which kernels are built for; None: any
         typical  what number to tune them for if they are built for any
         fused    whether kernels apply the gate, and the router's weights; otherwise torch does
+        gathered whether the first kernel gathers tokens by an index; otherwise torch copies them in the experts' order
         """
         _require_kind(experts, type(experts).__name__)
         groups, n, k = experts.down_proj.shape
@@ -102,14 +109,16 @@ class Experts(torch.nn.Module):
         fields: dict[str, Any] = {
             "types": Types.parse(element_types()[str(experts.down_proj.dtype).removeprefix("torch.")].label),
             "layout": "rr" if _transposed(experts) else "rc",
-            "inputs": Inputs(groups=groups),
             "typical": {} if typical is None else {"M": typical},
         }
-        if not fused:
-            return Problem(rows, 2 * k, n, **fields), Problem(rows, n, k, **fields)
-        return Problem(rows, k, n, epilogue=_gate_of(experts.act_fn), **fields), Problem(
-            rows, n, k, epilogue=WEIGHTED[0], **fields
+        up, down = (
+            fields | {"inputs": Inputs(groups=groups, gathered=gathered)},
+            fields | {"inputs": Inputs(groups=groups)},
         )
+        if not fused:
+            return Problem(rows, 2 * k, n, **up), Problem(rows, n, k, **down)
+        gate = _gate_of(experts.act_fn)
+        return Problem(rows, k, n, epilogue=gate, **up), Problem(rows, n, k, epilogue=WEIGHTED[0], **down)
 
     def forward(self, hidden_states: Any, top_k_index: Any, top_k_weights: Any) -> Any:
         up, down = self.gate_up_proj, self.down_proj
@@ -125,10 +134,13 @@ class Experts(torch.nn.Module):
         expert, order = torch.sort(top_k_index.reshape(-1).to(torch.int32), stable=True)
         offs = torch.searchsorted(expert, self._numbers, right=True, out_int32=True)
         scales = top_k_weights.reshape(-1)[order].float()
-        x = hidden_states.to(up.dtype)[order // chosen]
+        x, token = hidden_states.to(up.dtype), order // chosen
 
         kernel = self._gate_up.of(order.shape[0])
-        hidden = _run(kernel, x, up, offs=offs)
+        if "index_a" in kernel.traced.operands:
+            hidden = _run(kernel, x, up, offs=offs, index_a=token.to(torch.int32))
+        else:
+            hidden = _run(kernel, x[token], up, offs=offs)
         if kernel.traced.products == 1:
             gate, hidden = hidden.chunk(2, 1)
             hidden = self.act_fn(gate) * hidden
@@ -147,7 +159,7 @@ class Experts(torch.nn.Module):
 class _Kernels:
     """The kernels for one of a mixture's products: the number of rows chooses."""
 
-    def __init__(self, problems: tuple[Problem, Problem], kernels: Sequence[Kernel]) -> None:
+    def __init__(self, problems: tuple[Problem, ...], kernels: Sequence[Kernel]) -> None:
         fitting = [kernel for kernel in kernels if any(_computes(kernel, one) for one in problems)]
         self._fixed = [(kernel.source.problem.m, kernel) for kernel in fitting if kernel.source.problem.m is not None]
         general = [kernel for kernel in fitting if kernel.source.problem.m is None]

@@ -158,6 +158,26 @@ def test_tensor_cores_compute_experts_of_bf16(shared_store: Store) -> None:
         kernel.close()
 
 
+@pytest.mark.parametrize("on_tensor_cores", [False, True])
+def test_a_kernel_gathers_tokens(load: Load, shared_store: Store, on_tensor_cores: bool) -> None:
+    dtype = torch.bfloat16 if on_tensor_cores else torch.float32
+    theirs = experts_of(dtype)
+    up, down = Experts.problems(theirs, gathered=True)
+    assert (str(up.inputs), str(down.inputs)) == ("groups=8+gathered", "groups=8")
+    first = load(up)
+    if on_tensor_cores:
+        config = WGMMA.default(up).with_values(BM=64, BN=64, CONSUMERS=1)
+        first = load_source(render(up, WGMMA, config, "sm_90a"), "emulator", shared_store)
+    ours = Experts(theirs, [first, load(down)])
+    x, *routing = routed(23, dtype)
+    close(ours(x, *routing).float(), experts_of(dtype).float()(x.float(), *routing), 0.03 if on_tensor_cores else 1e-5)
+    assert ours(x[:0], routing[0][:0], routing[1][:0]).shape == (0, HIDDEN)
+    torch._dynamo.reset()
+    close(torch.compile(ours, backend="aot_eager", fullgraph=True)(x, *routing), ours(x, *routing))
+    if on_tensor_cores:
+        first.close()
+
+
 @pytest.mark.parametrize("fused", [(False, True), (True, False), (False, False)], ids=str)
 def test_torch_does_what_kernels_leave(load: Load, fused: tuple[bool, bool]) -> None:
     theirs = experts_of()
