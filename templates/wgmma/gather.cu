@@ -6,18 +6,23 @@ ${ "1 + 128" if view.gathered else "1" }
 //%- endmacro
 //% macro functions(view)
 ${ cp_async() }
+//% set exists = (["rows[i] >= 0"] if view.rows_end else []) + (["bytes > 0"] if view.cut_rows_of_a else [])
+//% if view.rows_end
 // This thread's rows of A, for those of C from `first` on, up to `end`: -1 where C has none.
-__device__ __forceinline__ void find_rows(const int* index_a, int first, int end, int (&rows)[ROWS_A])
+//% else
+// This thread's rows of A, for those of C from `first` on.
+//% endif
+__device__ __forceinline__ void find_rows(const int* index_a, int first, ${ "int end, " if view.rows_end }int (&rows)[ROWS_A])
 {
     #pragma unroll
     for (int i = 0; i < ROWS_A; ++i) {
         const int m = first + static_cast<int>(threadIdx.x) % 128 / CHUNKS_A + i * (128 / CHUNKS_A);
-        rows[i] = m < end ? index_a[m] : -1;
+        rows[i] = ${ "m < end ? " if view.rows_end }index_a[m]${ " : -1" if view.rows_end };
     }
 }
 
 // Start copying this thread's part of A's k tile from k on: 16 bytes of each of its rows, in each box. They lie as TMA would
-// leave them: the number of a chunk of 16 bytes is XORed with its line's. What does not exist becomes zeros.
+// leave them: the number of a chunk of 16 bytes is XORed with its line's.${ " What does not exist becomes zeros." if exists }
 __device__ __forceinline__ void copy_rows(${ factor["A"] }* to, const ${ factor["A"] }* A, Shape s, const int (&rows)[ROWS_A], int k)
 {
     constexpr int CHUNK = 16 / sizeof(${ factor["A"] });  // elements
@@ -34,9 +39,13 @@ __device__ __forceinline__ void copy_rows(${ factor["A"] }* to, const ${ factor[
 //% if view.rows_beside_tile
             if (line + i * (128 / CHUNKS_A) >= BM) break;  // the tile has no such row
 //% endif
-            const bool exists = rows[i] >= 0${ " && bytes > 0" if view.cut_rows_of_a };
+//% if exists
+            const bool exists = ${ exists | join(" && ") };
             const ${ factor["A"] }* const from = exists ? A + Offset(rows[i]) * s.lda + k + at : A;
             cp_async<16>(to + at * BM + i * (128 / CHUNKS_A) * LINE_A, from, exists ? ${ "bytes" if view.cut_rows_of_a else "16" } : 0);
+//% else
+            cp_async<16>(to + at * BM + i * (128 / CHUNKS_A) * LINE_A, A + Offset(rows[i]) * s.lda + k + at, 16);
+//% endif
         }
     }
 }
@@ -58,7 +67,7 @@ int pending = 0;  // and how many it has not: they land while it starts the next
 //% macro rows(view)
 //% import view.schedule as schedule
 int rows[ROWS_A];
-find_rows(index_a, tile.m, ${ schedule.ends["M"] }, rows);
+find_rows(index_a, tile.m, ${ schedule.ends["M"] ~ ", " if view.rows_end }rows);
 //% endmacro
 /*# its copies to a stage, #*/
 //% macro fill()

@@ -31,6 +31,7 @@ KERNELS: tuple[tuple[str, str, tuple[int | None, ...], str, str, dict[str, int]]
     ("bf16", "rc", (None, 64, None), "groups=3+gathered", "bias+gelu+residual", {**FEW, "WHOLE": 1}),
     ("bf16,bf16,f32", "rc", (None, 72, 200), "gathered", "", {**TWO, "BK": 128, "PINGPONG": 1, "STAGES": 3}),
     ("bf16", "rc", (None, 128, None), "gathered", "", {**ONE, "CLUSTER": 2, "STAGES": 5}),
+    ("bf16", "rc", (128, 64, 128), "gathered", "", ONE),
     ("bf16", "rc", (100, 64, 200), "gathered", "", {**ONE, "SPLIT": 2, "PERSISTENT": 0, "BK": 32}),
     ("bf16", "rc", (None, 72, 128), "groups=40+gathered", "swiglu", ONE),
     ("f16", "rc", (None, 64, None), "groups=5+gathered", "", {**ONE, "BK": 16, "STAGES": 8}),

@@ -1,12 +1,12 @@
-// gemm_f16f16f32_rr_Mx1536x1024_bias_gelu_sm90_cec2c333
+// gemm_f16f16f32_rr_4096x1536x1024_bias_gelu_sm90_9aef6a56
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
 //
-//     A  M x 1024, row-major, lda = 1024
+//     A  4096 x 1024, row-major, lda = 1024
 //     B  1024 x 1536, row-major, ldb = 1536
-//     C  M x 1536, row-major, ldc = 1536
-//     index_a  M elements: the row of A that a row of C comes of
+//     C  4096 x 1536, row-major, ldc = 1536
+//     index_a  4096 elements: the row of A that a row of C comes of
 //     bias_n  1536 elements, one a column of C
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
@@ -22,8 +22,8 @@
 //         map_c of C: boxes of 32 x 64 elements, swizzle of 128 bytes
 // Expects A, B, C, index_a and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         index_a naming rows that A has
-// Config  gemm_f16f16f32_rr_Mx1536x1024_gathered_bias_gelu_wgmma_128x128x64_c2_k2x0_s4_f1_g8_p1_o1
-// Made by gemmgen generate '?x1536x1024' --types f16,f16,f32 --inputs gathered --layout rr --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=128 --set CLUSTER=2 --set PINGPONG=1
+// Config  gemm_f16f16f32_rr_4096x1536x1024_gathered_bias_gelu_wgmma_128x128x64_c2_k2x0_s4_f1_g8_p1_o1
+// Made by gemmgen generate 4096x1536x1024 --types f16,f16,f32 --inputs gathered --layout rr --epilogue 'gelu(alpha * acc + beta * C + bias_n)' --arch sm_90 --family wgmma --set BN=128 --set CLUSTER=2 --set PINGPONG=1
 
 namespace {
 
@@ -37,7 +37,7 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
-    int M;
+    static constexpr int M = 4096;
     static constexpr int N = 1536;
     static constexpr int K = 1024;
     static constexpr int lda = 1024;
@@ -89,6 +89,7 @@ static_assert(BM % 64 == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access.
@@ -363,18 +364,18 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// This thread's rows of A, for those of C from `first` on, up to `end`: -1 where C has none.
-__device__ __forceinline__ void find_rows(const int* index_a, int first, int end, int (&rows)[ROWS_A])
+// This thread's rows of A, for those of C from `first` on.
+__device__ __forceinline__ void find_rows(const int* index_a, int first, int (&rows)[ROWS_A])
 {
     #pragma unroll
     for (int i = 0; i < ROWS_A; ++i) {
         const int m = first + static_cast<int>(threadIdx.x) % 128 / CHUNKS_A + i * (128 / CHUNKS_A);
-        rows[i] = m < end ? index_a[m] : -1;
+        rows[i] = index_a[m];
     }
 }
 
 // Start copying this thread's part of A's k tile from k on: 16 bytes of each of its rows, in each box. They lie as TMA
-// would leave them: the number of a chunk of 16 bytes is XORed with its line's. What does not exist becomes zeros.
+// would leave them: the number of a chunk of 16 bytes is XORed with its line's.
 __device__ __forceinline__ void copy_rows(F16* to, const F16* A, Shape s, const int (&rows)[ROWS_A], int k)
 {
     constexpr int CHUNK = 16 / sizeof(F16);  // elements
@@ -385,9 +386,7 @@ __device__ __forceinline__ void copy_rows(F16* to, const F16* A, Shape s, const 
     for (int at = 0; at < BK; at += LINE_A) {
         #pragma unroll
         for (int i = 0; i < ROWS_A; ++i) {
-            const bool exists = rows[i] >= 0;
-            const F16* const from = exists ? A + Offset(rows[i]) * s.lda + k + at : A;
-            cp_async<16>(to + at * BM + i * (128 / CHUNKS_A) * LINE_A, from, exists ? 16 : 0);
+            cp_async<16>(to + at * BM + i * (128 / CHUNKS_A) * LINE_A, A + Offset(rows[i]) * s.lda + k + at, 16);
         }
     }
 }
@@ -489,40 +488,44 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, f
     return gelu(x);
 }
 
-// N new elements to C.
+// N new elements of C.
 template <int N>
-__device__ __forceinline__ void store_results(float* to, const Epilogue& e, int n, Vec<float, N> value)
+__device__ __forceinline__ Vec<float, N> results(const float* from, const Epilogue& e, int n, Vec<float, N> value)
 {
     Vec<float, N> old = {};
-    if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
+    if (e.beta != 0.0f) old = load<N>(from);  // else C is not read: it may be uninitialised
     Vec<float, N> stored;
     #pragma unroll
     for (int i = 0; i < N; ++i) stored.at[i] = epilogue(e, n + i, value.at[i], old.at[i]);
-    store<N>(to, stored);
+    return stored;
 }
 
-// The i-th of this thread's rows of C, for those elements that are the tile's own.
-__device__ __forceinline__ void store_row(float* tile, Shape s, int rows, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], const Epilogue& e)
-{
-    const int m = thread.m + i / FM * STEP_M + i % FM;
-    if (m >= rows) return;  // C has no such row
-    #pragma unroll
-    for (int j = 0; j < TN; j += VC) {
-        const int n = thread.n + j / FN * STEP_N + j % FN;
-        Vec<float, VC> value;
-        #pragma unroll
-        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
-        store_results<VC>(tile + staged_at(m, n), e, n, value);
-    }
-}
-
-// The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOrigin thread,
+// This thread's elements of a piece. All are computed before the first is stored, so that no load waits for a store.
+__device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], const Epilogue& e)
 {
+    Vec<float, VC> stored[TM][TN / VC];
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], e);
+    for (int i = 0; i < TM; ++i) {
+        const int m = thread.m + i / FM * STEP_M + i % FM;
+        #pragma unroll
+        for (int j = 0; j < TN; j += VC) {
+            const int n = thread.n + j / FN * STEP_N + j % FN;
+            Vec<float, VC> value;
+            #pragma unroll
+            for (int v = 0; v < VC; ++v) value.at[v] = sums[i][j + v];
+            stored[i][j / VC] = results<VC>(tile + staged_at(m, n), e, n, value);
+        }
+    }
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        const int m = thread.m + i / FM * STEP_M + i % FM;
+        #pragma unroll
+        for (int j = 0; j < TN; j += VC) {
+            const int n = thread.n + j / FN * STEP_N + j % FN;
+            store<VC>(tile + staged_at(m, n), stored[i][j / VC]);
+        }
+    }
 }
 
 }  // namespace
@@ -533,9 +536,9 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_rr_Mx1536x1024_bias_gelu_sm90_cec2c333(
+gemm_f16f16f32_rr_4096x1536x1024_bias_gelu_sm90_9aef6a56(
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const F16* __restrict__ A,
-    const int* __restrict__ index_a, const float* __restrict__ bias_n, int M, float alpha, float beta)
+    const int* __restrict__ index_a, const float* __restrict__ bias_n, float alpha, float beta)
 {
     extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
@@ -553,7 +556,7 @@ gemm_f16f16f32_rr_Mx1536x1024_bias_gelu_sm90_cec2c333(
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
-    const Shape s{M};
+    const Shape s{};
     const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute neighbouring tiles
     const int tiles = ((s.M + CLUSTER_M - 1) / CLUSTER_M) * ((s.N + BN - 1) / BN);  // of a matrix C
     const int k_tiles = (s.K + BK - 1) / BK;  // of a tile of C
@@ -567,7 +570,7 @@ gemm_f16f16f32_rr_Mx1536x1024_bias_gelu_sm90_cec2c333(
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);
             int rows[ROWS_A];
-            find_rows(index_a, tile.m, s.M, rows);
+            find_rows(index_a, tile.m, rows);
             const int part = rank * PART_B;  // the first line of B that this block brings, to the whole cluster
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
@@ -641,7 +644,7 @@ gemm_f16f16f32_rr_Mx1536x1024_bias_gelu_sm90_cec2c333(
                     c_parity ^= 1;
                 }
                 const Epilogue e = {alpha, beta, bias_n + n};
-                store_c(c, s, s.M - m, thread, sums, e);
+                store_c(c, s, thread, sums, e);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);
                 if (leads) {

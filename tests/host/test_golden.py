@@ -354,7 +354,7 @@ SAMPLES = {
     "wgmma_gathered_rr_cluster": Sample(
         WGMMA,
         {"BN": 128, "CLUSTER": 2, "PINGPONG": 1},
-        (None, 1536, 1024),
+        (4096, 1536, 1024),
         "rr",
         types="f16,f16,f32",
         inputs="gathered",

@@ -233,6 +233,11 @@ class WgmmaFamily(Family):
         tiles = -(-case.m // one.BM) * -(-case.n // one.BN) * case.batch if one.PERSISTENT else 1  # of a block, at most
         tiles = plan.launch.tiles(case) if plan.launch.groups else tiles
         most = int(tiles * plan.k_tiles[1])
+        if problem.inputs.gathered and most <= plan.constants["COPIES_AHEAD"]:
+            because = (
+                f"a block goes through {plural(most, 'k tile')} at most, whose copies need no wait before the last"
+            )
+            yield Never("pending == COPIES_AHEAD", True, because)
         if most < stages:
             because = f"a block goes through {plural(most, 'k tile')} at most, and the ring has {stages} stages"
             yield Never("stage + 1 < STAGES", False, because)

@@ -77,8 +77,9 @@ class WgmmaView:
         of_groups = ("M",) * self.masked + ("K",) * self.along_k
         distances = (name for matrix in mapped(problem) for name in (matrix.ld, matrix.stride))
         self.unread = ("batch", *of_groups, *distances)
-        # More lines are copied at once than a tile has left.
-        self.rows_beside_tile = self.gathered and plan.constants["BM"] * plan.constants["CHUNKS_A"] % WARPGROUP != 0
+        # More lines are copied at once than a tile has left, and a row that is to be gathered may be none of C's.
+        self.rows_beside_tile = self.gathered and one.BM * plan.constants["CHUNKS_A"] % WARPGROUP != 0
+        self.rows_end = self.groups > 0 or "M" in plan.edges or self.rows_beside_tile
         self._work_of_blocks(plan, one)
         self._main_loop(plan, one)
         self._way_of_c(plan, one)
