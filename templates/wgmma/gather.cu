@@ -22,7 +22,10 @@ __device__ __forceinline__ void find_rows(const int* index_a, int first, ${ "int
 }
 
 // Start copying this thread's part of A's k tile from k on: 16 bytes of each of its rows, in each box. They lie as TMA would
-// leave them: the number of a chunk of 16 bytes is XORed with its line's.${ " What does not exist becomes zeros." if exists }
+// leave them: the number of a chunk of 16 bytes is XORed with its line's.
+//% if exists
+// What does not exist becomes zeros.
+//% endif
 __device__ __forceinline__ void copy_rows(${ factor["A"] }* to, const ${ factor["A"] }* A, Shape s, const int (&rows)[ROWS_A], int k)
 {
     constexpr int CHUNK = 16 / sizeof(${ factor["A"] });  // elements

@@ -8,7 +8,11 @@
 //% import view.roles as roles
 //% import view.schedule as schedule
 //% import view.tiles as tiles
-if (threadIdx.x >= CONSUMERS * 128) {  // the producer: ${ "its threads copy rows of A, and one starts the copies of B" if view.gathered else "one of its threads starts all copies" }
+//% if view.gathered
+if (threadIdx.x >= CONSUMERS * 128) {  // the producer: its threads copy rows of A, and one starts the copies of B
+//% else
+if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
+//% endif
 //% if view.donates
     setmaxnreg_dec<PRODUCER_REGISTERS>();
 //% endif

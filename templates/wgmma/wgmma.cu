@@ -67,6 +67,9 @@ ${ prepare(kernel.copies, kernel.sums) }
 //% endif
 
 ${ tiles.overview() | trim("\n") }
+//% if view.gathered
+// All threads of the producer copy rows of A to the stage, too, and each arrives at full[stage] once its copies have landed.
+//% endif
 ${ signature(kernel) }{
 ${ prologue(kernel, view) }
 ${ work(kernel, view) | trim("\n") }

@@ -1,4 +1,4 @@
-// gemm_f16_rc_Mx1536xK_sm90_43bb1e82
+// gemm_f16_rc_Mx1536xK_sm90_eb55d74e
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
@@ -380,7 +380,8 @@ __device__ __forceinline__ void find_rows(const int* index_a, int first, int end
 }
 
 // Start copying this thread's part of A's k tile from k on: 16 bytes of each of its rows, in each box. They lie as TMA
-// would leave them: the number of a chunk of 16 bytes is XORed with its line's. What does not exist becomes zeros.
+// would leave them: the number of a chunk of 16 bytes is XORed with its line's.
+// What does not exist becomes zeros.
 __device__ __forceinline__ void copy_rows(F16* to, const F16* A, Shape s, const int (&rows)[ROWS_A], int k)
 {
     constexpr int CHUNK = 16 / sizeof(F16);  // elements
@@ -518,8 +519,10 @@ __device__ __forceinline__ void stage_transposed(F16* c, int row, int column, co
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
+// All threads of the producer copy rows of A to the stage, too, and each arrives at full[stage] once its copies have
+// landed.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_Mx1536xK_sm90_43bb1e82(
+gemm_f16_rc_Mx1536xK_sm90_eb55d74e(
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const F16* __restrict__ A,
     F16* __restrict__ C, const int* __restrict__ offs, const int* __restrict__ index_a, int M, int K, int lda, int ldb,
     long long stride_b, float alpha, float beta)

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1536x2048_sm90_e7cb9690
+// gemm_bf16_rc_Mx1536x2048_sm90_2a1aaabb
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     for each of 128 groups of rows, B one of as many matrices; rows past the last end stay as is
@@ -414,7 +414,8 @@ __device__ __forceinline__ void find_rows(const int* index_a, int first, int end
 }
 
 // Start copying this thread's part of A's k tile from k on: 16 bytes of each of its rows, in each box. They lie as TMA
-// would leave them: the number of a chunk of 16 bytes is XORed with its line's. What does not exist becomes zeros.
+// would leave them: the number of a chunk of 16 bytes is XORed with its line's.
+// What does not exist becomes zeros.
 __device__ __forceinline__ void copy_rows(BF16* to, const BF16* A, Shape s, const int (&rows)[ROWS_A], int k)
 {
     constexpr int CHUNK = 16 / sizeof(BF16);  // elements
@@ -554,8 +555,10 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
+// All threads of the producer copy rows of A to the stage, too, and each arrives at full[stage] once its copies have
+// landed.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1536x2048_sm90_e7cb9690(
+gemm_bf16_rc_Mx1536x2048_sm90_2a1aaabb(
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const BF16* __restrict__ A,
     BF16* __restrict__ C, const int* __restrict__ offs, const int* __restrict__ index_a, int M, float alpha, float beta)
 {

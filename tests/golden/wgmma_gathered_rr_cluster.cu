@@ -1,4 +1,4 @@
-// gemm_f16f16f32_rr_4096x1536x1024_bias_gelu_sm90_9aef6a56
+// gemm_f16f16f32_rr_4096x1536x1024_bias_gelu_sm90_89cd92c1
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -535,8 +535,10 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 //     consumer  in its turn waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
+// All threads of the producer copy rows of A to the stage, too, and each arrives at full[stage] once its copies have
+// landed.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_rr_4096x1536x1024_bias_gelu_sm90_9aef6a56(
+gemm_f16f16f32_rr_4096x1536x1024_bias_gelu_sm90_89cd92c1(
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const F16* __restrict__ A,
     const int* __restrict__ index_a, const float* __restrict__ bias_n, float alpha, float beta)
 {

@@ -10,7 +10,11 @@ ${ mbarrier(mbarrier_arrive()) }
 ${ tma(view.loaded_ranks, view.stored_ranks) }
 //% endmacro
 //% macro initialise(tiles, view)
-            // Full: ${ "all threads of the producer arrive, one of them twice" if view.gathered else "the producer arrives" }, and the bytes. Empty: one thread of each consumer that reads it.
+//% if view.gathered
+            // Full: all threads of the producer arrive, one of them twice, and the bytes. Empty: one thread of each consumer that reads it.
+//% else
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
+//% endif
             mbarrier_init(&shared.full[stage], ${ arrivals(view) });
             mbarrier_init(&shared.empty[stage], ${ tiles.readers });
 //% endmacro

@@ -18,7 +18,12 @@ ${ tma_multicast((view.box_rank,)) }
 //% endif
 //% endmacro
 //% macro initialise(tiles, view)
-            // Full: ${ "all threads of the producer arrive, one of them twice" if view.gathered else "the producer arrives" }, and the bytes. Empty: one thread of each consumer that reads it, in each block.
+//% if view.gathered
+            // Full: all threads of the producer arrive, one of them twice, and the bytes. Empty: one thread of each consumer that reads it, in
+            // each block.
+//% else
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it, in each block.
+//% endif
             mbarrier_init(&shared.full[stage], ${ arrivals(view) });
             mbarrier_init(&shared.empty[stage], ${ tiles.readers_of_cluster });
 //% endmacro
