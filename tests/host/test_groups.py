@@ -29,6 +29,7 @@ LIMITS = parse_arch("sm_90a").limits
         ({"inputs": "groups=8+gathered", "axes": {"CLUSTER": 2}}, "which share no B"),
         ({"inputs": "groups=8+gathered", "axes": {"CLUSTER": 2, "ACROSS": 1}}, "for their own block alone"),
         ({"inputs": "gathered", "axes": {"CLUSTER": 2, "ACROSS": 1}}, "for their own block alone"),
+        ({"inputs": "gathered", "axes": {"BM": 256, "BN": 32, "CONSUMERS": 4}}, "need more registers"),
         ({"inputs": "gathered", "lda": 257}, "gathered rows are not copied or split"),
         ({"inputs": "gathered", "types": "f32_bf16x6", "axes": {"IN_FLIGHT": 0}}, "gathered rows are not copied"),
         ({"inputs": "gathered", "types": "f32_tf32"}, "copy bits as they are"),

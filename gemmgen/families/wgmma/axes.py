@@ -137,6 +137,9 @@ CHECKED = {
     "GATHERED == 0 or GATHERED_COPIES == 0": f"gathered rows are not copied or split, and begin at multiples of {UNIT}",
     "GATHERED == 0 or TF32 == 0": "TMA rounds f32 to tf32, and the threads that gather rows copy bits as they are",
     "GATHERED == 0 or ACROSS == 0": "the threads that gather rows copy them for their own block alone",
+    "GATHERED == 0 or PRODUCER_REGISTERS < CONSUMER_REGISTERS": (
+        "the threads that gather rows need more registers than a block of so many threads starts with"
+    ),
     # Groups along K
     "K_GROUPS == 0 or A_ALONG_K + B_ALONG_K == 0": (
         f"a group begins at any k, which lines run across: a box of TMA begins at a multiple of {UNIT} bytes of a line"
