@@ -141,7 +141,7 @@ def decode(model: Any, forward: Any, tokens: Any, calls: int) -> Run:
 
 
 class Called:
-    """What cannot be recorded, in a graph's place."""
+    """A run that cannot be recorded: it is called where a graph would be replayed."""
 
     def __init__(self, run: Run) -> None:
         self.replay = run

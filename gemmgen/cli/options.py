@@ -303,7 +303,10 @@ def words_argument(
 
 
 def _read(words: Sequence[str], around: Mapping[str, Sequence[int]], other: Callable[[str], Any]) -> Iterator[Any]:
-    """What `words` mean, one after the other; CONV takes two more. Raises InvalidInput."""
+    """Yield what each word stands for. The word CONV and the two that follow it stand for one convolution.
+
+    Raises InvalidInput.
+    """
     if CONV not in map(str.lower, words):
         told = " and ".join(f"--{name} {'x'.join(map(str, one))}" for name, one in around.items())
         require(not around, f"{told} without a convolution: write {CONV} NxHxWxC KxRxS in place of MxNxK")

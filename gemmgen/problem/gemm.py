@@ -300,12 +300,12 @@ class Problem:
 
     @property
     def packed_with_b(self) -> tuple[Companion, ...]:
-        """Of these what is packed with B's codes: their scales and zero points."""
+        """The companions that are packed with B's codes: their scales and zero points."""
         return tuple(one for one in self.companions if self.coded and one.name in OF_CODES)
 
     @property
     def apart_from_b(self) -> tuple[Companion, ...]:
-        """The others, which calls take beside packed codes."""
+        """The other companions, which calls take beside packed codes."""
         return tuple(one for one in self.companions if one not in self.packed_with_b)
 
     @property
@@ -386,7 +386,7 @@ class Problem:
         return "one element" if 1 == size == (groups or 1) else f"{groups or size} elements"
 
     def whose(self, vector: Operand) -> str:
-        """What its rows or elements are for."""
+        """What each row, or element, of a vector of the epilogue is for."""
         by_group = "a row for each group" if vector.size else "one for each group"
         return by_group if self.groups_of(vector) else vector.whose
 
@@ -611,8 +611,10 @@ class Case:
 
     @cached_property
     def extra(self) -> Mapping[str, Matrix]:
-        """What A and B go with, then the epilogue's operands, by name: a vector that is read serves all products, or
-        each group has its own."""
+        """The companions of A and B, then the epilogue's operands, by name.
+
+        A vector that is read serves all products; with groups each group may have one of its own.
+        """
         beside = {one.name: self._companion(one) for one in self.problem.companions}
         matrices = {sizes.name: self._matrix(sizes) for sizes in self.problem.matrices[3:]}
         operands = self.problem.epilogue.operands

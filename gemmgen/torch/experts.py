@@ -16,6 +16,7 @@ from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.types import Types
 from gemmgen.support.errors import require
 from gemmgen.torch.operator import PRODUCTS, Kernel, extent, gemm, registered
+from gemmgen.torch.replace import KernelsFor
 
 WEIGHTS = ("gate_up_proj", "down_proj")
 ARGUMENTS = ("hidden_states", "top_k_index", "top_k_weights")  # of the forward that is replaced
@@ -29,8 +30,6 @@ GATES: dict[str, Callable[[Any], Any]] = {
     "relu(acc) * acc2": torch.relu,
 }
 PROBED = 12.0  # functions that agree from minus this to this are one, so that a clamp at 10 is seen
-
-KernelsFor = Callable[[Any], Sequence[Kernel]]
 
 
 def replace_experts(model: Any, kernels_for: KernelsFor) -> list[str]:

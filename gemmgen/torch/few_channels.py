@@ -77,7 +77,8 @@ def squares_of(conv: Convolution, size: int) -> Squares | None:
 
 
 def _along(size: int, taps: int, before: int, side: int, places: int) -> tuple[int, int, int, int, int]:
-    """Of one dimension (squares of an image, taps, padding before and behind in squares, zeros before a filter)."""
+    """Along one dimension, in squares: an image's size, taps, padding before it and behind; then the number of zeros in
+    front of a filter."""
     padding = -(-before // side)
     first = padding * side - before
     wide = -(-(first + taps) // side)

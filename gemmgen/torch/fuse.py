@@ -155,7 +155,7 @@ def _layer(traced: Any, node: Any, taken: set[Any]) -> _Layer:
 
 
 class _Behind:
-    """What follows the nodes of a layer, which begins with `first`, so that it can become part of it."""
+    """Finds the nodes behind a layer that can become part of it. The layer begins with the node `first`."""
 
     def __init__(self, traced: Any, first: Any, taken: set[Any]) -> None:
         self._traced, self._taken = traced, taken

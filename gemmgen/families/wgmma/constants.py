@@ -204,7 +204,7 @@ def _lines(x: Operand, elements: str) -> tuple[Derived, ...]:
 
 
 def _chunks(problem: Problem, config: WgmmaConfig) -> int:
-    """Of 16 bytes in a line of A."""
+    """The number of chunks of 16 bytes in a line of A's boxes."""
     return operands(problem, config)[0].line * problem.types.a.size // UNIT
 
 

@@ -57,7 +57,10 @@ string describe(const Check& s)
         s.ldc${ ', s.exact ? "exact" : "random"' if not integer }, double(s.alpha), double(s.beta));
 }
 
-// What was written around an output or between its lines of `length` elements${ ", or to a row of no group" if test.groups else ", or to a row that does not count" if test.leaves_rows }, or "".
+// What was written around an output or between its lines of `length` elements, or "".
+//% if test.leaves_rows
+// Rows that no group has, or that do not count, are to stay as they were.
+//% endif
 template <typename Element>
 string writes_outside(const char* output, const Check& s, ${ "const Operands& x, " if test.leaves_rows }int length, const Storage<Element>& before, Storage<Element> after)
 {

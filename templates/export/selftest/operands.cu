@@ -60,7 +60,7 @@ Operands make_operands(const Check& s)
     const auto zero_point = [&] { return random.integer(${ "exact ? 8 : 255" if exact else "255" }); };
 //% endif
 //% if "ends" in test.drawn
-    // Of groups, some ${ "empty" if out.problem.inputs.along_k else "without rows" }; the last ${ "k" if out.problem.inputs.along_k else "rows" } may be in none.
+    // Ends of groups: some groups are empty, and the last rows, or k, may be in none.
     const auto ends = [&, group = 0, end = 0]() mutable {
         const int rest = s.${ "K" if out.problem.inputs.along_k else "M" } - end;
         if (++group == ${ out.problem.inputs.groups } && random.below(2) == 0) return end += rest;
