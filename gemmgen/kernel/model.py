@@ -112,7 +112,7 @@ def registers_to_launch(threads: int) -> int:
     return REGISTERS_PER_SM // SCHEDULERS // (warps * WARP) // REGISTER_UNIT * REGISTER_UNIT
 
 
-@lru_cache(maxsize=16)  # the same for all of a search's predictions
+@lru_cache(maxsize=512)  # a search predicts for the same problems again and again
 def representative(problem: Problem) -> Case:
     """The case that stands for `problem`: its fixed sizes, and the typical size of each run-time one.
 

@@ -235,8 +235,8 @@ class Problem:
             matrix.require_apart(given, self.sizes, groups or self.batch)
 
     def __hash__(self) -> int:
-        """Of the sizes alone: a search hashes its problem often."""
-        return hash((self.m, self.n, self.k, self.batch))
+        """Of the sizes alone, those it is tuned for included: a search hashes its problems often."""
+        return hash((self.m, self.n, self.k, self.batch, self.typical))
 
     @property
     def dtype(self) -> DType:

@@ -385,6 +385,7 @@ def environment(types: Types, arch: str = DEFAULT_ARCH) -> jinja2.Environment:
         "keep_trailing_newline": True,
         "undefined": jinja2.StrictUndefined,
         "autoescape": False,
+        "auto_reload": False,  # templates stay as they are while a process runs
     }
     made = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), bytecode_cache=CompiledTemplates(), **options)
     sums = types.accumulator

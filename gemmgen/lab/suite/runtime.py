@@ -24,7 +24,7 @@ from gemmgen.lab.runtime_page import COLUMNS, LibraryScore, Row, failure_path, r
 from gemmgen.lab.suite.plan import ROW_FAILS, ShapeOutcome, State, SuitePlan, search_digest
 from gemmgen.lab.suite.timing import gpu_of
 from gemmgen.problem.device import DeviceSpec
-from gemmgen.run.compile import compile_kernel
+from gemmgen.run.compile import compile_kernel, compile_many
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
 from gemmgen.run.gpu.timing import BEST, FINAL, LIBRARY
 from gemmgen.run.target import Target
@@ -156,6 +156,7 @@ def _rendered(product: Product, document: Document, target: Target, store: Store
 
 
 def _compiled(members: Sequence[Member], target: Target, store: Store) -> tuple[Member, ...]:
+    compile_many([one.source for one in members], target.arch, store)
     return tuple(replace(one, compiled=compile_kernel(one.source, target.arch, store)) for one in members)
 
 
