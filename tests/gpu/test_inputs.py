@@ -114,7 +114,7 @@ GROUPS = (
     ("bf16", "rc", "groups=8+gathered", {"WHOLE": 1, "BROADCAST": 1}, ""),
     ("bf16", "rc", "groups=40+gathered", {"BM": 256, "BN": 128, "BROADCAST": 1}, "bias+gelu"),
     ("f16", "rc", "groups=8+gathered", {"BM": 16, "BN": 128, "BK": 128, "STAGES": 6, "SWAP": 1}, ""),
-    ("bf16", "rc", "groups=8+gathered", {"BN": 128, "STAGES": 6, "WHOLE": 1}, "swiglu"),
+    ("bf16", "rc", "groups=8+gathered", {"BN": 128, "STAGES": 4, "WHOLE": 1}, "swiglu"),
     ("f16", "rr", "gathered", {"BN": 128, "CLUSTER": 2, "PINGPONG": 1}, "bias"),
     ("bf16", "rc", "gathered", {"BM": 64, "BN": 64, "BK": 32, "CONSUMERS": 1, "SPLIT": 2, "PERSISTENT": 0}, ""),
     ("e4m3,e4m3,bf16_fast", "rc", "groups=8+gathered", {"BN": 128, "STAGES": 2}, "scale_m+scale_n"),
