@@ -18,7 +18,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import torch
-from graphs import recorded, times
+from graphs import fastest, recorded, times
 
 import gemmgen
 import gemmgen.torch
@@ -113,7 +113,7 @@ def compare(images: int, text: str, filters: int, device: str, rounds: int) -> f
         return None
     nhwc = [one.permute(0, 2, 3, 1) for one in (x, weight, out)]
     ours = [recorded(lambda kernel=kernel: kernel(*nhwc)) for kernel in known]
-    best = min(range(len(ours)), key=lambda one: median(times([ours[one]], 5)[0]))
+    best = fastest(ours)
     of_ours, others = times([ours[best], recorded(theirs)], rounds)
     ratio = median(other / own for other, own in zip(others, of_ours, strict=True))
     flop = 2 * out.numel() * channels * math.prod(conv.taps)

@@ -1,8 +1,9 @@
-"""Functions that examples share: one records a CUDA graph, one times several graphs in turns."""
+"""Functions that examples share: one records a CUDA graph, two time several graphs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any
 
 import torch
@@ -36,3 +37,8 @@ def times(graphs: Sequence[Any], rounds: int) -> list[list[float]]:
             if number:  # the first round warms up
                 of_graph.append(1e3 * start.elapsed_time(end))
     return found
+
+
+def fastest(graphs: Sequence[Any]) -> int:
+    """The index of the graph with the shortest median time over a few rounds."""
+    return min(range(len(graphs)), key=lambda one: median(times([graphs[one]], 5)[0]))
