@@ -40,6 +40,7 @@ def test_a_transformer_by_kernels_has_the_logits_of_torch(
     ("script", "shown"),
     [
         ("lstm.py", "3 sequences of 3 steps, 40 features: outputs at most"),
+        ("lstm.py --cell", "3 sequences, 40 features: h and c of a step at most"),
         ("resnet.py", "2 images of 16 x 16, 7 convolutions by kernels: outputs differ from those in f32 by"),
         ("experts.py", "5 groups,     70 rows, 64 x 128: 3 kernels, right"),
         ("experts.py --fp8", "5 groups,     70 rows, 64 x 128: 3 kernels, right"),
