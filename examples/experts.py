@@ -3,25 +3,29 @@
     pip install 'gemmgen[torch]'
     python examples/experts.py                # groups of uneven sizes in bf16, on a GPU of sm_90a
     python examples/experts.py --fp8          # the same in e4m3, with a scale for each row
-    python examples/experts.py --device cpu   # a small mixture in the emulator
+    python examples/experts.py --device cpu   # a small mixture in the emulator, also with each of the others
 
 Kernels of a few configs are timed, and the fastest stands beside torch's grouped_mm, or _scaled_grouped_mm for e4m3,
 and beside a loop over the groups, for which the host has to know their sizes. All are recorded as CUDA graphs and take
-turns. Times are medians over rounds, in microseconds; a ratio is the median of the rounds' ratios.
+turns. Times are medians over rounds, in microseconds; a ratio is the median of the rounds' ratios. A contender that
+refuses a product, as cuBLASLt does some with few rows, is left out of its line, and the reason stands there.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from statistics import median
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from statistics import geometric_mean, median
 from typing import Any, ClassVar
 
 import torch
 from graphs import fastest, recorded, times
 
 import gemmgen
-import gemmgen.torch
+
+Config = Mapping[str, int]
 
 # Groups, rows of all of them, N, K.
 SIZES = (
@@ -36,7 +40,7 @@ SIZES = (
 )
 SMALL = ((5, 70, 64, 128),)
 FEW = {"SWAP": 1, "CONSUMERS": 2, "BN": 128, "BROADCAST": 1}
-CONFIGS = (
+CONFIGS: tuple[Config, ...] = (
     {**FEW, "BM": 8, "STAGES": 8},
     {**FEW, "BM": 16, "STAGES": 7},
     {**FEW, "BM": 32, "STAGES": 7},
@@ -50,28 +54,41 @@ CONFIGS = (
     {"BM": 256, "BN": 128, "CONSUMERS": 2, "STAGES": 4, "CLUSTER": 2, "ACROSS": 1},
     {"BM": 128, "BN": 128, "CONSUMERS": 2, "STAGES": 6, "PINGPONG": 1},
 )
+MOST_OFF = 0.02  # of the largest number: results are rounded to bf16
 
 
 class Experts:
     """A mixture in bf16: rows `x` of all groups, which end at `offs`, and the `weight` of each group, N x K."""
 
     kind: ClassVar[dict[str, Any]] = {"types": "bf16"}  # of the problem
+    inputs: ClassVar[str] = ""  # of the problem, behind the number of groups
+    configs: ClassVar[tuple[Config, ...]] = CONFIGS
 
     def __init__(self, x: Any, weight: Any, offs: Any) -> None:
         self.x, self.weight, self.offs = x, weight, offs
         self.ends = offs.tolist()
+        self.operands: dict[str, Any] = {}  # of a kernel, by name
+        self.result = x.new_empty((self.ends[-1], weight.shape[1]), dtype=torch.bfloat16)  # of all but kernels
 
-    def by_kernel(self, kernel: Any) -> Any:
-        return gemmgen.torch.grouped_mm(self.x, self.weight.mT, self.offs, kernels=[kernel])
+    def run(self, kernel: Any, out: Any) -> None:
+        kernel(self.x, self.weight.mT, out, offs=self.offs, **self.operands)
 
-    def launched(self, kernel: Any, out: Any) -> Any:
-        return kernel(self.x, self.weight.mT, out, offs=self.offs)
+    def others(self, best: int) -> dict[str, Callable[[], Any]]:
+        """What stands beside our best kernel, that of `configs[best]`, by name: functions that return the rows of C, or
+        those of each group."""
+        return {"torch": self.by_torch, "loop": self.by_loop}
 
     def by_torch(self) -> Any:
         return torch._grouped_mm(self.x, self.weight.mT, offs=self.offs)
 
-    def of_group(self, group: int, rows: slice, out: Any) -> None:
-        torch.mm(self.x[rows], self.weight[group].t(), out=out[rows])
+    def by_loop(self) -> Any:
+        return [self.of_group(group, rows, self.result[rows]) for group, rows in groups_of(self.ends)]
+
+    def of_group(self, group: int, rows: slice, out: Any) -> Any:
+        return torch.mm(self.x[rows], self.weight[group].t(), out=out)
+
+    def wanted(self) -> Any:
+        return torch.cat([self.wanted_of_group(*one) for one in groups_of(self.ends)])
 
     def wanted_of_group(self, group: int, rows: slice) -> Any:
         return self.x[rows].float() @ self.weight[group].float().t()
@@ -85,26 +102,22 @@ class ScaledExperts(Experts):
     def __init__(self, x: Any, weight: Any, offs: Any) -> None:
         (codes, self.scale_a), (weights, self.scale_b) = by_row(x), by_row(weight)
         super().__init__(codes, weights, offs)
-
-    def by_kernel(self, kernel: Any) -> Any:
-        operands = self.x, self.weight.mT, self.scale_a, self.scale_b, self.offs
-        return gemmgen.torch.scaled_grouped_mm(*operands, kernels=[kernel])
-
-    def launched(self, kernel: Any, out: Any) -> Any:
-        scales = {"scale_m": self.scale_a, "scale_n": self.scale_b}
-        return kernel(self.x, self.weight.mT, out, offs=self.offs, **scales)
+        self.operands = {"scale_m": self.scale_a, "scale_n": self.scale_b}
 
     def by_torch(self) -> Any:
         operands = self.x, self.weight.mT, self.scale_a, self.scale_b
         return torch._scaled_grouped_mm(*operands, offs=self.offs, out_dtype=torch.bfloat16, use_fast_accum=True)
 
-    def of_group(self, group: int, rows: slice, out: Any) -> None:
+    def of_group(self, group: int, rows: slice, out: Any) -> Any:
         scales = {"scale_a": self.scale_a[rows, None], "scale_b": self.scale_b[group][None]}
-        how = {"out_dtype": torch.bfloat16, "use_fast_accum": True, "out": out[rows]}
-        torch._scaled_mm(self.x[rows], self.weight[group].t(), **scales, **how)
+        how = {"out_dtype": torch.bfloat16, "use_fast_accum": True, "out": out}
+        return torch._scaled_mm(self.x[rows], self.weight[group].t(), **scales, **how)
 
     def wanted_of_group(self, group: int, rows: slice) -> Any:
         return super().wanted_of_group(group, rows) * self.scale_a[rows, None] * self.scale_b[group]
+
+
+MIXTURES = {"--fp8": ScaledExperts}
 
 
 def by_row(x: Any) -> tuple[Any, Any]:
@@ -113,15 +126,18 @@ def by_row(x: Any) -> tuple[Any, Any]:
     return (x / scale).to(torch.float8_e4m3fn), scale.squeeze(-1).float()
 
 
-def kernels(kind: dict[str, Any], groups: int, n: int, k: int, device: str) -> Iterator[Any]:
-    """A loaded kernel for any number of rows, of each config that suits the shape."""
-    problem = gemmgen.Problem(None, n, k, layout="rc", inputs=f"groups={groups}", **kind)
-    for config in CONFIGS[:: 5 if device == "cpu" else 1]:  # the emulator takes long
+def kernels(mixture: type[Experts], weight: Any) -> Iterator[tuple[int, Any]]:
+    """A loaded kernel for any number of rows, of each config that suits the shape, behind the config's place."""
+    (groups, n, k), emulated = weight.shape, weight.device.type == "cpu"
+    problem = gemmgen.Problem(None, n, k, layout="rc", inputs=f"groups={groups}{mixture.inputs}", **mixture.kind)
+    for place, config in enumerate(mixture.configs):
+        if emulated and place % 5:  # it takes long
+            continue
         try:
             source = gemmgen.generate(problem, family="wgmma", **config)
         except gemmgen.InvalidInput:  # a config that this shape refuses
             continue
-        yield gemmgen.load(source, device="emulator" if device == "cpu" else "gpu")
+        yield place, gemmgen.load(source, device="emulator" if emulated else "gpu")
 
 
 def uneven(groups: int, rows: int, device: str) -> Any:
@@ -137,55 +153,78 @@ def groups_of(ends: list[int]) -> Iterator[tuple[int, slice]]:
     yield from ((group, slice(*rows)) for group, rows in enumerate(zip(begins, ends, strict=True)) if rows[0] < rows[1])
 
 
-def by_loop(experts: Experts, out: Any) -> None:
-    for group, rows in groups_of(experts.ends):
-        experts.of_group(group, rows, out)
+def off(found: Any, wanted: Any) -> float:
+    """The largest difference, in units of the largest number."""
+    return float((found.float() - wanted).abs().max() / wanted.abs().max())
 
 
-def compare(mixture: type[Experts], groups: int, rows: int, n: int, k: int, device: str, rounds: int) -> None:
+def refusal(run: Callable[[], Any], wanted: Any) -> str:
+    """Why a contender is left out; "" if it computes `wanted`."""
+    try:
+        found = run()
+    except (RuntimeError, ValueError) as error:  # of torch's checks and of cuBLASLt
+        return str(error).splitlines()[0]
+    found = found if isinstance(found, torch.Tensor) else torch.cat(found)
+    difference = off(found, wanted)
+    return "" if difference < MOST_OFF else f"it is off by {difference:.1e} of the largest number"
+
+
+def compare(
+    mixture: type[Experts], groups: int, rows: int, n: int, k: int, device: str, rounds: int
+) -> dict[str, float]:
+    """The times of others over ours, by name; nothing in the emulator."""
     torch.manual_seed(0)
     x = torch.randn(rows, k, device=device, dtype=torch.bfloat16)
     weight = torch.randn(groups, n, k, device=device, dtype=torch.bfloat16)
     experts = mixture(x, weight, uneven(groups, rows, device))
-    wanted = torch.cat([experts.wanted_of_group(*one) for one in groups_of(experts.ends)])
-    line = f"{groups:4} groups, {rows:6} rows, {n} x {k}"
-    known = []
-    for kernel in kernels(mixture.kind, groups, n, k, device):
-        out = experts.by_kernel(kernel)
-        off = float((out.float() - wanted).abs().max() / wanted.abs().max())
-        assert off < 0.02, f"{kernel.name} is off by {off} of the largest number"
-        known.append((kernel, out))
+    wanted, line = experts.wanted(), f"{groups:4} groups, {rows:6} rows, {n} x {k}"
+    known, out = dict(kernels(mixture, weight)), torch.empty_like(experts.result)
+    for kernel in known.values():
+        experts.run(kernel, out.fill_(math.nan))
+        difference = off(out, wanted)
+        assert difference < MOST_OFF, f"{kernel.name} is off by {difference} of the largest number"
     if device == "cpu":
         print(f"{line}: {len(known)} kernels, right")
-        return
-    ours = [recorded(lambda kernel=kernel, out=out: experts.launched(kernel, out)) for kernel, out in known]
-    best = fastest(ours)
-    result = torch.empty_like(wanted, dtype=torch.bfloat16)
-    theirs = {"torch": recorded(experts.by_torch)}
-    try:
-        by_loop(experts, result)
-        theirs["loop"] = recorded(lambda: by_loop(experts, result))
-    except RuntimeError:  # cuBLASLt refuses some products of e4m3 with one row
-        line += ", without a loop"
-    of_ours, *others = times([ours[best], *theirs.values()], rounds)
-    middle = median(of_ours)
-    line += f": gemmgen {middle:.1f} us ({2e-6 * rows * n * k / middle:.0f} TFLOPS)"
-    for name, other in zip(theirs, others, strict=True):
-        ratio = median(one / own for one, own in zip(other, of_ours, strict=True))
-        line += f", {name} {median(other):.1f} ({ratio:.2f}x)"
-    print(f"{line}   {known[best][0].source.full_name}", flush=True)
+        return {}
+    graphs = {place: recorded(lambda kernel=kernel: experts.run(kernel, out)) for place, kernel in known.items()}
+    best = list(graphs)[fastest(list(graphs.values()))]
+    others = experts.others(best)
+    reasons = {name: refusal(run, wanted) for name, run in others.items()}
+    theirs = {name: recorded(run) for name, run in others.items() if not reasons[name]}
+    of_ours, *of_others = times([graphs[best], *theirs.values()], rounds)
+    line += f": gemmgen {median(of_ours):.1f} us ({2e-6 * rows * n * k / median(of_ours):.0f} TFLOPS)"
+    ratios = {}
+    for name, other in zip(theirs, of_others, strict=True):
+        ratios[name] = median(one / own for one, own in zip(other, of_ours, strict=True))
+        line += f", {name} {median(other):.1f} ({ratios[name]:.2f}x)"
+    fewest = min(rows.stop - rows.start for _, rows in groups_of(experts.ends))
+    for name, reason in reasons.items():
+        line += f", {name} left out (groups have {fewest} rows or more: {reason})" if reason else ""
+    print(f"{line}   {known[best].source.full_name}", flush=True)
+    return ratios
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--fp8", action="store_true", help="e4m3, with a scale for each row")
+    which = parser.add_mutually_exclusive_group()
+    for option, mixture in MIXTURES.items():
+        told = f"{mixture.__doc__}".splitlines()[0]
+        which.add_argument(option, dest="mixture", action="store_const", const=mixture, help=told)
+    parser.set_defaults(mixture=Experts)
     arguments = parser.parse_args()
+    all_ratios = defaultdict(list)
     with torch.inference_mode():
         for sizes in SMALL if arguments.device == "cpu" else SIZES:
-            mixture = ScaledExperts if arguments.fp8 else Experts
-            compare(mixture, *sizes, arguments.device, arguments.rounds)
+            ratios = compare(arguments.mixture, *sizes, arguments.device, arguments.rounds)
+            for name, ratio in ratios.items():
+                all_ratios[name].append(ratio)
+            if len(ratios) > 1:
+                all_ratios["the fastest of them"].append(min(ratios.values()))
+    means = [f"{name} {geometric_mean(found):.2f}x over {len(found)} sizes" for name, found in all_ratios.items()]
+    if means:
+        print(f"geometric means: {', '.join(means)}")
 
 
 if __name__ == "__main__":
