@@ -3,12 +3,16 @@
     pip install 'gemmgen[torch]'
     python examples/experts.py                # groups of uneven sizes in bf16, on a GPU of sm_90a
     python examples/experts.py --fp8          # the same in e4m3, with a scale for each row
+    python examples/experts.py --blocks       # in e4m3 with scales of blocks, 1 x 128 of x and 128 x 128 of weights
     python examples/experts.py --device cpu   # a small mixture in the emulator, also with each of the others
 
 Kernels of a few configs are timed, and the fastest stands beside torch's grouped_mm, or _scaled_grouped_mm for e4m3,
 and beside a loop over the groups, for which the host has to know their sizes. All are recorded as CUDA graphs and take
 turns. Times are medians over rounds, in microseconds; a ratio is the median of the rounds' ratios. A contender that
 refuses a product, as cuBLASLt does some with few rows, is left out of its line, and the reason stands there.
+
+--blocks has a loop alone, of torch.nn.functional.scaled_mm: cuBLASLt. That takes a multiple of 4 rows, so each group
+has rows of zeros behind its own, in a copy that is made before the timing.
 """
 
 from __future__ import annotations
@@ -22,8 +26,10 @@ from typing import Any, ClassVar
 
 import torch
 from graphs import fastest, recorded, times
+from torch.nn import functional
 
 import gemmgen
+from gemmgen.arrays.quantising import quantise_rows, quantise_squares
 
 Config = Mapping[str, int]
 
@@ -54,7 +60,21 @@ CONFIGS: tuple[Config, ...] = (
     {"BM": 256, "BN": 128, "CONSUMERS": 2, "STAGES": 4, "CLUSTER": 2, "ACROSS": 1},
     {"BM": 128, "BN": 128, "CONSUMERS": 2, "STAGES": 6, "PINGPONG": 1},
 )
+OF_BLOCKS: tuple[Config, ...] = (  # scaled sums take registers beside those of tensor cores: tiles are smaller
+    {"BM": 64, "BN": 64, "CONSUMERS": 1, "STAGES": 8},
+    {"BM": 64, "BN": 128, "CONSUMERS": 1, "STAGES": 6},
+    {"BM": 64, "BN": 128, "CONSUMERS": 1, "STAGES": 6, "BROADCAST": 1},
+    {"BM": 64, "BN": 128, "CONSUMERS": 2, "STAGES": 6, "PINGPONG": 1},
+    {"BM": 128, "BN": 64, "CONSUMERS": 2, "STAGES": 8, "BROADCAST": 1},
+    {"BM": 128, "BN": 128, "CONSUMERS": 2, "STAGES": 6},
+    {"BM": 128, "BN": 128, "CONSUMERS": 2, "STAGES": 5, "BROADCAST": 1},
+    {"BM": 128, "BN": 128, "CONSUMERS": 2, "STAGES": 5, "CLUSTER": 2, "ACROSS": 1},
+    {"BM": 128, "BN": 160, "CONSUMERS": 2, "STAGES": 4, "IN_FLIGHT": 0},
+    {"BM": 256, "BN": 64, "CONSUMERS": 2, "STAGES": 4},
+)
+BLOCK = 128  # elements along K, and columns of a weight, that share a scale
 MOST_OFF = 0.02  # of the largest number: results are rounded to bf16
+WHOLE = 4  # cuBLASLt reads scales of so many rows, or blocks along K, together
 
 
 class Experts:
@@ -117,7 +137,51 @@ class ScaledExperts(Experts):
         return super().wanted_of_group(group, rows) * self.scale_a[rows, None] * self.scale_b[group]
 
 
-MIXTURES = {"--fp8": ScaledExperts}
+class BlockExperts(Experts):
+    """The same in e4m3, with scales for 1 x 128 elements of x and for 128 x 128 of each weight."""
+
+    kind: ClassVar[dict[str, Any]] = {"types": "e4m3,e4m3,bf16", "compute": "promoted"}
+    inputs: ClassVar[str] = "+blocks"
+    configs: ClassVar[tuple[Config, ...]] = OF_BLOCKS
+
+    def __init__(self, x: Any, weight: Any, offs: Any) -> None:
+        groups, n, k = weight.shape
+        codes, self.scales_a = quantise_rows(x)
+        weights = torch.empty_like(weight, dtype=torch.float8_e4m3fn)
+        self.scales_b = x.new_empty((groups, -(-n // BLOCK), -(-k // BLOCK)), dtype=torch.float32)
+        for group in range(groups):
+            weights[group], self.scales_b[group] = quantise_squares(weight[group])
+        super().__init__(codes, weights, offs)
+        self.operands = {"scales_a": self.scales_a, "scales_b": self.scales_b}
+        self.padded = {group: self.padded_of_group(group, rows) for group, rows in groups_of(self.ends)}
+
+    def padded_of_group(self, group: int, rows: slice) -> tuple[Any, Any, Any]:
+        """Rows of x and both scales of a group as cuBLASLt takes them: a multiple of WHOLE rows and blocks along K."""
+        count, along_k = rows.stop - rows.start, self.scales_b.shape[2]
+        x = self.x.new_zeros((count + -count % WHOLE, self.x.shape[1]))
+        x[:count] = self.x[rows]
+        scales_a = functional.pad(self.scales_a[:, rows], (0, -count % WHOLE)).contiguous()
+        scales_b = functional.pad(self.scales_b[group], (0, -along_k % WHOLE)).contiguous()
+        return x, scales_a.t(), scales_b.t()
+
+    def others(self, best: int) -> dict[str, Callable[[], Any]]:
+        return {"loop": self.by_loop}  # torch has no grouped product with such scales on these cards
+
+    def of_group(self, group: int, rows: slice, out: Any) -> Any:
+        x, scales_a, scales_b = self.padded[group]
+        recipes = functional.ScalingType.BlockWise1x128, functional.ScalingType.BlockWise128x128
+        of_a, of_b = zip((scales_a, scales_b), recipes, strict=True)
+        made = functional.scaled_mm(x, self.weight[group].t(), *of_a, *of_b, output_dtype=torch.bfloat16)
+        return made[: rows.stop - rows.start]
+
+    def wanted_of_group(self, group: int, rows: slice) -> Any:
+        n, k = self.weight.shape[1:]
+        of_x = self.scales_a[:, rows].t().repeat_interleave(BLOCK, 1)[:, :k]
+        of_weight = self.scales_b[group].repeat_interleave(BLOCK, 0).repeat_interleave(BLOCK, 1)[:n, :k]
+        return (self.x[rows].float() * of_x) @ (self.weight[group].float() * of_weight).t()
+
+
+MIXTURES = {"--fp8": ScaledExperts, "--blocks": BlockExperts}
 
 
 def by_row(x: Any) -> tuple[Any, Any]:
