@@ -4,6 +4,7 @@
     python examples/experts.py                # groups of uneven sizes in bf16, on a GPU of sm_90a
     python examples/experts.py --fp8          # the same in e4m3, with a scale for each row
     python examples/experts.py --blocks       # in e4m3 with scales of blocks, 1 x 128 of x and 128 x 128 of weights
+    python examples/experts.py --gather       # in bf16, with rows of tokens that an index names
     python examples/experts.py --device cpu   # a small mixture in the emulator, also with each of the others
 
 Kernels of a few configs are timed, and the fastest stands beside torch's grouped_mm, or _scaled_grouped_mm for e4m3,
@@ -13,6 +14,9 @@ refuses a product, as cuBLASLt does some with few rows, is left out of its line,
 
 --blocks has a loop alone, of torch.nn.functional.scaled_mm: cuBLASLt. That takes a multiple of 4 rows, so each group
 has rows of zeros behind its own, in a copy that is made before the timing.
+
+--gather compares with torch.index_select and a product of the rows that it copies, both timed: by a kernel of the same
+config as ours, and by the fastest of those for copied rows. Each token goes to 2 to 8 experts.
 """
 
 from __future__ import annotations
@@ -181,7 +185,38 @@ class BlockExperts(Experts):
         return (self.x[rows].float() * of_x) @ (self.weight[group].float() * of_weight).t()
 
 
-MIXTURES = {"--fp8": ScaledExperts, "--blocks": BlockExperts}
+class GatheredExperts(Experts):
+    """A mixture in bf16 whose rows are those of `x` that an index names, in each group in ascending order."""
+
+    inputs: ClassVar[str] = "+gathered"
+
+    def __init__(self, x: Any, weight: Any, offs: Any) -> None:
+        rows, groups = len(x), len(weight)
+        experts = min(8, max(2, groups // 4))  # of a token
+        tokens = -(-rows // experts)
+        super().__init__(x[:tokens], weight, offs)
+        of_row = torch.searchsorted(offs, torch.arange(rows, dtype=offs.dtype, device=x.device), right=True)
+        drawn = torch.randperm(rows, device=x.device) // experts
+        self.index = (of_row * tokens + drawn).sort().values.remainder(tokens).int()
+        self.operands = {"index_a": self.index}
+        self.copied = torch.empty_like(x)
+
+    def others(self, best: int) -> dict[str, Callable[[], Any]]:
+        plain = kernels(Experts, self.weight)
+        runs = {place: lambda kernel=kernel: self.by_copies(kernel) for place, kernel in plain}
+        first = list(runs.values())[fastest([recorded(run) for run in runs.values()])]
+        return {"copies and the same config": runs[best], "copies and the fastest": first}
+
+    def by_copies(self, kernel: Any) -> Any:
+        torch.index_select(self.x, 0, self.index, out=self.copied)
+        kernel(self.copied, self.weight.mT, self.result, offs=self.offs)
+        return self.result
+
+    def wanted_of_group(self, group: int, rows: slice) -> Any:
+        return self.x[self.index[rows]].float() @ self.weight[group].float().t()
+
+
+MIXTURES = {"--fp8": ScaledExperts, "--blocks": BlockExperts, "--gather": GatheredExperts}
 
 
 def by_row(x: Any) -> tuple[Any, Any]:
