@@ -19,13 +19,14 @@ from __future__ import annotations
 import argparse
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import geometric_mean, median
 from typing import Any
 
 import torch
-from graphs import fastest, recorded, times
+from graphs import fastest, loaded, recorded, times
 
 import gemmgen
 from gemmgen.problem.convolution import Convolution
@@ -196,14 +197,13 @@ def split_for(problem: gemmgen.Problem) -> list[Config]:
     return found
 
 
-def kernels(work: Work, device: str) -> Iterator[Any]:
+def kernels(work: Work, device: str) -> list[Any]:
     """A loaded kernel of each config that suits the layer."""
+    sources = []
     for config in work.configs[:: 6 if device == "cpu" else 1]:  # the emulator takes long
-        try:
-            source = gemmgen.generate(work.problem, family="wgmma", **config)
-        except gemmgen.InvalidInput:  # a config that this layer refuses
-            continue
-        yield gemmgen.load(source, device="emulator" if device == "cpu" else "gpu")
+        with suppress(gemmgen.InvalidInput):  # of a config that this layer refuses
+            sources.append(gemmgen.generate(work.problem, family="wgmma", **config))
+    return loaded(sources, device)
 
 
 def compare(layer: Layer, work: Work, device: str, rounds: int) -> dict[str, float]:

@@ -25,11 +25,12 @@ import argparse
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from statistics import geometric_mean, median
 from typing import Any, ClassVar
 
 import torch
-from graphs import fastest, recorded, times
+from graphs import fastest, loaded, recorded, times
 from torch.nn import functional
 
 import gemmgen
@@ -203,7 +204,7 @@ class GatheredExperts(Experts):
 
     def others(self, best: int) -> dict[str, Callable[[], Any]]:
         plain = kernels(Experts, self.weight)
-        runs = {place: lambda kernel=kernel: self.by_copies(kernel) for place, kernel in plain}
+        runs = {place: lambda kernel=kernel: self.by_copies(kernel) for place, kernel in plain.items()}
         first = list(runs.values())[fastest([recorded(run) for run in runs.values()])]
         return {"copies and the same config": runs[best], "copies and the fastest": first}
 
@@ -225,18 +226,16 @@ def by_row(x: Any) -> tuple[Any, Any]:
     return (x / scale).to(torch.float8_e4m3fn), scale.squeeze(-1).float()
 
 
-def kernels(mixture: type[Experts], weight: Any) -> Iterator[tuple[int, Any]]:
-    """A loaded kernel for any number of rows, of each config that suits the shape, behind the config's place."""
-    (groups, n, k), emulated = weight.shape, weight.device.type == "cpu"
+def kernels(mixture: type[Experts], weight: Any) -> dict[int, Any]:
+    """A loaded kernel for any number of rows, of each config that suits the shape, by the config's place."""
+    (groups, n, k), device, sources = weight.shape, weight.device.type, {}
     problem = gemmgen.Problem(None, n, k, layout="rc", inputs=f"groups={groups}{mixture.inputs}", **mixture.kind)
     for place, config in enumerate(mixture.configs):
-        if emulated and place % 5:  # it takes long
+        if device == "cpu" and place % 5:  # the emulator takes long
             continue
-        try:
-            source = gemmgen.generate(problem, family="wgmma", **config)
-        except gemmgen.InvalidInput:  # a config that this shape refuses
-            continue
-        yield place, gemmgen.load(source, device="emulator" if emulated else "gpu")
+        with suppress(gemmgen.InvalidInput):  # of a config that this shape refuses
+            sources[place] = gemmgen.generate(problem, family="wgmma", **config)
+    return dict(zip(sources, loaded(list(sources.values()), device), strict=True))
 
 
 def uneven(groups: int, rows: int, device: str) -> Any:
@@ -277,7 +276,7 @@ def compare(
     weight = torch.randn(groups, n, k, device=device, dtype=torch.bfloat16)
     experts = mixture(x, weight, uneven(groups, rows, device))
     wanted, line = experts.wanted(), f"{groups:4} groups, {rows:6} rows, {n} x {k}"
-    known, out = dict(kernels(mixture, weight)), torch.empty_like(experts.result)
+    known, out = kernels(mixture, weight), torch.empty_like(experts.result)
     for kernel in known.values():
         experts.run(kernel, out.fill_(math.nan))
         difference = off(out, wanted)

@@ -1,4 +1,4 @@
-"""Functions that examples share: one records a CUDA graph, two time several graphs."""
+"""Functions that examples share: one loads kernels, one records a CUDA graph, and two time several graphs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,20 @@ from typing import Any
 
 import torch
 
+import gemmgen
+from gemmgen.run.compile import compile_many
+from gemmgen.support.files import Store
+
 Run = Callable[[], Any]
+
+
+def loaded(sources: Sequence[gemmgen.KernelSource], device: str) -> list[Any]:
+    """Loaded kernels: on a GPU all cores compile them first."""
+    if device == "cpu":
+        return [gemmgen.load(source, device="emulator") for source in sources]
+    major, minor = torch.cuda.get_device_capability()
+    compile_many(sources, f"sm_{major}{minor}", Store())  # which keeps them for `load`
+    return [gemmgen.load(source, device="gpu") for source in sources]
 
 
 def recorded(run: Run) -> Any:
