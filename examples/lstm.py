@@ -21,7 +21,7 @@ from statistics import geometric_mean, median
 from typing import Any
 
 import torch
-from graphs import fastest, recorded, times
+from graphs import fastest, loaded, recorded, times
 
 import gemmgen
 import gemmgen.torch
@@ -102,11 +102,12 @@ class Cell:
 
 
 def kernels_of_step(problem: gemmgen.Problem, device: str) -> list[Any]:
-    """Kernels of a step: on a GPU the fastest of a search."""
+    """Kernels of a step: on a GPU the fastest of a search, those included that it rejects as slower than its winner."""
     if device == "cpu":
         return [kernel_of(problem, device)]
     trials = [trial for trial in gemmgen.tune(problem, budget=BUDGET).trials if trial.timing is not None]
-    return [gemmgen.load(trial.source, device="gpu") for trial in sorted(trials, key=lambda one: one.time_us)[:WARM]]
+    trials = [trial for trial in trials if trial.failure is None or trial.failure.kind == "rejected"]
+    return loaded([trial.source for trial in sorted(trials, key=lambda one: one.time_us)[:WARM]], device)
 
 
 def compare_cell(batch: int, size: int, steps: int, device: str, rounds: int) -> float | None:
