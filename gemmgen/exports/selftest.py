@@ -16,7 +16,8 @@ from gemmgen.problem.epilogue import Epilogue
 from gemmgen.problem.gemm import Case, Problem
 from gemmgen.problem.types import Types
 from gemmgen.render.epilogue_text import ReferenceText, reference_text
-from gemmgen.verification.data import LARGEST_INTEGER, SUMS, ZEROS, exact_bits
+from gemmgen.verification.data import SUMS, ZEROS
+from gemmgen.verification.magnitudes import LARGEST_INTEGER, exact_bits
 from gemmgen.verification.situation import FACTORS
 from gemmgen.verification.tensor_bound import LAMBDA, Allowance, allowance
 

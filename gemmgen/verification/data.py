@@ -3,71 +3,57 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.dtype import CANARY, DType
 from gemmgen.problem.gemm import Case
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.operands import is_written
-from gemmgen.problem.types import Compute, Types
+from gemmgen.problem.types import Compute
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.threads import in_threads
-from gemmgen.verification.companions import (
-    EXACT_SCALES,
-    Wanted,
-    alone,
-    code_fully,
-    code_span,
-    codes,
-    draw_companions,
-    selection,
-    without_effect,
-)
+from gemmgen.verification.companions import Wanted, alone, code_fully, codes, draw_companions, selection, without_effect
 from gemmgen.verification.host_memory import installed_bytes
+from gemmgen.verification.magnitudes import (
+    SPREAD,
+    adds_up,
+    at_limits,
+    exact_codes,
+    exact_magnitude,
+    first_factor,
+    huge_factor,
+    huge_scale,
+    into_range,
+)
 from gemmgen.verification.situation import (
     EXACT_KINDS,
-    EXACT_SCALARS,
     FACTORS,
-    SIDES,
     DataKind,
     Side,
     Situation,
     balances,
-    data_kinds,
     limit_scale,
     shows_limits,
     side_of,
 )
+from gemmgen.verification.specials import finish_images, oppose, representable, strew_specials
 
-LARGEST_INTEGER = 8
 ZEROS, SUMS = ("zero_m", "zero_n", "zero_a", "zero_b"), ("sum_m", "sum_n")  # epilogue operands that are integers
 LARGE_ZERO = 2**22  # multiplied by K it exceeds 24 bits, and rarely 31
 EXACT_FACTORS = (0.5, 1.0, 2.0, -1.0)
-SPECIALS = (np.inf, -np.inf, np.nan, 0.0, -0.0)
-MOST_SPECIALS = 64  # at most one element in 64 is special; fewer with a long K, so that many sums stay finite:
-SUMS_WITHOUT = 4  # about one sum in 4 meets a special element of A, or of B
-OPPOSED_LINES = 4  # one row of A, or column of B, in 4 has an Inf that meets zeros,
-OPPOSED_PRODUCTS = 2**22  # as long as these rows have no more elements of C than this
-STRIPS = ("tiny", "0", "0")  # contents of strips of the other operand that meet some of these Inf
-OPPOSED_SHARE = 0.25  # share of zeros among the elements that meet such an Inf; at least one
 UNREAD_SEEDS = 4  # one seed in 4 has other values than NaN in a C that must not be read
 UNREAD = (np.inf, -np.inf, np.nan, -0.0, 1.0)
 SPARSE_PRODUCTS = 3  # nonzero products per sum
-SPREAD = 8  # sparse data spans 2^-8 to 2^8, if its types do
 # Share of the epilogue's first factor that is huge if sums are denormal, and denormal if they are huge.
 FACTOR_SHARE = 0.25
 FACTOR_EXPONENTS: dict[DataKind, int] = {"denormal": 100, "huge": -130}  # in f32
 DENORMAL_FLOPS = 1e6  # per launch, with a denormal factor: denormal arithmetic is slow
-TINY_FLOPS = 1e7  # larger launches have no denormal numbers in their strips
 NEAR_DENORMAL = 8  # times the largest denormal: sums of such products are rarely denormal, and hide no denormal one
-HUGE_MARGIN = 3  # huge products stay 2^3 below the largest number
 # Data and reference of large cases take long to make: from so many FLOPs on, all seeds share so many sets of data.
 LARGE_EFFORT = 10**9
 SHARED_DATA = ((LARGE_EFFORT, 2), (10**8, 4), (10**7, 8))
@@ -124,13 +110,8 @@ def _unread(c: Matrix, seed: int) -> Floats:
     flat = _unused(c)
     if seed % UNREAD_SEEDS == UNREAD_SEEDS - 1:
         view = c.stored.view(flat)
-        _repeat(rng.choice(_known(UNREAD, c.dtype), min(view.size, REPEATED)).astype(c.dtype.numpy), view)
+        _repeat(rng.choice(representable(UNREAD, c.dtype), min(view.size, REPEATED)).astype(c.dtype.numpy), view)
     return flat
-
-
-def _known(values: tuple[float, ...], dtype: DType) -> Floats:
-    """The `values` that `dtype` can represent."""
-    return np.array([x for x in values if dtype.has_infinity or not math.isinf(x)])
 
 
 def _unused(matrix: Matrix) -> Floats:
@@ -173,9 +154,9 @@ def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
     if conv is not None and data in ("onehot", "sparse") and side == case.problem.inputs.images == "A":
         case.a.view(a)[~alone(conv, case.a.rows, rng)] = 0
     if conv is not None and data == "special" and case.problem.inputs.wgrad:
-        _finish_images(conv, case.b.view(b), case.k)
+        finish_images(conv, case.b.view(b), case.k)
     if data == "special" and case.k > 0 and conv is None:
-        _oppose(case, {"A": a, "B": b}, side, rng)
+        oppose(case, {"A": a, "B": b}, side, rng)
     for name, mask in without_effect(case, beside).items():
         _spoil({"A": a, "B": b}[name], case.tensors[name], mask)
     for flat in (a, b, c):
@@ -185,13 +166,6 @@ def _fresh(case: Case, data: DataKind, seed: int) -> Operands:
         for name, matrix in case.extra.items()
     }
     return Operands(a, b, c, extra)
-
-
-def _finish_images(conv: Convolution, pixels: Floats, places: int) -> None:
-    """Make numbers of the pixels of an image in which the places end: zeros multiply them, too."""
-    whole = places // (conv.places[0] * conv.places[1])
-    rest = pixels[whole * conv.pixels :]
-    rest[~np.isfinite(rest.astype(np.float32))] = 0
 
 
 def _spoil(flat: Floats, matrix: Matrix, mask: npt.NDArray[np.bool_]) -> None:
@@ -207,15 +181,15 @@ def _fill_companions(
     a = case.a.dtype
     size = 1.0
     if data == "huge":
-        size = _huge_scale(case) if case.problem.inputs.blocks else _huge_factor("B", a, case)
+        size = huge_scale(case) if case.problem.inputs.blocks else huge_factor("B", a, case)
     elif data == "denormal" and side == "B" and case.flops <= DENORMAL_FLOPS:
         size = 2.0 ** (a.min_exponent - 1)
     wanted = Wanted(
         data,
         selects=data in ("onehot", "sparse") and side == "B",
         chosen=SPARSE_PRODUCTS,
-        one_sign=data == "random" and _adds_up("B", case, seed),
-        exact=_exact_codes(case) if case.problem.coded else 0,
+        one_sign=data == "random" and adds_up("B", case, seed),
+        exact=exact_codes(case) if case.problem.coded else 0,
         size=size,
     )
     found = {}
@@ -255,7 +229,7 @@ def _fill(
     else:
         view[...] = _values(name, view.shape, case, data, rng, seed)
     if data == "special" and not dtype.is_integer:
-        _strew_specials(name, view, case, rng)
+        strew_specials(name, view, case, rng)
     return flat
 
 
@@ -287,24 +261,6 @@ def _integers(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) ->
     return rng.integers(int(dtype.least), int(dtype.largest), shape, np.int64, endpoint=True).astype(dtype.numpy)
 
 
-def _adds_up(name: str, case: Case, seed: int) -> bool:
-    """Whether random A and B have one sign each, so that sums grow with K and not with its root.
-
-    True for every other seed if C can hold such sums or a factor makes them small enough; always if alpha does.
-    """
-    a, b, c = (matrix.dtype for matrix in case.matrices)
-    whole = any(dtype.is_integer for dtype in (a, b))
-    most = DType.S32.largest if whole else float(case.k) ** case.problem.products
-    holds = c.largest >= most or (c.saturates and _first_factor(case) is not None)
-    return name != "C" and (shows_limits(case) or (seed % 2 == 1 and holds))
-
-
-def _at_limits(case: Case, seed: int) -> bool:
-    """Whether operands of one sign are close to the limits of their types. Sums must fit 32 bits."""
-    a, b = (float(dtype.largest - dtype.least) / (1 + dtype.is_signed) for dtype in (case.a.dtype, case.b.dtype))
-    return (shows_limits(case) or seed % 4 == 1) and case.k * (a + 1) * (b + 1) < DType.S32.largest
-
-
 def _of_one_sign(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator, limits: bool) -> npt.NDArray[Any]:
     """Integers of one sign: any, or with `limits` the largest or the least two of the type."""
     least, largest = (int(dtype.least), 0) if dtype.is_signed and rng.integers(2) else (0, int(dtype.largest))
@@ -319,8 +275,8 @@ def _values(
     """Elements of A, B or C, for kinds of data that do not depend on an element's position."""
     dtype = case.tensors[name].dtype
     if dtype.is_integer and (data != "exact" or case.problem.types.scalar.is_integer):
-        if _adds_up(name, case, seed):
-            return _of_one_sign(dtype, shape, rng, _at_limits(case, seed))
+        if adds_up(name, case, seed):
+            return _of_one_sign(dtype, shape, rng, at_limits(case, seed))
         return _integers(dtype, shape, rng)
     if data == "sparse":
         return _spread(name, shape, case, rng)
@@ -330,7 +286,7 @@ def _values(
     if data == "random" and dtype.storage_bits == 8 and seed // 2 % 2:
         return rng.choice(dtype.finite(), shape)
     values = 2 * rng.random(shape, np.float64 if dtype == DType.F64 else np.float32) - 1
-    if data == "random" and _adds_up(name, case, seed):
+    if data == "random" and adds_up(name, case, seed):
         values = np.copysign(values, values.dtype.type(rng.choice((-1, 1))))
     _reshape(name, values, dtype, data, case, rng, side_of(seed))
     wanted = np.clip(values, dtype.least, dtype.largest) if data == "huge" else values
@@ -346,10 +302,8 @@ def _fill_extra(name: str, matrix: Matrix, case: Case, data: DataKind, rng: np.r
     view[...] = _extra_values(name, view.shape, case, data, rng)
     if not dtype.is_integer and name in FACTORS and balances(case):
         view *= dtype.numpy.type(2.0 ** ((dtype.max_exponent + 1) // 2))
-    elif not dtype.is_integer and name == _first_factor(case):
-        view *= dtype.numpy.type(
-            _into_range(case, data == "random" and _adds_up("A", case, seed), _at_limits(case, seed))
-        )
+    elif not dtype.is_integer and name == first_factor(case):
+        view *= dtype.numpy.type(into_range(case, data == "random" and adds_up("A", case, seed), at_limits(case, seed)))
     return flat
 
 
@@ -369,28 +323,13 @@ def _extra_values(
         return rng.choice(EXACT_FACTORS, shape) if factor else rng.integers(-8, 8, shape, endpoint=True)
     values: Floats = 2 * rng.random(shape, dtype.numpy) - 1
     if data == "special" and case.c.dtype.has_nan:
-        _strew_specials(name, values, case, rng)
+        strew_specials(name, values, case, rng)
     elif not factor:
         _reshape("C", values, dtype, data, case, rng)
-    elif data in FACTOR_EXPONENTS and name == _first_factor(case):
+    elif data in FACTOR_EXPONENTS and name == first_factor(case):
         far = rng.random(shape) < FACTOR_SHARE
         values[far] = np.ldexp(values[far], FACTOR_EXPONENTS[data] * dtype.max_exponent // 128)
     return values
-
-
-def _first_factor(case: Case) -> str | None:
-    return next((one for one in FACTORS if one in case.extra), None)
-
-
-def _into_range(case: Case, one_sign: bool, limits: bool) -> float:
-    """A power of two that brings most sums into the range of a saturating C; 1 if C does not saturate."""
-    if not case.c.dtype.saturates:
-        return 1.0
-    share = 1.0 if limits else 0.5
-    a, b = (dtype.largest * share if dtype.is_integer else 1.0 for dtype in case.problem.types.operands[:2])
-    largest = case.c.dtype.largest ** (1 / case.problem.products)
-    terms = float(case.k + 1) if one_sign else math.sqrt(case.k + 1)
-    return float(2.0 ** round(math.log2(largest / (2 * a * b * terms))))
 
 
 def _reshape(
@@ -405,122 +344,4 @@ def _reshape(
             values[~normal] *= 2.0 ** -shorter[~normal]  # denormals are few, so some get short mantissas
         values *= values.dtype.type(2.0 ** (dtype.min_exponent - 1))
     elif data == "huge":
-        values *= values.dtype.type(_huge_factor(name, dtype, case))
-
-
-def _strew_specials(name: str, values: Floats, case: Case, rng: np.random.Generator) -> None:
-    """Put NaN, Inf and zeros into some places of `values`."""
-    known = _known(SPECIALS, case.tensors[name].dtype)
-    if name in SIDES:
-        count = values.size // max(MOST_SPECIALS, SUMS_WITHOUT * case.k)
-    else:
-        count = 1 + values.size // MOST_SPECIALS
-    places = rng.integers(0, values.shape, (count, values.ndim))
-    values[tuple(places.T)] = rng.choice(known, count).astype(values.dtype)
-
-
-def _oppose(case: Case, storage: Mapping[str, Floats], side: Side, rng: np.random.Generator) -> None:
-    """Put one or two Inf into some rows of A, or columns of B, and zeros that meet them into the other operand.
-
-    So most tiles have a product of 0 and Inf, and a sum of Inf and -Inf. Whole strips of the other operand are also
-    tiny or 0, and meet Inf: this finds kernels that skip fragments of zeros or flush tiny numbers.
-    """
-    a, b = (case.tensors[name].stored.view(storage[name]) for name in SIDES)
-    lines, others = (a, b) if side == "A" else (b.swapaxes(-1, -2), a.swapaxes(-1, -2))
-    if not case.tensors[side].dtype.has_infinity:
-        return
-    count, width = lines.shape[-2], others.shape[-1]
-    chosen = rng.choice(count, min(count, 1 + count // OPPOSED_LINES, 1 + OPPOSED_PRODUCTS // width), replace=False)
-    first, second = rng.integers(0, case.k, (2, len(chosen)))
-    strips = [_strip(case.k, width, rng) for _ in STRIPS]
-    for place, (start, stop, *_) in enumerate(strips):  # some Inf meet a strip for certain
-        first[place :: len(strips) + 1] = rng.integers(start, stop, len(first[place :: len(strips) + 1]))
-    lines[..., chosen, first] = np.inf
-    lines[..., chosen[::2], second[::2]] = -np.inf
-    for (start, stop, left, right), held in zip(strips, STRIPS, strict=True):
-        strip = others[..., start:stop, left:right]
-        strip[...] = _tiny(case, SIDES[side == "A"], strip.shape, rng) if held == "tiny" else 0
-    meets = rng.random((len(chosen), width), np.float32) < OPPOSED_SHARE
-    meets[np.arange(len(chosen)), rng.integers(0, width, len(chosen))] = True
-    of_line, met = np.nonzero(meets)
-    others[..., first[of_line], met] = 0
-
-
-def _strip(depth: int, width: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
-    """(first k, end, first column, end) of a strip that covers all of K or all columns."""
-    return (0, depth, *_interval(width, rng)) if rng.integers(2) else (*_interval(depth, rng), 0, width)
-
-
-def _interval(size: int, rng: np.random.Generator) -> tuple[int, int]:
-    first, last = np.sort(rng.integers(0, size, 2))
-    return int(first), int(last) + 1
-
-
-def _tiny(case: Case, name: str, shape: tuple[int, ...], rng: np.random.Generator) -> Floats:
-    """Powers of two of either sign, from the smallest number of the type on that products do not flush.
-
-    Launches beyond TINY_FLOPS get no denormal ones.
-    """
-    dtype, types = case.tensors[name].dtype, case.problem.types
-    if dtype.is_integer:
-        return np.ones(shape)
-    denormal = case.flops <= TINY_FLOPS and "denormal" in data_kinds(types)
-    least = dtype.smallest if denormal else 2.0**dtype.min_exponent
-    tiny: Floats = np.ldexp(rng.choice((least, -least), shape), rng.integers(0, dtype.precision, shape))
-    return tiny
-
-
-def _huge_factor(name: str, dtype: DType, case: Case) -> float:
-    """The factor that brings products and C near the largest number of C's type, or of the sums' type."""
-    types = case.problem.types
-    top = min(types.c.max_exponent, types.accumulator.max_exponent) // case.problem.products
-    factor = 2.0 ** ((top - HUGE_MARGIN) // 2)
-    wanted: float = factor**2 if name == "C" else factor / (case.k + 1) ** 0.5
-    return min(wanted, 2.0 ** (dtype.max_exponent - 1))
-
-
-def _huge_scale(case: Case) -> float:
-    """The same for the scales of a block, which are in two operands, beside elements that are as large as may be."""
-    types = case.problem.types
-    top = min(types.c.max_exponent, types.accumulator.max_exponent) - HUGE_MARGIN - 2 * SPREAD
-    elements = _huge_factor("A", types.a, case) * _huge_factor("B", types.b, case)
-    return float(np.sqrt(2.0**top / (elements * (case.k + 1))))
-
-
-def exact_magnitude(case: Case) -> int:
-    """The largest integer for exact data: K products and the exact scalars give exact sums.
-
-    Most sums also stay in the range of C's type.
-    """
-    types = case.problem.types
-    scale = max(abs(scalar) for scalar in EXACT_SCALARS)
-    if case.problem.coded:  # of A: B has the largest numbers
-        most = max(EXACT_SCALES) * _exact_codes(case)
-        in_range = int(types.c.largest / (2 * scale * (case.k + 1) ** 0.5 * most))
-        return max(1, min(LARGEST_INTEGER, int(_exact_products(case) / most), in_range))
-    if case.problem.inputs.blocks:
-        scale *= max(EXACT_SCALES) ** 2
-    limit = int((2.0 ** exact_bits(types) / (scale * (case.k + 1))) ** 0.5)
-    largest = types.c.largest ** (1 / case.problem.products)  # per sum: an epilogue may multiply all
-    in_range = int((largest / (2 * scale * (case.k + 1) ** 0.5)) ** 0.5)
-    return max(1, min(LARGEST_INTEGER, limit, in_range, types.a.exact_integers, types.b.exact_integers))
-
-
-def _exact_products(case: Case) -> float:
-    """The largest products of which K, scaled, have an exact sum."""
-    scale = max(abs(scalar) for scalar in EXACT_SCALARS)
-    return 2.0 ** exact_bits(case.problem.types) / (scale * (case.k + 1))
-
-
-def _exact_codes(case: Case) -> int:
-    """The largest difference of a code of B and its zero point for exact data: any, where K is short enough."""
-    return max(1, min(code_span(case.problem.types), int(_exact_products(case) / max(EXACT_SCALES))))
-
-
-def exact_bits(types: Types) -> int:
-    """Sums of integers below 2^this are exact, also after they are scaled.
-
-    Promotion is not counted: LARGEST_INTEGER keeps the sums between promotions exact.
-    """
-    kept = {Compute.F16: DType.F16.precision, Compute.FAST: 13}.get(types.compute, types.accumulator.precision)
-    return min(kept, types.scalar.precision)
+        values *= values.dtype.type(huge_factor(name, dtype, case))
