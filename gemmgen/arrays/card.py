@@ -8,11 +8,12 @@ from typing import Any
 
 from cuda.bindings import driver
 
+from gemmgen.arrays.backend import Planned
 from gemmgen.arrays.checked import Arrays, Checked
 from gemmgen.arrays.fastcall import Direct, native
 from gemmgen.arrays.form import Context, Form, Workspace, current, failures
-from gemmgen.arrays.kernel import Planned, like
 from gemmgen.arrays.libraries import Library, handle_of
+from gemmgen.arrays.preparing import like
 from gemmgen.arrays.view import ArrayView, Device
 from gemmgen.kernel.prepare import Step as PrepareStep
 from gemmgen.kernel.source import KernelSource

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gemmgen.arrays.backend import Planned
 from gemmgen.arrays.checked import Arrays, Checked
 from gemmgen.arrays.fastcall import Direct
-from gemmgen.arrays.kernel import Planned
 from gemmgen.arrays.libraries import Library
 from gemmgen.arrays.view import ArrayView, Device
 from gemmgen.kernel.packing import packed, scaled_of, stored_of, unpacked

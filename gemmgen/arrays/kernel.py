@@ -3,108 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol
-from weakref import WeakValueDictionary
+from typing import Any
 
+from gemmgen.arrays.backend import Backend, Plan
 from gemmgen.arrays.binding import (
     Prepared,
     bound,
     case_of_codes,
     further_operands,
     number,
-    require_address,
     require_known,
     require_names,
-    require_operand,
     require_operands,
-    size_of,
 )
 from gemmgen.arrays.checked import MOST_FORMS, Arrays, C, Checked, require_untracked
-from gemmgen.arrays.fastcall import Call, Direct, launch_of, tensor_type, unknown
+from gemmgen.arrays.fastcall import Call, launch_of, tensor_type, unknown
 from gemmgen.arrays.images import as_matrices
-from gemmgen.arrays.libraries import Library, library_of
-from gemmgen.arrays.view import ArrayView, Device, address_of, seen, tracked, view_of
+from gemmgen.arrays.libraries import library_of
+from gemmgen.arrays.loaded import LOADED, Traced, forget
+from gemmgen.arrays.preparing import case_of_one, layout_of, like
+from gemmgen.arrays.view import Device, address_of, seen, tracked, view_of
 from gemmgen.kernel.contract import OPERANDS
-from gemmgen.kernel.prepare import Pack, Prepare, Step
+from gemmgen.kernel.prepare import Pack
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.gemm import Case
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
-
-# Kernels and products of libraries by their identities: the last that was loaded, until it is closed.
-LOADED: WeakValueDictionary[str, Any] = WeakValueDictionary()
-
-
-def forget(identity: str, closed: Any) -> None:
-    """Remove a closed kernel or product from LOADED."""
-    if LOADED.get(identity) is closed:
-        del LOADED[identity]
-
-
-@dataclass(frozen=True)
-class Traced:
-    """The plain values that torch.compile reads of a loaded kernel while it traces a call.
-
-    identity  a key that is equal for kernels that compute the same in the same way, on the same kind of device
-    operands  names of the operands beside A, B and C, in order
-    reads     whether all operands are read: none is written
-    scaled    whether the epilogue has alpha
-    products  number of products of A with a matrix of B, for one C
-    """
-
-    identity: str
-    operands: tuple[str, ...]
-    reads: bool
-    scaled: bool
-    products: int
-
-    @classmethod
-    def of(cls, source: KernelSource, identity: str) -> Traced:
-        epilogue = source.problem.epilogue
-        names = further_operands(source.problem)
-        return cls(identity, names, not epilogue.outputs, "alpha" in epilogue.scalars, epilogue.products)
-
-
-class Planned(Protocol):
-    """A function that enqueues a planned launch, on arrays that stay in place, on the stream of a call."""
-
-    def __call__(self, stream: Any) -> None: ...
-
-
-class Backend(Protocol):
-    """Runs a kernel, on a GPU or in the emulator."""
-
-    device: Device
-
-    def run(self, known: Checked, rows: int | None, addresses: Sequence[int], a: Any, stream: Any) -> None:
-        """Enqueue the kernel's launches; `a` and `stream` are those of the call, the rest is as in `Arrays`."""
-
-    def plan(self, arrays: Arrays) -> Planned:
-        """Prepare launches for later, in a workspace of their own."""
-
-    def locate(self, view: ArrayView) -> ArrayView:
-        """`view` with its device's number."""
-
-    def prepare(
-        self, step: Step, case: Case, views: Mapping[str, ArrayView], made: ArrayView, library: Library, stream: Any
-    ) -> None:
-        """Enqueue the launch that copies an operand, sums the lines of its copy, or packs codes; it reads `views`, by
-        the names of its parameters."""
-
-    @property
-    def native(self) -> Any:
-        """The module of fastcall.c, or None."""
-
-    def direct(self, known: Checked) -> Direct | None:
-        """The launch that ran, in the context of its first run, for fastcall.c; None if fastcall.c cannot run it.
-
-        Raises LookupError if nothing of it ran.
-        """
-
-    def close(self) -> None: ...
-
 
 DIRECT = "direct"  # the key of what fastcall.c launches, among a form's
 
@@ -136,29 +61,6 @@ class Shortcut:
 
     def close(self) -> None:
         self.call, self._calls, self._forms = unknown, None, {}
-
-
-class Plan:
-    """A launch on arrays that stay in place: checked and encoded once, enqueued as often as it is called.
-
-    It has its own workspace. Its calls must be on one stream, or be ordered by the caller. Calls on a stream other than
-    the current one of its creation must be complete before the plan is deleted.
-
-    out  the array of C, which it writes
-    """
-
-    def __init__(self, planned: Planned, arrays: Arrays) -> None:
-        self.out, self.case = arrays.out, arrays.case
-        self._planned, self._kept = planned, arrays.kept
-        self._library, self._written = arrays.library, arrays.written
-
-    def __call__(self, stream: Any = None) -> Any:
-        """Enqueue the launch on the current stream, or on `stream`, and return `out`. Raises CandidateFailed:
-        launch."""
-        self._planned(stream)
-        for array in self._written:
-            self._library.wrote(array)
-        return self.out
 
 
 class ArrayKernel:
@@ -474,7 +376,7 @@ class ArrayKernel:
         if tracked(array):
             require_untracked((name,))
         view, library = self._backend.locate(view_of(name, array)), library_of(array)
-        case = _case_of_one(self.source, name, view)
+        case = case_of_one(self.source, name, view)
         matrix = prepare.matrix(case)
         copy = library.empty((matrix.batch or 1, matrix.lines, matrix.ld), matrix.dtype, array)
         to = self._backend.locate(view_of(name, copy))
@@ -489,46 +391,3 @@ class ArrayKernel:
                 made = self._backend.locate(view_of(name, sums))
                 self._backend.prepare(step, case, {step.source: to}, made, library, stream)
         return Prepared(name, copy, view.shape, layout_of(self.source, prepare), sums)
-
-
-def layout_of(source: KernelSource, prepare: Prepare) -> str:
-    """The layout of a copy in words, equal for all kernels that can share it."""
-    if isinstance(prepare, Pack):
-        types, inputs = source.problem.types, source.problem.inputs
-        codes = f"codes of {types.b.label} with {inputs} for {types.a.label}"
-        return f"{codes}, in chunks of {prepare.depth(source.problem)} k"
-    dtype, pieces = prepare.lies(source.problem).dtype, prepare.pieces(source.problem)
-    split = f"{pieces} pieces of " if pieces > 1 else ""
-    summed = " and their sums" if source.launch.sums_of(prepare.operand) else ""
-    return f"{split}{dtype.label} {'rows' if prepare.order == 'r' else 'columns'} of whole 16 bytes{summed}"
-
-
-def _case_of_one(source: KernelSource, name: str, view: ArrayView) -> Case:
-    """A launch for preparing `name`, its only known operand: unknown sizes are the least ones."""
-    problem = source.problem
-    matrix = next(one for one in problem.matrices if one.name == name)
-    batched = ("batch",) if problem.batched else ()
-    names = (*batched, matrix.rows, matrix.cols)[-len(view.shape) :]
-    known = {one: size_of(matrix, one, elements) for one, elements in zip(names, view.shape, strict=True)}
-
-    def size(one: str) -> int:
-        return int(known.get(one, problem.sizes[one] or 1))
-
-    others = {}
-    for other in problem.matrices[:2]:
-        if other.name != name:
-            shape = *(size(one) for one in batched), size(other.rows), other.beside * size(other.cols)
-            if other.channels and problem.inputs.conv is not None:
-                images = problem.inputs.conv.images(size(problem.inputs.places))
-                shape = images * problem.inputs.conv.pixels, other.channels
-            others[other.name] = Prepared(other.name, None, shape, "")
-    case, _ = bound(problem, {name: view, **others})
-    require_operand(problem, name, view)
-    if 0 not in view.shape:
-        require_address(problem, name, view.address, case.tensors[name])
-    return case
-
-
-def like(a: Any) -> Any:
-    """The array that a call passed as A, whose library makes new arrays."""
-    return a.array if isinstance(a, Prepared) else a

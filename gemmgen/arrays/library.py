@@ -9,9 +9,11 @@ from operator import or_
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from gemmgen.arrays.backend import Backend, Plan
 from gemmgen.arrays.binding import Prepared
 from gemmgen.arrays.checked import Checked
-from gemmgen.arrays.kernel import LOADED, ArrayKernel, Backend, Plan, Shortcut, Traced, forget
+from gemmgen.arrays.kernel import ArrayKernel, Shortcut
+from gemmgen.arrays.loaded import LOADED, Traced, forget
 from gemmgen.arrays.view import Device
 from gemmgen.exports.kernelfile import read_kernel, reading
 from gemmgen.exports.library.choice import Rule

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 
 from gemmgen.arrays.binding import Prepared, require_known, require_names
-from gemmgen.arrays.kernel import LOADED, ArrayKernel
+from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import ArrayProduct
+from gemmgen.arrays.loaded import LOADED
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
