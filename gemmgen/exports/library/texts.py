@@ -2,291 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from gemmgen.exports.arguments import ELEMENTS, Argument, Element
 from gemmgen.exports.built import Architectures
-from gemmgen.exports.interface import Interface
-from gemmgen.exports.library.choice import Choice, Rule
-from gemmgen.exports.library.estimates import Estimates, EstimatesText, EstimateText
-from gemmgen.exports.library.members import Contestant, CublasLt, Member, case_of
-from gemmgen.exports.library.spec import CHUNK, OWN_NAMES, Product, Spec, own_name, quantise_names
-from gemmgen.exports.library.steps import Steps
-from gemmgen.exports.library.table import AXES, FEATURES, Box
-from gemmgen.exports.selftest import SelfTest
-from gemmgen.kernel.contract import Contract
-from gemmgen.kernel.launch import Launch
-from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.gemm import Case
-from gemmgen.problem.inputs import QUANTISED, Companion
+from gemmgen.exports.library.choice import Choice
+from gemmgen.exports.library.members import CublasLt, Member
+from gemmgen.exports.library.product_interface import ProductInterface, ProductTest, Reach, product_interface
+from gemmgen.exports.library.spec import OWN_NAMES, Product, Spec, own_name, quantise_names
+from gemmgen.exports.library.statuses import (
+    INVALID,
+    MISALIGNED,
+    MISALIGNED_BESIDE_CODES,
+    MISALIGNED_WHERE_TOLD,
+    NO_GRID,
+    OF_CUBLASLT,
+    OLD_DRIVER,
+    SUCCESS,
+    Status,
+)
+from gemmgen.exports.library.table import AXES
+from gemmgen.exports.library.table_text import TableText, bare_number
+from gemmgen.problem.inputs import QUANTISED
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
-
-
-@dataclass(frozen=True)
-class Status:
-    """A cudaError_t that a library returns, and its meaning."""
-
-    name: str
-    meaning: str
-
-
-SUCCESS = Status("cudaSuccess", "the product is on the stream")
-INVALID = Status("cudaErrorInvalidValue", "an argument is null or out of its range, or the workspace is too small")
-MISALIGNED = Status(
-    "cudaErrorMisalignedAddress", "an address is not divisible by its elements' size, or the workspace's not by 256"
-)
-NO_GRID = Status(
-    "cudaErrorInvalidConfiguration",
-    "C has more tiles than a grid can have blocks, or the device's blocks have too little shared memory",
-)
-MISALIGNED_BESIDE_CODES = Status(
-    "cudaErrorMisalignedAddress",
-    "an address is not divisible by its elements' size, or by 16 bytes beside a packed B, or that of a workspace or a "
-    "packed B not by 256",
-)
-MISALIGNED_WHERE_TOLD = Status(
-    "cudaErrorMisalignedAddress",
-    "an address is not divisible by what its function says, or that of a workspace or a packed B not by 256",
-)
-OLD_DRIVER = Status("cudaErrorCallRequiresNewerDriver", "the driver is older than CUDA 12.0")
-OF_CUBLASLT = (
-    Status("cudaErrorNotSupported", "cuBLASLt has no algorithm for the product"),
-    Status("cudaErrorInitializationError", "cuBLASLt makes no handle"),
-    Status("cudaErrorLaunchFailure", "cuBLASLt does not start the product"),
-    Status("cudaErrorInvalidDevice", "cuBLASLt serves the first 64 devices alone"),
-)
-
 
 # Names that the header of a kernel declares behind its name.
 FUNCTIONS = (
     *("launch", "make_plan", "plan", "prepare_a", "prepare_b", "refusal", "run", "run_prepared", "workspace_bytes"),
     *("h", "make_packed_plan", "pack_b", "packed_bytes"),
 )
-
-
-@dataclass(frozen=True)
-class ProductInterface(Interface):
-    """The function of a product, like the launcher of a kernel that serves every call. B with codes it takes packed."""
-
-    @property
-    def takes_packed(self) -> bool:
-        return self.coded
-
-    @property
-    def pointer_align(self) -> int:
-        """The alignment in bytes of the addresses in the self-test, the largest that kernels may ask for."""
-        return CHUNK
-
-    @property
-    def called(self) -> tuple[Argument, ...]:
-        """The arguments of its function, without the workspace."""
-        arguments = self.by_packed if self.takes_packed else self.arguments
-        return tuple(one for one in arguments if not one.is_workspace)
-
-    @property
-    def located(self) -> dict[str, str]:
-        """The arguments of its function that point to tensors, by the tensor's name."""
-        if not self.takes_packed:
-            return super().located
-        found = {name: text for name, text in super().located.items() if name not in self.packed_from}
-        return {**found, "B": "packed"}
-
-    @cached_property
-    def aligns(self) -> dict[str, int]:
-        """The alignment in bytes of these, and of the tensors that are packed."""
-        packed = {"packed": self.workspace_align, **{name: self.problem.align_of(name) for name in self.packed_from}}
-        return {**super().aligns, **(packed if self.takes_packed else {})}
-
-    @property
-    def beside(self) -> tuple[Companion, ...]:
-        """The operands of its function beside A and B: scales of blocks, ends of groups. Those of codes lie in B."""
-        return self.problem.apart_from_b
-
-    @property
-    def fixed_sizes(self) -> dict[str, str]:
-        """The sizes that are the same in every call, by name."""
-        return {name: size for name, size in self.sizes.items() if name in ("M", "N", "K") and name != size}
-
-
-def product_interface(library: str, product: Product, arch: str) -> ProductInterface:
-    contract = Contract.of(product.general, Launch(1, (("M", 1), ("N", 1))))
-    return ProductInterface(KernelSource(f"{library}_{product.name}", "", "", {}, contract), arch)
-
-
-@dataclass(frozen=True)
-class ProductTest(SelfTest):
-    """The self-test of a product: sizes that reach every rule."""
-
-    choices: tuple[Choice, ...] = ()
-
-    @cached_property
-    def shapes(self) -> tuple[Case, ...]:
-        """The shapes. The one with the largest minimum of its sizes comes first, as its arguments can be made too
-        small."""
-        cases = dict.fromkeys(reach.case for reach in self.reaches)
-        return tuple(sorted(cases, key=lambda case: -min(case.m, case.n, case.k)))
-
-    @cached_property
-    def reaches(self) -> tuple[Reach, ...]:
-        return tuple(
-            Reach(choice, kernel, case_of(replace(choice.product, batch=batch), example, rule.needs))
-            for choice in self.choices
-            for rule in choice.rules
-            for kernel, example, batch in zip(
-                rule.kernels,
-                rule.examples,
-                rule.batches or [choice.product.batch] * len(rule.kernels),
-                strict=True,
-            )
-        )
-
-    def place(self, reach: Reach) -> int:
-        """The index of a call's shape."""
-        return self.shapes.index(reach.case)
-
-
-@dataclass(frozen=True)
-class Reach:
-    """A call that must go to a certain kernel, given by number."""
-
-    choice: Choice
-    number: int
-    case: Case
-
-    @property
-    def kernel(self) -> str:
-        return self.choice.members[self.number].name
-
-
-@dataclass(frozen=True)
-class RuleText:
-    """A rule: its needs, the ranges of M, N, K and M * N in columns, and what decides: a kernel, or estimates."""
-
-    needs: str
-    columns: str
-    decides: str
-
-
-@dataclass(frozen=True)
-class StepsText:
-    """Steps along a size: bounds as C++ writes them, and the kernel up to each."""
-
-    name: str
-    axis: str
-    steps: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class TableText:
-    """The rules of a product on one architecture.
-
-    least   least compute capability of devices that have them, as 10 times major plus minor
-    exact   whether only devices of exactly that capability have them
-    compares  whether some rule of the library has estimated times, so that each of its records has the field
-    """
-
-    choice: Choice
-    exact: bool
-    compares: bool = False
-
-    @property
-    def name(self) -> str:
-        return f"{self.choice.product.name}_sm_{self.least}"
-
-    @property
-    def least(self) -> int:
-        return int(bare_number(self.choice.arch))
-
-    @property
-    def rules(self) -> tuple[RuleText, ...]:
-        rules = zip(self.choice.rules, self._ranges, strict=True)
-        return tuple(
-            RuleText(rule.needs.text, self._columns([f"{one}," for one in ranges]), self._decides(number, rule))
-            for number, (rule, ranges) in enumerate(rules)
-        )
-
-    def _decides(self, number: int, rule: Rule) -> str:
-        if rule.steps is not None:
-            return f"nullptr, {'nullptr, ' if self.compares else ''}&{self.name}_steps_{number}"
-        if rule.estimates is not None:
-            return f"nullptr, &{self.name}_times_{number}"
-        return f"&{identifier(self.choice.members[rule.kernels[0]])}_kernel"
-
-    @property
-    def steps(self) -> tuple[StepsText, ...]:
-        """The steps of the rules along a size."""
-        return tuple(
-            StepsText(f"{self.name}_steps_{number}", rule.steps.axis, tuple(self._bounded(rule, rule.steps)))
-            for number, rule in enumerate(self.choice.rules)
-            if rule.steps is not None
-        )
-
-    def _bounded(self, rule: Rule, steps: Steps) -> Iterator[tuple[str, str]]:
-        members = self.choice.members
-        for bound, place in zip((*map(str, steps.bounds), "SIZE_LIMIT"), steps.kernels, strict=True):
-            yield bound, identifier(members[rule.kernels[place]])
-
-    @property
-    def estimates(self) -> tuple[EstimatesText, ...]:
-        """The estimates of the rules that compare kernels' times."""
-        return tuple(
-            EstimatesText(f"{self.name}_times_{number}", rule.estimates, self._compared(rule, rule.estimates))
-            for number, rule in enumerate(self.choice.rules)
-            if rule.estimates is not None
-        )
-
-    def _compared(self, rule: Rule, estimates: Estimates) -> tuple[EstimateText, ...]:
-        members = self.choice.members
-        return tuple(
-            EstimateText(identifier(members[kernel]), one.tiling, tuple(f"{cost:.6g}" for cost in one.costs))
-            for kernel, one in zip(rule.kernels, estimates.kernels, strict=True)
-        )
-
-    @property
-    def heading(self) -> str:
-        """The heading above the columns."""
-        return self._columns(FEATURES)
-
-    @cached_property
-    def _ranges(self) -> list[tuple[str, ...]]:
-        return [tuple(map(range_text, rule.box.least, rule.box.most, WIDEST)) for rule in self.choice.rules]
-
-    def _columns(self, texts: Sequence[str]) -> str:
-        widths = [max(map(len, column)) for column in zip(FEATURES, *self._ranges, strict=True)]
-        return "".join(f"{text:{width + 2}}" for text, width in zip(texts, widths, strict=True))
-
-    @property
-    def source(self) -> str:
-        """The origin of its times."""
-        device = self.choice.device
-        if not self.choice.times:
-            return "nothing to choose from: one kernel serves each call"
-        if self.choice.kind == "measured":
-            return f"times measured on {device}"
-        return f"times predicted for {device} by a model: nothing was measured"
-
-
-def bare_number(arch: str) -> str:
-    """ "90" for "sm_90a"."""
-    return arch.removeprefix("sm_").rstrip("af")
-
-
-def identifier(member: Contestant) -> str:
-    """The dispatcher's name for a kernel; cuBLASLt has a different name for each product."""
-    return f"{member.product.name}_{member.name}" if isinstance(member, CublasLt) else member.name
-
-
-WIDEST = Box().most
-
-
-def range_text(least: int, most: int, widest: int) -> str:
-    """A range as text: "{1, 16}"; "ALL" without bounds; MOST for a missing upper bound."""
-    if (least, most) == (0, widest):
-        return "ALL"
-    return f"{{{least}, {'MOST' if most == widest else most}}}"
 
 
 @dataclass(frozen=True)
