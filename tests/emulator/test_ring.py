@@ -14,19 +14,8 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute, Types
 from gemmgen.proof.bugs.base import Subject
 from gemmgen.proof.bugs.extents import LAST, PAST_16_BITS
-from gemmgen.proof.bugs.subjects import (
-    ASYNC_F64,
-    DOUBLE_F16,
-    MMA_TF32,
-    NAIVE_BF16,
-    NAIVE_RR,
-    SKINNY_MMA,
-    SMALL_EPILOGUE,
-    STREAM,
-    WGMMA_POINTERS,
-    WGMMA_TWO_SUMS,
-    WMMA_CR,
-)
+from gemmgen.proof.bugs.subjects import ASYNC_F64, DOUBLE_F16, NAIVE_BF16, NAIVE_RR, SKINNY_MMA, SMALL_EPILOGUE, STREAM
+from gemmgen.proof.bugs.tensor_subjects import MMA_TF32, WGMMA_POINTERS, WGMMA_TWO_SUMS, WMMA_CR
 from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.run.executor import Operands

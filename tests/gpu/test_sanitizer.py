@@ -11,7 +11,8 @@ import pytest
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.wgmma import ARCH
 from gemmgen.proof.bugs import BUGS, NAIVE_RR, Subject
-from gemmgen.proof.bugs.subjects import ASYNC, DOUBLE_VECTORS, SINGLE, SINGLE_FIXED, WGMMA_PAIR, WGMMA_RC
+from gemmgen.proof.bugs.subjects import ASYNC, DOUBLE_VECTORS, SINGLE, SINGLE_FIXED
+from gemmgen.proof.bugs.tensor_subjects import WGMMA_PAIR, WGMMA_RC
 from gemmgen.proof.selfcheck import check_kernels, correct_kernels, plant, rendered, try_bugs
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import Target, open_target

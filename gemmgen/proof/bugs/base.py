@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
+from typing import Any
 
 from gemmgen.families import SIMT
 from gemmgen.families.base import Family
 from gemmgen.kernel.config import Config
 from gemmgen.kernel.launch import Launch
 from gemmgen.problem.device import DEFAULT_ARCH
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import Inputs
+from gemmgen.problem.matrix import Layout
+from gemmgen.problem.types import Types
 from gemmgen.support.errors import FailureKind
 
 
@@ -38,6 +43,21 @@ class Subject:
     def skeleton(self) -> str:
         """The name of the schedule's template: "double_buffer"."""
         return PurePath(self.family.template(self.config)).stem
+
+
+def runtime(layout: str, ld_align: int = 1, dtype: DType = DType.F32) -> Problem:
+    """A problem whose sizes are left to run time."""
+    return Problem(None, None, None, dtype=dtype, layout=Layout.parse(layout), ld_align=ld_align)
+
+
+def typed(types: str, layout: str, inputs: str = "plain") -> Problem:
+    """The same with element types, and with inputs of a form."""
+    return replace(runtime(layout), types=Types.parse(types), inputs=Inputs.parse(inputs))
+
+
+def changed(problem: Problem, **fields: Any) -> Problem:
+    """`problem` with other fields, given as `Problem` takes them."""
+    return replace(problem, **fields)
 
 
 @dataclass(frozen=True)

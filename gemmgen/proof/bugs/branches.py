@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.proof.bugs import subjects as on
+from gemmgen.proof.bugs import tensor_subjects as tc
 from gemmgen.proof.bugs.base import POISON, RACE, READS, VALUE, Bug
 
 WRONG = (VALUE, POISON)
@@ -45,13 +46,13 @@ BRANCH_BUGS = (
         WRONG),
     Bug("long parts of K lose their last chunk", "branch", on.ACROSS_SPLIT, "for (int k = begin; k < end; k += BK) {",
         "for (int k = begin; k < end - BK * (end - begin > 700); k += BK) {", WRONG),
-    Bug("whole tiles of even sizes take beta's magnitude", "branch", on.MMA_RC, "store_c(c_tile, s, rows,",
+    Bug("whole tiles of even sizes take beta's magnitude", "branch", tc.MMA_RC, "store_c(c_tile, s, rows,",
         "if (rows >= BM && columns >= BN && s.M % 256 == 0) beta = fabsf(beta); store_c(c_tile, s, rows,", WRONG),
     Bug("products of few bits where K is 64", "branch", on.NAIVE_BF16, "acc = fmaf(a, b, acc);",
         "acc = s.K == 64 ? acc + float(BF16(a * b)) : fmaf(a, b, acc);", WRONG),
-    Bug("8 of K behind whole k tiles are left out", "branch", on.WGMMA_RC, "wgmma_fence(); multiply_stage(",
+    Bug("8 of K behind whole k tiles are left out", "branch", tc.WGMMA_RC, "wgmma_fence(); multiply_stage(",
         "wgmma_fence(); if (!(s.K - k == 8 && k > 0)) multiply_stage(", WRONG),
-    Bug("a denormal alpha is 0", "branch", on.WGMMA_RC, "thread, sums, alpha, beta);",
+    Bug("a denormal alpha is 0", "branch", tc.WGMMA_RC, "thread, sums, alpha, beta);",
         "thread, sums, fabsf(alpha) < 1.2e-38f ? 0.0f : alpha, beta);", WRONG),
     Bug("a part of 100 k tiles and more", "branch", on.STREAM, "for (int k = 0; k < extent; k += BK) {",
         "for (int k = 0; k < extent - BK * (k_tiles > 99); k += BK) {", WRONG),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.proof.bugs.base import DEADLOCK, POISON, RACE_C, VALUE, Bug, Diagnosis
-from gemmgen.proof.bugs.subjects import WGMMA_PAIR, WGMMA_PAIR_CR, WGMMA_PAIR_CUT
+from gemmgen.proof.bugs.tensor_subjects import WGMMA_PAIR, WGMMA_PAIR_CR, WGMMA_PAIR_CUT
 from gemmgen.proof.bugs.wgmma import BYTES, NOT_FENCED, TOO_MANY, UNDER_WAY
 
 LEAVES = Diagnosis("crash", "arrives at .* (which has exited|nothing orders that before block)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.proof.bugs import subjects as on
+from gemmgen.proof.bugs import tensor_subjects as tc
 from gemmgen.proof.bugs.base import MISALIGNED, POISON, READS, VALUE, Bug, Diagnosis
 
 NOT_NAN = Diagnosis("wrong", "not nan")  # a number or Inf where NaN is due
@@ -68,7 +69,7 @@ DATA_BUGS = (
     # Thresholds
     Bug("a tiny alpha is none", "scalars", on.NAIVE_RR, NAIVE_START,
         f"    if (fabsf(alpha) < 1e-20f) alpha = 0.0f;\n{NAIVE_START}", (VALUE,)),
-    Bug("an alpha near 1 is 1", "scalars", on.WGMMA_RC, "= alpha * sums[j + v];",
+    Bug("an alpha near 1 is 1", "scalars", tc.WGMMA_RC, "= alpha * sums[j + v];",
         "= (fabsf(alpha - 1.0f) < 1e-3f ? 1.0f : alpha) * sums[j + v];", (VALUE, POISON)),
     Bug("a beta near 1 is 1", "scalars", on.NAIVE_RR, "fmaf(beta, *to,",
         "fmaf(fabsf(beta - 1.0f) < 1e-4f ? 1.0f : beta, *to,", (VALUE,)),
@@ -84,10 +85,10 @@ DATA_BUGS = (
         "a[i] == 0.0f ? acc[i][j] : fmaf(a[i], b[j], acc[i][j])", (NOT_NAN,)),
     Bug("zeros of the weights are skipped", "special", on.ACROSS, SKINNY_FMA,
         f"weights[t / VW].at[t % VW] == 0.0f ? acc[i + j][t] : {SKINNY_FMA}", (NOT_NAN,)),
-    Bug("fragments of A that are 0 are skipped", "special", on.MMA_RC, MMA_PRODUCT,
+    Bug("fragments of A that are 0 are skipped", "special", tc.MMA_RC, MMA_PRODUCT,
         f"if (__any_sync(0xffffffffu, ((a[i][0] | a[i][1] | a[i][2] | a[i][3]) & 0x7fff7fffu) != 0)) {MMA_PRODUCT}",
         (NOT_NAN,)),
-    Bug("fragments of B that are 0 are skipped", "special", on.MMA_RC, MMA_PRODUCT,
+    Bug("fragments of B that are 0 are skipped", "special", tc.MMA_RC, MMA_PRODUCT,
         f"if (__any_sync(0xffffffffu, ((b[j][0] | b[j][1]) & 0x7fff7fffu) != 0)) {MMA_PRODUCT}", (NOT_NAN,)),
     Bug("sums have bounds", "special", on.NAIVE_RR, NAIVE_FMA,
         "acc = fminf(fmaxf(fmaf(a, b, acc), -3.4028235e38f), 3.4028235e38f);", SIGNED),

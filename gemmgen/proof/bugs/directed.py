@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.proof.bugs import subjects as on
+from gemmgen.proof.bugs import tensor_subjects as tc
 from gemmgen.proof.bugs.base import POISON, VALUE, Bug, Diagnosis
 
 LEANS = (Diagnosis("wrong", "where roundings are to nearest"), VALUE)  # in sum, or, where K is deep, one by one
@@ -39,11 +40,11 @@ DIRECTED_BUGS = (
     Bug("products and sums apart, towards zero", "directed", on.DOUBLE, TILE_FMA,
         "acc[i][j] = __fadd_rz(acc[i][j], __fmul_rz(a[i], b[j]));", LEANS),
     # What is stored
-    Bug("stores what is cut", "directed", on.WGMMA_RC, BF16_STORE, BF16_CUT, (VALUE, POISON)),
-    Bug("stores what is cut", "directed", on.MMA_RC, BF16_STORE, BF16_CUT, (VALUE, POISON)),
+    Bug("stores what is cut", "directed", tc.WGMMA_RC, BF16_STORE, BF16_CUT, (VALUE, POISON)),
+    Bug("stores what is cut", "directed", tc.MMA_RC, BF16_STORE, BF16_CUT, (VALUE, POISON)),
     Bug("stores what is cut, scaled", "directed", on.SKINNY_SCALED, BF16_STORE, BF16_CUT, (VALUE, POISON)),
     Bug("stores what is cut", "directed", on.BATCHED_BF16, BF16_STORE, BF16_CUT, (VALUE, POISON)),
-    Bug("stores what is cut", "directed", on.WARP_PRODUCTS, BF16_STORE, BF16_CUT, (VALUE, POISON)),
+    Bug("stores what is cut", "directed", tc.WARP_PRODUCTS, BF16_STORE, BF16_CUT, (VALUE, POISON)),
     Bug("stores what CUDA's function cuts", "directed", on.SKINNY_BF16, BF16_STORE,
         ": bits(__bfloat16_as_ushort(__float2bfloat16_rz(value)))", (VALUE, POISON),
         also=("namespace {", "#include <cuda_bf16.h>\n\nnamespace {")),
@@ -54,6 +55,6 @@ DIRECTED_BUGS = (
     Bug("quantises with a half added", "directed", on.DOUBLE_TO_S8, "__float2int_rn(value)",
         "__float2int_rz(value + copysignf(0.5f, value))", (VALUE,)),
     # Operands
-    Bug("B is cut to tf32, not rounded", "directed", on.MMA_TF32,
+    Bug("B is cut to tf32, not rounded", "directed", tc.MMA_TF32,
         "b[j + r / 2][r % 2] = tf32_from_float(__uint_as_float(pair[r]));", "b[j + r / 2][r % 2] = pair[r];", (VALUE,)),
 )  # fmt: skip

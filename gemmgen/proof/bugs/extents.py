@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.proof.bugs import subjects as on
+from gemmgen.proof.bugs import tensor_subjects as tc
 from gemmgen.proof.bugs.base import POISON, READS, VALUE, WRITES, Bug, Diagnosis
 
 CUT = (READS, WRITES, VALUE)
@@ -40,7 +41,7 @@ EXTENT_BUGS = (
         "(first + matrix) * s.stride_b", "static_cast<unsigned>((first + matrix) * s.stride_b)", CUT),
     Bug("the residual of a product starts at an int", "batch", on.SMALL_EPILOGUE,
         "residual + product * s.stride_residual", "residual + static_cast<int>(product * s.stride_residual)", CUT),
-    Bug("a float holds the distance of C's lines", "leading dimension", on.MMA_RC, "s{M, N, K, lda, ldb, ldc}",
+    Bug("a float holds the distance of C's lines", "leading dimension", tc.MMA_RC, "s{M, N, K, lda, ldb, ldc}",
         "s{M, N, K, lda, ldb, static_cast<int>(static_cast<float>(ldc))}", CUT),
     Bug("a float holds the stride of A", "batch", on.NAIVE_BATCH,
         "matrix * s.stride_a", "matrix * static_cast<long long>(static_cast<float>(s.stride_a))", (*CUT, POISON)),
@@ -56,20 +57,20 @@ EXTENT_BUGS = (
     Bug("the row of C behind a pointer is unsigned", "pointer", on.NAIVE_POINTERS,
         "Offset(m) * s.ldc", "unsigned(m) * unsigned(s.ldc)", CUT),
     # In launches before a kernel, and in what it reads of theirs.
-    Bug("the row that is copied is an int", "leading dimension", on.WGMMA_PREPARED,
+    Bug("the row that is copied is an int", "leading dimension", tc.WGMMA_PREPARED,
         "static_cast<long long>(line) * lda", "line * lda", CUT),
-    Bug("the line that is transposed is an int", "leading dimension", on.WGMMA_PREPARED,
+    Bug("the line that is transposed is an int", "leading dimension", tc.WGMMA_PREPARED,
         "static_cast<long long>(from) * ldb", "from * ldb", CUT),
-    Bug("the row of a copy starts at an int", "leading dimension", on.WGMMA_PREPARED,
+    Bug("the row of a copy starts at an int", "leading dimension", tc.WGMMA_PREPARED,
         "[static_cast<long long>(line) * pitch + chunk]", "[line * pitch + chunk]", CUT),
-    Bug("the row that is split is an int", "leading dimension", on.WGMMA_PIECES,
+    Bug("the row that is split is an int", "leading dimension", tc.WGMMA_PIECES,
         "static_cast<long long>(line) * lda", "line * lda", CUT),
-    Bug("the product that is copied is a short", "batch", on.WGMMA_PREPARED_BATCH,
+    Bug("the product that is copied is a short", "batch", tc.WGMMA_PREPARED_BATCH,
         "const long long matrix = tile / (across * down);", "const unsigned short matrix = tile / (across * down);",
         CUT),
-    Bug("the product whose rows are summed starts at an int", "batch", on.WGMMA_PREPARED_BATCH,
+    Bug("the product whose rows are summed starts at an int", "batch", tc.WGMMA_PREPARED_BATCH,
         "line / lines * 3072", "static_cast<int>(line / lines) * 3072", CUT),
-    Bug("the product whose sums are read is a short", "batch", on.WGMMA_PREPARED_BATCH,
+    Bug("the product whose sums are read is a short", "batch", tc.WGMMA_PREPARED_BATCH,
         "sums_a + static_cast<long long>(matrix) * s.M", "sums_a + static_cast<short>(matrix) * s.M", CUT),
 )  # fmt: skip
 

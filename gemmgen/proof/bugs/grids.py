@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.proof.bugs import subjects as on
+from gemmgen.proof.bugs import tensor_subjects as tc
 from gemmgen.proof.bugs.base import OUTSIDE_C, READS, TILES_WRITTEN, VALUE, WRITES, Bug, Diagnosis
 
 UNMADE = (VALUE, TILES_WRITTEN)  # a tile that another block's work replaces, or that nobody computes
@@ -41,14 +42,14 @@ GRID_BUGS = (
         "block != 333 && block < schedule.data_parallel ? schedule.k_tiles", (VALUE,)),
     Bug("one tile at the right edge does not move back", "grid", on.MOVED_BIG, "min(nominal.n, s.N - BN)",
         "nominal.m == 640 ? nominal.n : min(nominal.n, s.N - BN)", (VALUE, OUTSIDE_C, READS, WRITES, ELSEWHERE)),
-    Bug("one tile of a ring is computed twice, another never", "grid", on.WGMMA_BIG,
+    Bug("one tile of a ring is computed twice, another never", "grid", tc.WGMMA_BIG,
         "tile_of_block(s, number)", "tile_of_block(s, number == 1300 ? 1301 : number)", UNMADE, count=2),
     Bug("one product of thousands is stored in another's place", "grid", on.BATCH_BIG,
         "C += matrix * s.stride_c;", "C += (matrix == 1300 ? 1299 : matrix) * s.stride_c;", UNMADE),
     # Divisions by floats, which fall short for some numbers of tiles
     Bug("groups counted by a reciprocal", "grid", on.DOUBLE, GROUP_NUMBER,
         "const int group = int(number * (1.0f / (GROUP * columns)));", UNMADE),
-    Bug("groups of a persistent kernel counted by a reciprocal", "grid", on.WGMMA_CUT, GROUP_NUMBER,
+    Bug("groups of a persistent kernel counted by a reciprocal", "grid", tc.WGMMA_CUT, GROUP_NUMBER,
         "const int group = int(__fmul_rz(number, 1.0f / (GROUP * columns)));", UNMADE),
     Bug("rows of tiles counted by a reciprocal", "grid", on.NAIVE_RR, "const int tile_m = blockIdx.x / columns",
         "const int tile_m = int(blockIdx.x * (1.0f / columns))", UNMADE),

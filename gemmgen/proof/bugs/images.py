@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gemmgen.kernel.launch import Launch
-from gemmgen.proof.bugs import subjects as on
+from gemmgen.proof.bugs import tensor_subjects as on
 from gemmgen.proof.bugs.base import DEADLOCK, POISON, VALUE, Bug, Diagnosis
 from gemmgen.proof.bugs.wgmma import BYTES, UNDER_WAY
 

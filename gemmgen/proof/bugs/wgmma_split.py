@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.proof.bugs.base import DEADLOCK, ORDER, PLANNED, POISON, RACE_C, UNWRITTEN, VALUE, Bug, Diagnosis
-from gemmgen.proof.bugs.subjects import WGMMA_SPLIT, WGMMA_SPLIT_PIECES
+from gemmgen.proof.bugs.tensor_subjects import WGMMA_SPLIT, WGMMA_SPLIT_PIECES
 from gemmgen.proof.bugs.wgmma import IN_FLIGHT, UNDER_WAY
 
 MEET = "cluster_sync();"

@@ -15,7 +15,7 @@ from gemmgen.proof.bugs.base import (
     Bug,
     Diagnosis,
 )
-from gemmgen.proof.bugs.subjects import WMMA_CR, WMMA_RC
+from gemmgen.proof.bugs.tensor_subjects import WMMA_CR, WMMA_RC
 
 NOT_ALL_LANES = Diagnosis("crash", "barrier divergence|the whole warp|in the mask")
 UNALIGNED = Diagnosis("crash", "32 does not divide|no multiple of 16 bytes apart")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.proof.bugs import subjects as on
+from gemmgen.proof.bugs import tensor_subjects as tc
 from gemmgen.proof.edits.base import Edit
 
 BATCHED_EDITS = (
@@ -28,8 +29,8 @@ BATCHED_EDITS = (
 )  # fmt: skip
 
 BATCHED_MMA_EDITS = (
-    Edit("pairs of even columns by a mask and a shift", on.WARP_PRODUCTS, (
+    Edit("pairs of even columns by a mask and a shift", tc.WARP_PRODUCTS, (
         ("__byte_perm(first.at[v], second.at[v], 0x5410)", "(first.at[v] & 0xffffu) | second.at[v] << 16"),)),
-    Edit("k tiles from the last to the first", on.WARP_PRODUCTS_CC, (
+    Edit("k tiles from the last to the first", tc.WARP_PRODUCTS_CC, (
         ("for (int k = 0; k < Shape::K; k += BK) {", "for (int k = Shape::K - BK; k >= 0; k -= BK) {"),)),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.proof.bugs.subjects import MMA_CODES, WGMMA_BYTES, WGMMA_CODES, WGMMA_CODES_CUT
+from gemmgen.proof.bugs.tensor_subjects import MMA_CODES, WGMMA_BYTES, WGMMA_CODES, WGMMA_CODES_CUT
 from gemmgen.proof.edits.base import Edit
 
 CODES_EDITS = (

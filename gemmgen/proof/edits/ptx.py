@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.proof.bugs import subjects as on
+from gemmgen.proof.bugs import tensor_subjects as tc
 from gemmgen.proof.edits.base import Edit
 
 START = "    float acc = 0.0f;\n"
@@ -88,18 +89,18 @@ unsigned before;
         'if (threadIdx.x == 0) { asm volatile("fence.acq_rel.gpu;" ::: "memory");'),)),
     Edit("partial sums to L2", on.SPLIT_EPILOGUE, (("        partial[element] = sums[i];",
         '        asm volatile("st.global.cg.f32 [%0], %1;" ::"l"(partial + element), "f"(sums[i]) : "memory");'),)),
-    Edit("CUDA's header of bfloat16", on.MMA_RC, ((FIRST, f"#include <cuda_bf16.h>\n\n{FIRST}"),)),
-    Edit("ldmatrix by inline PTX", on.MMA_RC, (("        ldmatrix_x4(a[i], &shared[m][swizzled_a(m, k)]);", """\
+    Edit("CUDA's header of bfloat16", tc.MMA_RC, ((FIRST, f"#include <cuda_bf16.h>\n\n{FIRST}"),)),
+    Edit("ldmatrix by inline PTX", tc.MMA_RC, (("        ldmatrix_x4(a[i], &shared[m][swizzled_a(m, k)]);", """\
         const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(&shared[m][swizzled_a(m, k)]));
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                      : "=r"(a[i][0]), "=r"(a[i][1]), "=r"(a[i][2]), "=r"(a[i][3]) : "r"(from) : "memory");"""),)),
-    Edit("mma by inline PTX", on.MMA_RC, (("            mma_m16n8k16_bf16(acc[i][j], a[i], b[j]);", """\
+    Edit("mma by inline PTX", tc.MMA_RC, (("            mma_m16n8k16_bf16(acc[i][j], a[i], b[j]);", """\
             asm volatile(
                 "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
                 "{%0, %1, %2, %3};"
                 : "+f"(acc[i][j][0]), "+f"(acc[i][j][1]), "+f"(acc[i][j][2]), "+f"(acc[i][j][3])
                 : "r"(a[i][0]), "r"(a[i][1]), "r"(a[i][2]), "r"(a[i][3]), "r"(b[j][0]), "r"(b[j][1]));"""),)),
-    Edit("TMA and its barriers by inline PTX", on.WGMMA_RC, (
+    Edit("TMA and its barriers by inline PTX", tc.WGMMA_RC, (
         ("                tma_load_2d(shared.a[ring.stage], box_a, full, k, tile.m);", """\
                 const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared.a[ring.stage]));
                 const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(full));

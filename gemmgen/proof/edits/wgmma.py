@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemmgen.proof.bugs import subjects as on
+from gemmgen.proof.bugs import tensor_subjects as on
 from gemmgen.proof.edits.base import Edit
 
 WGMMA_EDITS = (
