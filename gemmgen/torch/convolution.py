@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -12,9 +11,9 @@ import torch
 
 from gemmgen.arrays.checked import MOST_FORMS
 from gemmgen.problem.convolution import Convolution
-from gemmgen.problem.epilogue import Epilogue
 from gemmgen.support.errors import require
 from gemmgen.torch.operator import PRODUCTS, SUMS, Kernel, extent, kernel_named, names_of, torch_type
+from gemmgen.torch.served import Served, fitting, refuse
 
 SCHEMA = "(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, str[] kernels) -> Tensor"
 SCHEMA_IN_PLACE = "(Tensor x, Tensor weight, Tensor? bias, Tensor(a!) residual, str[] kernels) -> ()"
@@ -88,65 +87,41 @@ class Asked(NamedTuple):
     residual: tuple[tuple[Any, ...], Any] | None = None
 
 
-@dataclass(frozen=True)
-class Served:
-    """The convolutions that a kernel computes.
+class Convolving(Served):
+    """A kernel of convolutions, or of one product of two matrices, which computes those with 1 x 1 taps.
 
-    conv     None of a kernel that takes no images
-    plain    whether it is one product of two matrices
-    types    of x and weight, as `of_c` is of the result and `scalar` of alpha
-    wgrad    whether it computes the gradient of filters instead
-    m, n, k  the sizes for which it is built, if it is
+    conv    None of a kernel that takes no images
+    scalar  torch's type of alpha
+    biased  whether the epilogue names bias_n, and `adds` whether it names residual, which it needs then
+    steps   padding, stride and dilation
     """
 
-    name: str
-    inputs: str
-    conv: Convolution | None
-    plain: bool
-    epilogue: Epilogue
-    types: tuple[Any, Any]
-    of_c: Any
-    scalar: Any
-    layout: str
-    m: int | None
-    n: int | None
-    k: int | None
-    wgrad: bool
-
-    @property
-    def steps(self) -> tuple[Any, ...]:
-        """Its padding, stride and dilation."""
+    def __init__(self, identity: str) -> None:
+        super().__init__(identity)
+        self.conv, self.epilogue = self.problem.inputs.conv, self.problem.epilogue
+        self.scalar = torch_type(self.problem.types.scalar)
+        self.operands = {one.name for one in self.epilogue.operands}
+        self.biased, self.adds = "bias_n" in self.operands, "residual" in self.operands
         conv = self.conv or POINT
-        return conv.pad, conv.stride, conv.dilation
+        self.steps = conv.pad, conv.stride, conv.dilation
 
     def places(self, size: tuple[Any, ...]) -> tuple[Any, ...]:
         """Height and width of results for images of this size."""
         return size if self.conv is None else self.conv.places
 
-    @property
-    def biased(self) -> bool:
-        return self._names("bias_n")
-
-    @property
-    def adds(self) -> bool:
-        """Whether its epilogue names `residual`, which it needs then."""
-        return self._names("residual")
-
-    def _names(self, operand: str) -> bool:
-        return any(one.name == operand for one in self.epilogue.operands)
-
     def lacks(self, asked: Asked) -> str | None:
-        """Why the kernel does not compute this convolution; None if it does."""
-        if self.conv is None and not (self.plain and asked.weight[2:] == POINT.taps):
-            return f"{self.name} has inputs = {self.inputs}: im2col=HxWxC_RxS is needed"
-        if self.wgrad:
-            return f"{self.name} has inputs = {self.inputs}: it computes the gradient of weight"
+        problem = self.problem
+        plain = problem.inputs.is_plain and problem.products == 1 and not problem.batched
+        if self.conv is None and not (plain and asked.weight[2:] == POINT.taps):
+            return f"{self.takes}: im2col=HxWxC_RxS is needed"
+        if problem.inputs.wgrad:
+            return f"{self.takes}: it computes the gradient of weight"
         wrong = self._wrong_epilogue(asked) or next(self._wrong_operands(asked), None)
         return wrong and f"{self.name} {wrong}"
 
     def _wrong_epilogue(self, asked: Asked) -> str | None:
         told = f"has the epilogue {self.epilogue}"
-        if any(operand.name not in ("bias_n", "residual") for operand in self.epilogue.operands):
+        if not self.operands <= {"bias_n", "residual"}:
             return f"{told}: of operands conv2d passes bias_n and residual"
         if self.biased and not asked.biased:
             return f"{told}, and bias is None"
@@ -159,12 +134,13 @@ class Served:
         return None
 
     def _wrong_operands(self, asked: Asked) -> Iterator[str]:
-        if self.layout != "rc":
-            yield f"has layout {self.layout}: filters lie as rc reads them"
-        if self.types != asked.types:
-            yield f"takes x and weight of {_labels(self.types)}, and they are of {_labels(asked.types)}"
+        layout, types = self.problem.layout, self.types[:2]
+        if str(layout) != "rc":
+            yield f"has layout {layout}: filters lie as rc reads them"
+        if types != asked.types:
+            yield f"takes x and weight of {_labels(types)}, and they are of {_labels(asked.types)}"
         if self.conv is None:
-            channels = self.k or asked.weight[1]
+            channels = self.problem.k or asked.weight[1]
             x, weight = (channels, *asked.x[2:]), (channels, *POINT.taps)
         else:
             height, width, channels = self.conv.size
@@ -174,9 +150,7 @@ class Served:
                 yield f"takes {name} of {extent((first, *takes))}, and {name} is {extent(shape)}"
         yield from self._wrong_residual(asked)
         m = asked.x[0] * math.prod(self.places(asked.x[2:]))
-        for name, fixed, size in (("M", self.m, m), ("N", self.n, asked.weight[0])):
-            if fixed is not None and fixed != size:
-                yield f"is built for {name} = {fixed}, and this convolution has {size}"
+        yield from self.other_sizes("convolution", M=m, N=asked.weight[0])
 
     def _wrong_residual(self, asked: Asked) -> Iterator[str]:
         if asked.residual is None:
@@ -185,53 +159,32 @@ class Served:
         made = asked.x[0], asked.weight[0], *self.places(asked.x[2:])
         if shape != made:
             yield f"makes {extent(made)}, and residual is {extent(shape)}"
-        if not self.adds and dtype != self.of_c:
-            both = _labels((self.of_c, dtype))
+        if not self.adds and dtype != self.types[2]:
+            both = _labels((self.types[2], dtype))
             yield f"has the epilogue {self.epilogue}, so that residual has the type of C: the types are {both}"
 
     def gives_weight(self, conv: Convolution, filters: Any, places: Any, types: tuple[Any, Any]) -> bool:
         """Whether it computes the gradient of so many filters of `conv`, from dy and x of these types."""
-        ours = self.wgrad and self.conv == conv and self.types == types and self.layout == "cr"
-        sized = self.m in (None, filters) and self.k in (None, places)
-        return ours and sized and self.epilogue in PRODUCTS
+        ours = self.problem.inputs.wgrad and self.conv == conv and self.types[:2] == types
+        sized = not any(self.other_sizes("gradient", M=filters, K=places))
+        return ours and str(self.problem.layout) == "cr" and sized and self.epilogue in PRODUCTS
 
 
 def _labels(types: tuple[Any, Any]) -> str:
     return " and ".join(str(one).removeprefix("torch.") for one in types)
 
 
-@cache
-def _served(identity: str) -> Served:
-    kernel = kernel_named(identity)
-    problem = kernel.source.problem
-    a, b, c = map(torch_type, problem.types.operands)
-    return Served(
-        name=kernel.name,
-        inputs=str(problem.inputs),
-        conv=problem.inputs.conv,
-        plain=problem.inputs.is_plain and problem.products == 1 and not problem.batched,
-        epilogue=problem.epilogue,
-        types=(a, b),
-        of_c=c,
-        scalar=torch_type(problem.types.scalar),
-        layout=str(problem.layout),
-        m=problem.m,
-        n=problem.n,
-        k=problem.k,
-        wgrad=problem.inputs.wgrad,
-    )
+_served = cache(Convolving)
 
 
 def _choice(kernels: Sequence[str], asked: Asked) -> str:
     """The kernel that computes the convolution. Raises InvalidInput if there is none, or if it is not clear what is
     computed."""
-    reasons = {one: _served(one).lacks(asked) for one in kernels}
-    fitting = [one for one, reason in reasons.items() if reason is None]
-    require(bool(fitting), f"no kernel fits: {'; '.join(map(str, reasons.values())) or 'there are none'}")
-    first = min(fitting, key=lambda one: (_served(one).m is None, _served(one).biased != asked.biased))
-    for one in fitting:
+    found = fitting(_served, kernels, asked) or refuse(_served, kernels, asked)
+    first = min(found, key=lambda one: (_served(one).problem.m is None, _served(one).biased != asked.biased))
+    for one in found:
         both = _served(first), _served(one)
-        told = " and ".join(f"{served.name} with inputs = {served.inputs}" for served in both)
+        told = " and ".join(f"{served.name} with inputs = {served.problem.inputs}" for served in both)
         require(both[0].steps == both[1].steps, f"{told} fit these shapes: pass the one that is meant")
     return first
 
@@ -281,9 +234,9 @@ def _empty(x: Any, weight: Any, bias: Any, residual: Any, kernels: list[str]) ->
     return _made(x, weight, _served(_choice(kernels, asked)))  # symbols are no keys of a cache
 
 
-def _made(x: Any, weight: Any, served: Served) -> Any:
+def _made(x: Any, weight: Any, served: Convolving) -> Any:
     shape = x.shape[0], weight.shape[0], *served.places(x.shape[2:])
-    return torch.empty(shape, dtype=served.of_c, device=x.device, memory_format=torch.channels_last)
+    return torch.empty(shape, dtype=served.types[2], device=x.device, memory_format=torch.channels_last)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -318,23 +271,23 @@ def _of_x(conv: Convolution, grad: Any, x: Any, weight: Any, kernels: list[str])
     filters, channels = weight.shape[:2]
     turned = Asked(tuple(grad.shape), (channels, filters, *conv.taps), (grad.dtype, weight.dtype), biased=False)
     wanted = conv.gradient(int(filters))
-    fitting = [one for one in kernels if _served(one).conv in (wanted, None) and _served(one).lacks(turned) is None]
-    fitting = [one for one in fitting if _served(one).epilogue in PRODUCTS]
-    if not fitting:
+    alike = [one for one in kernels if _served(one).conv in (wanted, None) and _served(one).epilogue in PRODUCTS]
+    found = fitting(_served, alike, turned)
+    if not found:
         return None
     layout = {"memory_format": torch.channels_last}
     reversed_taps = weight.flip(2, 3).transpose(0, 1).contiguous(**layout)
-    return OPERATOR(grad.contiguous(**layout), reversed_taps, None, None, fitting).to(x.dtype)
+    return OPERATOR(grad.contiguous(**layout), reversed_taps, None, None, found).to(x.dtype)
 
 
 def _of_weight(conv: Convolution, grad: Any, x: Any, weight: Any, kernels: list[str]) -> Any:
     """The gradient of weight by one of `kernels`, those with a fixed K first; None if none computes it."""
     places = grad.shape[0] * math.prod(conv.places)
     types = grad.dtype, x.dtype
-    fitting = [one for one in kernels if _served(one).gives_weight(conv, weight.shape[0], places, types)]
-    if not fitting:
+    found = [one for one in kernels if _served(one).gives_weight(conv, weight.shape[0], places, types)]
+    if not found:
         return None
-    name = min(fitting, key=lambda one: _served(one).k is None)
+    name = min(found, key=lambda one: _served(one).problem.k is None)
     return OF_WEIGHT(grad.contiguous(memory_format=torch.channels_last), x, name).to(weight.dtype)
 
 
@@ -348,7 +301,7 @@ def _empty_of_weight(grad: Any, x: Any, kernel: str) -> Any:
     served = _served(kernel)
     assert served.conv is not None
     shape = grad.shape[1], served.conv.size[2], *served.conv.taps
-    return torch.empty(shape, dtype=served.of_c, device=x.device, memory_format=torch.channels_last)
+    return torch.empty(shape, dtype=served.types[2], device=x.device, memory_format=torch.channels_last)
 
 
 def _save_of_weight(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

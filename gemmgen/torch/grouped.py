@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import torch
 
 from gemmgen.arrays.checked import MOST_FORMS
 from gemmgen.problem.epilogue import Epilogue, parse_epilogue
-from gemmgen.support.errors import InvalidInput, require
+from gemmgen.support.errors import require
 from gemmgen.torch.operator import PRODUCTS, SUMS, Kernel, extent, kernel_named, names_of, torch_type
+from gemmgen.torch.served import Served, fitting, refuse
 
 
 def _scaled(end: str) -> Iterator[Epilogue]:
@@ -109,41 +108,28 @@ class Asked(NamedTuple):
         return len(self.b[0]) == 2
 
 
-@dataclass(frozen=True)
-class Served:
-    """The products that a kernel computes.
-
-    along_k   whether groups are ranges of K, not of rows
-    epilogue  one of EPILOGUES; None for others
-    """
-
-    name: str
-    inputs: str
-    along_k: bool
-    groups: int
-    epilogue: str | None
-    types: tuple[Any, Any, Any]
-    layout: str
-    sizes: dict[str, int | None]
+class Groups(Served):
+    """A kernel of groups of rows, or of groups along K."""
 
     def lacks(self, asked: Asked) -> str | None:
-        """Why the kernel does not compute this product; None if it does."""
-        if (self.along_k, self.groups) != (asked.along_k, asked.groups):
+        inputs, layout, epilogue = self.problem.inputs, str(self.problem.layout), self.problem.epilogue
+        groups = 0 if inputs.gathered else inputs.row_groups or inputs.k_groups
+        if (inputs.along_k, groups) != (asked.along_k, asked.groups):
             wanted = f"groups={asked.groups}" + ("+along_k" if asked.along_k else "")
-            return f"{self.name} has inputs = {self.inputs}, and this product {wanted}"
-        if self.epilogue != asked.epilogue:
-            known = "another epilogue" if self.epilogue is None else _called(self.epilogue)
+            return f"{self.takes}, and this product {wanted}"
+        if epilogue not in EPILOGUES[asked.epilogue]:
+            known = next((_called(name) for name, some in EPILOGUES.items() if epilogue in some), "another epilogue")
             return f"{self.name} has {known}, and this product {_called(asked.epilogue)}"
         if self.types != asked.types:
             return f"{self.name} multiplies {_text(self.types)}, and this product {_text(asked.types)}"
-        for name, order, (shape, strides) in zip("ab", self.layout, asked[:2], strict=True):
+        for name, order, (shape, strides) in zip("ab", layout, asked[:2], strict=True):
             if not _lies(shape, strides, order):
-                return f"{self.name} has layout {self.layout}: {name} has strides {tuple(strides)}"
+                return f"{self.name} has layout {layout}: {name} has strides {tuple(strides)}"
         (m, k), n = asked.a[0], asked.b[0][-1]
-        for name, size in (("M", m), ("N", n), ("K", k)):
-            if self.sizes[name] not in (None, size):
-                return f"{self.name} is built for {name} = {self.sizes[name]}, and this product has {size}"
-        return None
+        return next((f"{self.name} {told}" for told in self.other_sizes("product", M=m, N=n, K=k)), None)
+
+
+served = cache(Groups)
 
 
 def _called(epilogue: str) -> str:
@@ -161,18 +147,6 @@ def _lies(shape: Sequence[int], strides: Sequence[int], order: str) -> bool:
     return strides[along] == 1 or shape[along] <= 1
 
 
-@cache
-def _served(identity: str) -> Served:
-    kernel = kernel_named(identity)
-    problem = kernel.source.problem
-    inputs, types = problem.inputs, problem.types
-    groups = 0 if inputs.gathered else inputs.row_groups or inputs.k_groups
-    a, b, c = (torch_type(one) for one in types.operands)
-    sizes = {"M": problem.m, "N": problem.n, "K": problem.k}
-    epilogue = next((name for name, known in EPILOGUES.items() if problem.epilogue in known), None)
-    return Served(kernel.name, str(inputs), inputs.along_k, groups, epilogue, (a, b, c), str(problem.layout), sizes)
-
-
 def _run(a: Any, b: Any, offs: Any, bias: Any, kernels: list[str], dtype: Any, gradient: bool) -> Any:
     """Compute the product; for a gradient by torch if no kernel fits, and with 0 in rows of no group."""
     require_shapes(a, b, offs)
@@ -183,7 +157,7 @@ def _run(a: Any, b: Any, offs: Any, bias: Any, kernels: list[str], dtype: Any, g
     name = chosen(tuple(kernels), asked)
     if name is None and gradient:
         return _by_torch(a, b, offs, dtype)
-    kernel = kernel_named(name or refuse(kernels, asked))
+    kernel = kernel_named(name or refuse(served, kernels, asked))
     out = _empty(a, b, offs, bias, kernels, dtype, gradient)
     if gradient and b.dim() == 3:
         out.zero_()
@@ -204,17 +178,10 @@ def require_by_group(name: str, vectors: Any, asked: Asked) -> None:
     require(fits, f"{name} is {extent(vectors.shape)}: this product takes {extent(wanted)}, a row for each group")
 
 
-def refuse(kernels: Sequence[str], asked: Asked) -> str:
-    """Raise InvalidInput with the reason of each kernel."""
-    reasons = [str(_served(one).lacks(asked)) for one in kernels]
-    raise InvalidInput(f"no kernel fits: {'; '.join(reasons) or 'there are none'}")
-
-
 @lru_cache(MOST_FORMS)
 def chosen(kernels: tuple[str, ...], asked: Asked) -> str | None:
     """The first kernel that computes the product, of those for its M if there are some; None if none does."""
-    fitting = [(_served(one).sizes["M"] is None, one) for one in kernels if _served(one).lacks(asked) is None]
-    return min(fitting, key=itemgetter(0), default=(None, None))[1]
+    return min(fitting(served, kernels, asked), key=lambda one: served(one).problem.m is None, default=None)
 
 
 def placed(vector: Any) -> Any:

@@ -14,12 +14,13 @@ from gemmgen.torch.grouped import (
     as_taken,
     chosen,
     placed,
-    refuse,
     require_by_group,
     require_ends,
     require_shapes,
+    served,
 )
 from gemmgen.torch.operator import Kernel, extent, kernel_named, names_of
+from gemmgen.torch.served import refuse
 
 SCHEMA = (
     "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offs, Tensor? bias, str[] kernels, ScalarType dtype)"
@@ -75,7 +76,7 @@ def _run(a: Any, b: Any, scale_a: Any, scale_b: Any, offs: Any, bias: Any, kerne
     if bias is not None:
         require_by_group("bias", bias, asked)
         vectors["bias_n"] = bias
-    kernel = kernel_named(chosen(tuple(kernels), asked) or refuse(kernels, asked))
+    kernel = kernel_named(chosen(tuple(kernels), asked) or refuse(served, kernels, asked))
     out = _empty(a, b, scale_a, scale_b, offs, bias, kernels, dtype)
     return kernel(a, b, out, offs=placed(offs), **as_taken(kernel, vectors))
 
