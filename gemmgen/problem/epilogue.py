@@ -224,8 +224,8 @@ def parse_epilogue(text: str) -> Epilogue:
     """An expression over acc, or names of forms joined by +: `bias+gelu`. Raises InvalidInput.
 
     Forms apply in their order to alpha * acc; the first that is no scale adds beta * C before. zero_m and zero_n, which
-    begin, take the zero points of A's rows and B's columns from acc. swiglu, geglu, lstm_state and lstm begin, too, and
-    take the accumulators as they are.
+    begin, take the zero points of A's rows and B's columns from acc. swiglu, geglu and lstm begin, too, and take the
+    accumulators as they are.
     """
     if re.search(rf"\b({'|'.join(ACCUMULATORS)})\b", text, re.ASCII):
         read = (name for name, one in OPERANDS.items() if not one.written)

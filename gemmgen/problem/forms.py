@@ -23,14 +23,12 @@ _ZEROS = {
         for of_a, of_b in product(_A_ZEROS, _B_ZEROS)
     },
 }
-# Gates, which begin: of two products, one through a function and times the other; of three and four an LSTM's next cell
-# state, of the last one in `residual`, and the hidden state that it gives.
-_LSTM_STATE = "sigmoid(acc) * residual + sigmoid(acc2) * tanh(acc3)"
+# Gates, which begin: of two products, one through a function and times the other; of four an LSTM's hidden state, whose
+# cell state it writes to `aux`, and finds the last one in `residual`.
 _GATED = {
     "swiglu": "silu(acc) * acc2",
     "geglu": "gelu(acc) * acc2",
-    "lstm_state": _LSTM_STATE,
-    "lstm": f"sigmoid(acc4) * tanh(aux({_LSTM_STATE}))",
+    "lstm": "sigmoid(acc4) * tanh(aux(sigmoid(acc) * residual + sigmoid(acc2) * tanh(acc3)))",
 }
 # What --epilogue calls by a name: an expression over x, the value so far.
 _FORMS = {

@@ -146,9 +146,10 @@ def _epilogues(zeros: bool) -> st.SearchStrategy[Epilogue]:
 
 
 def _gated() -> st.SearchStrategy[Epilogue]:
-    """Gated forms, and forms that may follow them; lstm writes aux itself."""
+    """Gated forms, and forms that may follow them; lstm writes aux itself. Then one of three products."""
     texts = [form + rest for form in GATED for rest in ("", "+residual", "+aux", "+row_amax")]
-    return st.sampled_from([text for text in texts if text != "lstm+aux"]).map(parse_epilogue)
+    texts = [*(text for text in texts if text != "lstm+aux"), "sigmoid(acc) * residual + sigmoid(acc2) * tanh(acc3)"]
+    return st.sampled_from(texts).map(parse_epilogue)
 
 
 @st.composite

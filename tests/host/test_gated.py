@@ -30,6 +30,7 @@ from gemmgen.verification.roundings import Bounded, apply_epilogue
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.window import Window
 
+THREE = "sigmoid(acc) * residual + sigmoid(acc2) * tanh(acc3)"
 SWIGLU = Problem(None, None, None, "bf16", "rc", epilogue="swiglu")
 LIMITS = ARCHS["sm_90"].limits
 
@@ -49,7 +50,6 @@ def silu(x):
         ("geglu", "gelu(acc) * acc2"),
         ("swiglu+residual", "silu(acc) * acc2 + residual"),
         ("geglu+aux+relu", "relu(aux(gelu(acc) * acc2))"),
-        ("lstm_state", "sigmoid(acc) * residual + sigmoid(acc2) * tanh(acc3)"),
         ("lstm", "sigmoid(acc4) * tanh(aux(sigmoid(acc) * residual + sigmoid(acc2) * tanh(acc3)))"),
         ("lstm+row_amax", "row_amax(sigmoid(acc4) * tanh(aux(sigmoid(acc) * residual + sigmoid(acc2) * tanh(acc3))))"),
     ],
@@ -99,7 +99,7 @@ def test_b_has_twice_the_columns_of_c():
         Problem(1, SIZE_LIMIT // 2 + 1, 1, "bf16", "rc", epilogue="swiglu")
 
 
-@pytest.mark.parametrize(("epilogue", "products"), [("lstm_state", 3), ("lstm", 4)])
+@pytest.mark.parametrize(("epilogue", "products"), [(THREE, 3), ("lstm", 4)])
 def test_b_has_as_many_matrices_as_there_are_accumulators(epilogue, products):
     rows, lines = (Problem(32, 48, 64, "bf16", layout, epilogue=epilogue) for layout in ("rr", "rc"))
     assert (rows.sizes["ldb"], rows.case().b.cols, lines.case().b.lines) == (48 * products,) * 3
@@ -130,7 +130,7 @@ def test_families_compute_it_or_say_why_not():
         assert rejection is None or "PRODUCTS" not in str(rejection), name
 
 
-@pytest.mark.parametrize("epilogue", ["lstm_state", "lstm"])
+@pytest.mark.parametrize("epilogue", [THREE, "lstm"])
 @pytest.mark.parametrize("types", ["bf16", "f16_f16acc", "e4m3,e4m3,bf16_promoted"])
 def test_wgmma_takes_three_products_and_four_by_default(epilogue, types):
     problem = Problem(None, None, None, layout="rc", types=Types.parse(types), epilogue=epilogue)
@@ -150,7 +150,7 @@ def test_an_instruction_has_the_columns_of_all_products():
 
 
 def test_integers_of_all_products_have_a_multiple_of_16_columns():
-    problem = Problem(None, None, None, layout="rc", types=Types.parse("u8,s8,bf16"), epilogue="lstm_state")
+    problem = Problem(None, None, None, layout="rc", types=Types.parse("u8,s8,bf16"), epilogue=THREE)
     config = WGMMA.default(problem)
     check(WGMMA, problem, config, LIMITS)
     with pytest.raises(InvalidInput, match="wgmma of integers has multiples of 16 columns"):
@@ -194,7 +194,7 @@ def test_the_reference_computes_an_lstms_states(types, batch):
         assert all((np.abs(whole - other[name]) > bound).any() for other in swapped)
 
 
-@pytest.mark.parametrize("epilogue", ["geglu", "lstm_state", "lstm"])
+@pytest.mark.parametrize("epilogue", ["geglu", THREE, "lstm"])
 def test_products_of_an_executor_are_divided_among_the_matrices(epilogue):
     case = Problem(9, 7, 33, "bf16", "rr", batch=2, epilogue=epilogue).case()
     situation = Situation(case, "random", 5)

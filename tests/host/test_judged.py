@@ -298,7 +298,7 @@ EPILOGUES = (
     ("s8,s8,bf16", "(acc - zero_m * sum_n - (-zero_a) * K) * scale_a + beta * C"),
     ("f16", "bias+clamp(-1,2)"),
     ("bf16", "swiglu+bias"),
-    ("f16", "lstm_state+bias"),
+    ("f16", "sigmoid(acc) * residual + sigmoid(acc2) * tanh(acc3) + bias_n"),
     ("bf16", "acc * bias_n - acc2 * bias_n2 + silu(acc3 * scale_n3) * (acc4 + bias_n4)"),
     ("s8,s8,bf16", "silu(acc * scale_m * scale_n) * (acc2 * scale_m * scale_n2)"),
 )

@@ -308,7 +308,7 @@ GATED_BUGS = (
         (VALUE,)),
     Bug("the third matrix begins in the middle of a line", "gated", on.NAIVE_LSTM, "s.ldb + 2 * s.N + n",
         "s.ldb + s.ldb / 2 + n", (VALUE, POISON, READS)),
-    Bug("the third matrix a line off", "gated", on.NAIVE_LSTM_STATE, "Offset(2 * s.N + n) * s.ldb",
+    Bug("the third matrix a line off", "gated", on.NAIVE_THREE, "Offset(2 * s.N + n) * s.ldb",
         "Offset(2 * s.N + n + 1) * s.ldb", (VALUE, POISON, READS)),
     Bug("the fourth matrix where the third lies", "gated", on.NAIVE_LSTM, "3 * s.N + n", "2 * s.N + n", (VALUE,)),
     Bug("a column behind the last matrix", "gated", on.NAIVE_LSTM, "n >= s.N) return", "n > s.N) return",

@@ -231,6 +231,6 @@ BATCHED_FUSED_F16 = Subject(
 )  # fmt: skip
 NAIVE_GATED = Subject("naive gated", changed(runtime("rr"), epilogue="swiglu"), family=NAIVE)
 NAIVE_LSTM = Subject("naive lstm", changed(runtime("rr"), epilogue="lstm"), family=NAIVE)
-NAIVE_LSTM_STATE = Subject(
-    "naive lstm state, bf16 rc", changed(typed("bf16", "rc"), epilogue="lstm_state"), family=NAIVE
+NAIVE_THREE = Subject(
+    "naive, three products, bf16 rc", changed(typed("bf16", "rc"), epilogue="acc * acc2 + acc3"), family=NAIVE
 )
