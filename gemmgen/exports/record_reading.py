@@ -19,10 +19,8 @@ from gemmgen.kernel.source import KernelSource
 from gemmgen.kernel.streamk import Stream
 from gemmgen.kernel.tensor_map import TensorMap
 from gemmgen.problem.dtype import DType
-from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.inputs import PLAIN
-from gemmgen.problem.matrix import Layout
 from gemmgen.problem.sizes import RUNTIME
 from gemmgen.problem.types import Compute, Types
 from gemmgen.support.errors import require, whole
@@ -45,34 +43,17 @@ def without(document: Mapping[str, Any], *names: str) -> Document:
 
 OF_KERNEL = ("name", "problem", "family", "config", "launch", "parameters")  # what of a record says how it is launched
 PROBLEM = without(problem_document(Problem(1, 1, 1)), "m", "n", "k", "types", "compute", "layout")
+FIELDS = ("m", "n", "k", "layout", "typical", "inputs", *PROBLEM)  # of a Problem, beside its types
 LAUNCH = field_defaults(Launch)
 
 
 def problem_from(fields: Mapping[str, Any]) -> Problem:
     """The problem that `json_records.problem_document` wrote; without some of what is a default, too."""
-    fields = {**PROBLEM, **fields}
-    return Problem(
-        m=_size(fields["m"]),
-        n=_size(fields["n"]),
-        k=_size(fields["k"]),
-        types=_types(fields),
-        layout=Layout.parse(fields["layout"]),
-        lda=_line(fields["lda"]),
-        ldb=_line(fields["ldb"]),
-        ldc=_line(fields["ldc"]),
-        pointer_align=fields["pointer_align"],
-        ld_align=fields["ld_align"],
-        batch=_size(fields["batch"]),
-        stride_a=_line(fields["stride_a"]),
-        stride_b=_line(fields["stride_b"]),
-        stride_c=_line(fields["stride_c"]),
-        pointers=fields["pointers"],
-        epilogue=parse_epilogue(fields["epilogue"]),
-        ld_residual=_line(fields["ld_residual"]),
-        stride_residual=_line(fields["stride_residual"]),
-        typical=fields.get("typical", {}),
-        inputs=fields.get("inputs", PLAIN),
-    )
+    fields = {**PROBLEM, "typical": {}, "inputs": PLAIN, **fields}
+    given = {name: fields[name] for name in FIELDS}
+    for name, value in given.items():
+        require(value is not None, f'{name} is null: what is left to run time is "{RUNTIME}"')
+    return Problem(**given, types=_types(fields))
 
 
 def launch_from(fields: Mapping[str, Any]) -> Launch:
@@ -126,16 +107,7 @@ def _types(fields: Mapping[str, Any]) -> Types:
     return Types(a, b, c, Compute.parse(fields["compute"]))
 
 
-def _size(value: int | str) -> int | None:
-    return None if value == RUNTIME else whole("a size", value)
-
-
 def _axis(name: str, value: object) -> int:
     number = whole(name, value, least=0)
     require(number < AXIS_END, f"{name} = {number}: less than {AXIS_END} is needed, as kernels have it as an int")
     return number
-
-
-def _line(value: int | str) -> Any:
-    """A leading dimension: "dense", "?" or a number."""
-    return value if value == "dense" else _size(value)
