@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from gemmgen.arrays.view import element_types
 from gemmgen.problem.convolution import Convolution
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.images import Conv, require_together
 from gemmgen.problem.inputs import Inputs
@@ -62,9 +62,8 @@ class Conv2d(torch.nn.Module):
         """The problem of a layer for images of this size, so many at once; None: any number."""
         _require_layer(conv)
         found = convolution(conv, height, width)
-        dtype = element_types()[str(conv.weight.dtype).removeprefix("torch.")]
         epilogue = "acc" if conv.bias is None else "acc + bias_n"
-        return Conv(images, filters=conv.out_channels, **vars(found), dtype=dtype, epilogue=epilogue)
+        return Conv(images, filters=conv.out_channels, **vars(found), dtype=conv.weight.dtype, epilogue=epilogue)
 
     @staticmethod
     def gradients(conv: Any, height: int, width: int, images: int | None = None) -> tuple[Problem, ...]:
@@ -72,8 +71,7 @@ class Conv2d(torch.nn.Module):
         weight."""
         _require_layer(conv)
         found = convolution(conv, height, width)
-        dtype = element_types()[str(conv.weight.dtype).removeprefix("torch.")]
-        types = Types.of(dtype)
+        types = Types.of(DType.of(conv.weight.dtype))
         of_weight = Problem(
             conv.out_channels,
             found.depth,
@@ -84,9 +82,8 @@ class Conv2d(torch.nn.Module):
         )
         if found.no_gradient:
             return (of_weight,)
-        of_x = Conv(
-            images, filters=conv.in_channels, **vars(found.gradient(conv.out_channels)), dtype=dtype, epilogue="acc"
-        )
+        turned = vars(found.gradient(conv.out_channels))
+        of_x = Conv(images, filters=conv.in_channels, **turned, types=types, epilogue="acc")
         return of_x, of_weight
 
     def forward(self, x: Any) -> Any:

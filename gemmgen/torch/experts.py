@@ -9,11 +9,9 @@ from typing import Any
 
 import torch
 
-from gemmgen.arrays.view import element_types
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.inputs import Inputs
-from gemmgen.problem.types import Types
 from gemmgen.support.errors import require
 from gemmgen.torch.operator import PRODUCTS, Kernel, extent, gemm, registered
 from gemmgen.torch.replace import KernelsFor
@@ -106,7 +104,7 @@ class Experts(torch.nn.Module):
         if _transposed(experts):
             n, k = k, n
         fields: dict[str, Any] = {
-            "types": Types.parse(element_types()[str(experts.down_proj.dtype).removeprefix("torch.")].label),
+            "dtype": experts.down_proj.dtype,
             "layout": "rr" if _transposed(experts) else "rc",
             "typical": {} if typical is None else {"M": typical},
         }

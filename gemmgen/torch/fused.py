@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from gemmgen.arrays.view import element_types
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.inputs import Inputs
-from gemmgen.problem.types import Types
 from gemmgen.support.errors import require
 from gemmgen.torch.conv_layer import convolution, require_kind
 from gemmgen.torch.convolution import POINT, conv2d
@@ -54,14 +51,12 @@ class FusedConv2d(torch.nn.Module):
 
     def problem(self, images: int | None = None) -> Problem:
         """The problem of a kernel for so many images at once; None: any number."""
-        places, dtype = math.prod(self.convolution.places), str(self.weight.dtype).removeprefix("torch.")
-        require(dtype in element_types(), f"the weight is of {dtype}: kernels are for {', '.join(element_types())}")
         value = " + ".join(("acc", *["bias_n"] * (self.bias is not None), *["beta * C"] * self.adds))
         return Problem(
-            None if images is None else images * places,
+            None if images is None else images * self.convolution.per_image,
             self.weight.shape[0],
             self.convolution.depth,
-            types=Types.of(element_types()[dtype]),
+            dtype=self.weight.dtype,
             layout="rc",
             inputs=Inputs() if self._is_product else Inputs(conv=self.convolution),
             epilogue=f"relu({value})" if self.relu else value,
@@ -100,7 +95,7 @@ class FusedConv2d(torch.nn.Module):
         """Whether a kernel takes these images."""
         if x.dim() != 4 or tuple(x.shape[2:]) != self.size:
             return False
-        rows = x.shape[0] * math.prod(self.convolution.places)
+        rows = x.shape[0] * self.convolution.per_image
         return any(kernel.source.problem.m in (None, rows) for kernel in self.kernels)
 
     def extra_repr(self) -> str:

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from gemmgen.arrays.kernel import ArrayKernel
-from gemmgen.arrays.view import element_types
 from gemmgen.support.errors import require
-from gemmgen.torch.operator import OPERATOR, PRODUCTS, SUMS, Kernel, registered
+from gemmgen.torch.operator import OPERATOR, PRODUCTS, SUMS, Kernel, registered, torch_type
 
 
 @dataclass(frozen=True)
@@ -131,8 +130,7 @@ def adds_bias(kernel: Kernel, n: int, k: int, biased: bool) -> bool:
 
 def _route(kernel: Kernel, weight: Any, bias: Any) -> Route:
     problem, (n, k) = kernel.source.problem, weight.shape
-    wanted = element_types().get(str(weight.dtype).removeprefix("torch."))
-    same = problem.types.a is wanted and problem.types.b is wanted and problem.types.c is wanted
+    same = {*map(torch_type, problem.types.operands)} == {weight.dtype}
     require(same, f"{kernel.name} multiplies {problem.types}, and the weight is of {weight.dtype}")
     adds = adds_bias(kernel, n, k, bias is not None)
     packs = isinstance(kernel, ArrayKernel) and kernel.prepares("B")  # a library's next call may take another kernel

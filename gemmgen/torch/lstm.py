@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from gemmgen.arrays.kernel import ArrayKernel
+from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.operands import ACCUMULATORS
 from gemmgen.problem.types import Types
@@ -24,7 +25,7 @@ FORGET, INPUT, CANDIDATE, OUTPUT = (
 STATE = f"sigmoid({FORGET}) * residual + sigmoid({INPUT}) * tanh({CANDIDATE})"
 EPILOGUE = f"sigmoid({OUTPUT}) * tanh(aux({STATE}))"
 CHUNK = 2**24  # products of x at a time, at most: of f32 64 MB
-LABELS = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
+DTYPES = torch.bfloat16, torch.float16, torch.float32
 
 
 class LSTM(torch.nn.Module):
@@ -64,7 +65,7 @@ class LSTM(torch.nn.Module):
         """The two problems of each layer: the products of x, tuned for `steps` steps, and a step's, for `batch`
         sequences at once, None: for any number."""
         _require_kind(lstm)
-        types = Types.parse(LABELS[lstm.weight_hh_l0.dtype])
+        types = Types.of(DType.of(lstm.weight_hh_l0.dtype))
         to_sums = replace(types, c=types.scalar)
         h, found = lstm.hidden_size, []
         for layer in range(lstm.num_layers):
@@ -133,7 +134,7 @@ def _require_kind(lstm: Any) -> None:
     require(lstm.proj_size == 0, f"the LSTM has projections to {lstm.proj_size}: kernels have none")
     require(not (lstm.training and lstm.dropout), "the LSTM drops outputs in training: call eval() first")
     dtype = lstm.weight_hh_l0.dtype
-    require(dtype in LABELS, f"weights of {dtype}: kernels are for bf16, f16 and f32")
+    require(dtype in DTYPES, f"weights of {dtype}: kernels are for bf16, f16 and f32")
 
 
 def _weights(lstm: Any, layer: int) -> tuple[Any, Any, Any]:

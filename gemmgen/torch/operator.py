@@ -101,8 +101,7 @@ def _empty(a: Any, b: Any, operands: list[Any], kernel: str, n: int, alpha: floa
     found = kernel_named(kernel)
     problem = found.source.problem
     named = dict(zip(found.traced.operands, operands, strict=True))
-    dtype = str(problem.types.c.numpy)
-    return a.new_empty((*_lead(problem.inputs, a, b, named, packed), n), dtype=getattr(torch, dtype))
+    return a.new_empty((*_lead(problem.inputs, a, b, named, packed), n), dtype=torch_type(problem.types.c))
 
 
 def _lead(inputs: Inputs, a: Any, b: Any, named: dict[str, Any], packed: bool) -> tuple[Any, ...]:
