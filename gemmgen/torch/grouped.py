@@ -101,14 +101,14 @@ class Asked(NamedTuple):
     b: tuple[Any, Any]
     groups: int
     types: tuple[Any, Any, Any]
-    epilogue: str = ""
+    epilogue: str
 
     @property
     def along_k(self) -> bool:
         return len(self.b[0]) == 2
 
 
-class Groups(Served):
+class _Groups(Served):
     """A kernel of groups of rows, or of groups along K."""
 
     def lacks(self, asked: Asked) -> str | None:
@@ -129,7 +129,7 @@ class Groups(Served):
         return next((f"{self.name} {told}" for told in self.other_sizes("product", M=m, N=n, K=k)), None)
 
 
-served = cache(Groups)
+_served = cache(_Groups)
 
 
 def _called(epilogue: str) -> str:
@@ -149,48 +149,49 @@ def _lies(shape: Sequence[int], strides: Sequence[int], order: str) -> bool:
 
 def _run(a: Any, b: Any, offs: Any, bias: Any, kernels: list[str], dtype: Any, gradient: bool) -> Any:
     """Compute the product; for a gradient by torch if no kernel fits, and with 0 in rows of no group."""
-    require_shapes(a, b, offs)
-    asked = Asked((a.shape, a.stride()), (b.shape, b.stride()), offs.shape[0], (a.dtype, b.dtype, dtype))
-    if bias is not None:
-        require_by_group("bias", bias, asked)
-        asked = asked._replace(epilogue="bias")
-    name = chosen(tuple(kernels), asked)
-    if name is None and gradient:
+    given = {} if bias is None else {"bias": bias}
+    asked = asked_of(a, b, offs, dtype, "bias" if given else "", given)
+    if gradient and _chosen(tuple(kernels), asked) is None:
         return _by_torch(a, b, offs, dtype)
-    kernel = kernel_named(name or refuse(served, kernels, asked))
     out = _empty(a, b, offs, bias, kernels, dtype, gradient)
     if gradient and b.dim() == 3:
         out.zero_()
-    vectors = {} if bias is None else {"bias_n": bias}
-    return kernel(a, b, out, offs=placed(offs), **as_taken(kernel, vectors))
+    return computed(kernels, asked, a, b, out, offs, {} if bias is None else {"bias_n": bias})
 
 
-def as_taken(kernel: Kernel, vectors: dict[str, Any]) -> dict[str, Any]:
-    """The epilogue's vectors in the type and at the addresses that kernels take."""
+def asked_of(a: Any, b: Any, offs: Any, dtype: Any, epilogue: str, by_group: dict[str, Any]) -> Asked:
+    """What is asked for. Raises InvalidInput unless shapes fit, and those in `by_group` have a row for each group, of
+    an element for each column of the result."""
+    _require_shapes(a, b, offs)
+    asked = Asked((a.shape, a.stride()), (b.shape, b.stride()), offs.shape[0], (a.dtype, b.dtype, dtype), epilogue)
+    wanted = asked.groups, b.shape[-1]
+    for name, vectors in by_group.items():
+        fits = vectors.shape == wanted
+        require(fits, f"{name} is {extent(vectors.shape)}: this product takes {extent(wanted)}, a row for each group")
+    return asked
+
+
+def computed(kernels: list[str], asked: Asked, a: Any, b: Any, out: Any, offs: Any, vectors: dict[str, Any]) -> Any:
+    """Compute a product into `out`, with the epilogue's vectors. Raises InvalidInput if no kernel fits."""
+    kernel = kernel_named(_chosen(tuple(kernels), asked) or refuse(_served, kernels, asked))
     dtype = torch_type(kernel.source.problem.types.scalar)
-    return {name: placed(vector.to(dtype)) for name, vector in vectors.items()}
-
-
-def require_by_group(name: str, vectors: Any, asked: Asked) -> None:
-    """Raise InvalidInput unless there is a row for each group, of an element for each column of the result."""
-    wanted = asked.groups, asked.b[0][-1]
-    fits = vectors.shape == wanted
-    require(fits, f"{name} is {extent(vectors.shape)}: this product takes {extent(wanted)}, a row for each group")
+    operands = {name: _placed(vector.to(dtype)) for name, vector in vectors.items()}
+    return kernel(a, b, out, offs=_placed(offs), **operands)
 
 
 @lru_cache(MOST_FORMS)
-def chosen(kernels: tuple[str, ...], asked: Asked) -> str | None:
+def _chosen(kernels: tuple[str, ...], asked: Asked) -> str | None:
     """The first kernel that computes the product, of those for its M if there are some; None if none does."""
-    return min(fitting(served, kernels, asked), key=lambda one: served(one).problem.m is None, default=None)
+    return min(fitting(_served, kernels, asked), key=lambda one: _served(one).problem.m is None, default=None)
 
 
-def placed(vector: Any) -> Any:
+def _placed(vector: Any) -> Any:
     """Ends and vectors as kernels take them; a copy of what begins within 16 bytes, such as the tail of [0, *ends]."""
     vector = vector.contiguous()
     return vector.clone() if vector.data_ptr() % ALIGN else vector
 
 
-def require_shapes(a: Any, b: Any, offs: Any) -> None:
+def _require_shapes(a: Any, b: Any, offs: Any) -> None:
     if a.shape[1] == b.shape[-2] and (b.dim() == 2 or b.shape[0] == offs.shape[0]):
         return
     told, groups = f"a is {extent(a.shape)} and b {extent(b.shape)}", offs.shape[0]

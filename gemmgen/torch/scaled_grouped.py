@@ -8,19 +8,8 @@ from typing import Any
 import torch
 
 from gemmgen.support.errors import require
-from gemmgen.torch.grouped import (
-    SCALES,
-    Asked,
-    as_taken,
-    chosen,
-    placed,
-    require_by_group,
-    require_ends,
-    require_shapes,
-    served,
-)
-from gemmgen.torch.operator import Kernel, extent, kernel_named, names_of
-from gemmgen.torch.served import refuse
+from gemmgen.torch.grouped import SCALES, asked_of, computed, require_ends
+from gemmgen.torch.operator import Kernel, extent, names_of
 
 SCHEMA = (
     "(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, Tensor offs, Tensor? bias, str[] kernels, ScalarType dtype)"
@@ -66,19 +55,15 @@ def scaled_grouped_mm(
 
 
 def _run(a: Any, b: Any, scale_a: Any, scale_b: Any, offs: Any, bias: Any, kernels: list[str], dtype: Any) -> Any:
-    require_shapes(a, b, offs)
+    by_group, vectors = {"scale_b": scale_b}, {"scale_m": scale_a, "scale_n": scale_b}
+    if bias is not None:
+        by_group["bias"] = vectors["bias_n"] = bias
     epilogue = SCALES if bias is None else f"{SCALES}+bias"
-    asked = Asked((a.shape, a.stride()), (b.shape, b.stride()), offs.shape[0], (a.dtype, b.dtype, dtype), epilogue)
+    asked = asked_of(a, b, offs, dtype, epilogue, by_group)
     rows = a.shape[:1]
     require(scale_a.shape == rows, f"scale_a is {extent(scale_a.shape)}: this product takes {rows[0]}, one per row")
-    vectors = {"scale_m": scale_a, "scale_n": scale_b}
-    require_by_group("scale_b", scale_b, asked)
-    if bias is not None:
-        require_by_group("bias", bias, asked)
-        vectors["bias_n"] = bias
-    kernel = kernel_named(chosen(tuple(kernels), asked) or refuse(served, kernels, asked))
     out = _empty(a, b, scale_a, scale_b, offs, bias, kernels, dtype)
-    return kernel(a, b, out, offs=placed(offs), **as_taken(kernel, vectors))
+    return computed(kernels, asked, a, b, out, offs, vectors)
 
 
 def _empty(a: Any, b: Any, scale_a: Any, scale_b: Any, offs: Any, bias: Any, kernels: list[str], dtype: Any) -> Any:
