@@ -10,12 +10,12 @@ from gemmgen.families import config_of
 from gemmgen.families.base import first_rejection
 from gemmgen.kernel.launch import Launch
 from gemmgen.kernel.source import KernelSource
-from gemmgen.problem.device import ARCHS
+from gemmgen.problem.device import ARCHS, arch_number
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.support.errors import InvalidInput, require
 
-OLDEST = min(int(name.removeprefix("sm_")) for name in ARCHS)  # NN of the oldest sm_NN that gemmgen knows
+OLDEST = min(arch.number for arch in ARCHS.values())  # NN of the oldest sm_NN that gemmgen knows
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Built:
     @property
     def capability(self) -> tuple[int, int]:
         """The compute capability of the architecture: (9, 0) for sm_90."""
-        return divmod(int(self.cmake_arch.rstrip("af")), 10)
+        return divmod(arch_number(self.arch), 10)
 
     @property
     def feature(self) -> str | None:
@@ -117,7 +117,7 @@ class Built:
     @cached_property
     def least_arch(self) -> int:
         """NN of the first sm_NN whose limits the kernel satisfies; without a family, the one that it was made for."""
-        made_for = int(self.cmake_arch.rstrip("af"))
+        made_for = arch_number(self.arch)
         try:
             family, config = config_of(self.source)
         except InvalidInput:
@@ -133,7 +133,7 @@ class Built:
     @property
     def run_by(self) -> Architectures:
         """The architectures that run the kernel."""
-        exact = ((int(self.cmake_arch.rstrip("af")), self.feature),) if self.feature else ()
+        exact = ((arch_number(self.arch), self.feature),) if self.feature else ()
         return Architectures(None if self.feature else self.least_arch, exact)
 
     @property

@@ -85,7 +85,7 @@ class Arch:
 
     @property
     def number(self) -> int:
-        return int(self.name.removeprefix("sm_"))
+        return arch_number(self.name)
 
     def lanes(self, dtype: DType) -> int:
         """Multiply-adds in `dtype`, that of the sums, an SM starts per cycle."""
@@ -243,6 +243,11 @@ def least_ridge(dtype: DType) -> float:
 def parse_arch(text: str) -> Arch:
     """`sm_NN` or `sm_NNa`; LIKE says whose limits some have. Raises InvalidInput for others, with the known names."""
     return _arch_of(text, (*ARCHS, *LIKE))
+
+
+def arch_number(text: str) -> int:
+    """90 for "sm_90", "sm_90a" and "sm_90f"."""
+    return int(text.removeprefix("sm_").rstrip("af"))
 
 
 def _arch_of(text: str, known: Iterable[str]) -> Arch:

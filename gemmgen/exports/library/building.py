@@ -31,6 +31,7 @@ from gemmgen.exports.library.texts import LibraryText
 from gemmgen.exports.writing import require_writable, write_together
 from gemmgen.families import SEARCHED
 from gemmgen.kernel.model import representative
+from gemmgen.problem.device import arch_number
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import F32_TYPES
 from gemmgen.render.kernel_text import environment
@@ -235,7 +236,7 @@ class _Maker:
     def _runs(self, kernel: KernelFile) -> bool:
         """Whether a kernel was rendered for this architecture, or for an older one whose kernels it can run."""
         made = kernel.source.arch
-        number, wanted = (int(one.removeprefix("sm_").rstrip("af")) for one in (made, self.target.arch))
+        number, wanted = map(arch_number, (made, self.target.arch))
         return number == wanted or (number < wanted and not made.endswith("a"))
 
     def _tuned(self, product: Product) -> list[Member]:

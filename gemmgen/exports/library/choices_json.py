@@ -21,6 +21,7 @@ from gemmgen.exports.library.table import AXES, Box
 from gemmgen.exports.record_form import shortened
 from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import family_named
+from gemmgen.problem.device import arch_number
 from gemmgen.render.kernel_text import render
 from gemmgen.support.errors import require
 
@@ -189,17 +190,13 @@ def choice_for(choices: Sequence[Any], product: str, arch: str) -> Any:
     mine = {choice["arch"]: choice for choice in choices if choice["product"] == product}
     fitting = [one for one, choice in mine.items() if _runs(choice, one, arch)]
     require(bool(fitting), f"product {product} has kernels for {', '.join(mine)}, and none that {arch} runs")
-    return mine[max(fitting, key=_number)]
+    return mine[max(fitting, key=arch_number)]
 
 
 def _runs(choice: Any, made: str, arch: str) -> bool:
     """Whether a device runs the choice's kernels: those of sm_90a only there, others also on newer devices."""
     specific = any(kernel["arch"].endswith("a") for kernel in choice["kernels"])
-    return _number(made) == _number(arch) if specific else _number(made) <= _number(arch)
-
-
-def _number(arch: str) -> int:
-    return int(arch.removeprefix("sm_").rstrip("af"))
+    return arch_number(made) == arch_number(arch) if specific else arch_number(made) <= arch_number(arch)
 
 
 def needs_from(text: str) -> Needs:

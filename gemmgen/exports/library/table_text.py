@@ -11,6 +11,7 @@ from gemmgen.exports.library.estimates import Estimates, EstimatesText, Estimate
 from gemmgen.exports.library.members import Contestant, CublasLt
 from gemmgen.exports.library.steps import Steps
 from gemmgen.exports.library.table import FEATURES, Box
+from gemmgen.problem.device import arch_number
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class TableText:
 
     @property
     def least(self) -> int:
-        return int(bare_number(self.choice.arch))
+        return arch_number(self.choice.arch)
 
     @property
     def rules(self) -> tuple[RuleText, ...]:
@@ -119,11 +120,6 @@ class TableText:
         if self.choice.kind == "measured":
             return f"times measured on {device}"
         return f"times predicted for {device} by a model: nothing was measured"
-
-
-def bare_number(arch: str) -> str:
-    """ "90" for "sm_90a"."""
-    return arch.removeprefix("sm_").rstrip("af")
 
 
 def identifier(member: Contestant) -> str:

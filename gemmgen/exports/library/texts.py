@@ -24,7 +24,8 @@ from gemmgen.exports.library.statuses import (
     Status,
 )
 from gemmgen.exports.library.table import AXES
-from gemmgen.exports.library.table_text import TableText, bare_number
+from gemmgen.exports.library.table_text import TableText
+from gemmgen.problem.device import arch_number
 from gemmgen.problem.inputs import QUANTISED
 from gemmgen.problem.sizes import SIZE_LIMIT
 from gemmgen.support.errors import require
@@ -88,7 +89,7 @@ class ProductText:
 
     def capability(self, reach: Reach) -> int:
         """The compute capability of the devices on which a rule decides."""
-        return int(bare_number(reach.choice.arch))
+        return arch_number(reach.choice.arch)
 
     @property
     def sizes_doc(self) -> str:
@@ -301,7 +302,7 @@ class LibraryText:
         """The code that is compiled for each architecture: "90a" for sm_90 if a kernel there has instructions of it
         alone."""
         specific = {choice.arch for choice in self.choices for one in choice.kernels if one.arch.endswith("a")}
-        return {arch: bare_number(arch) + ("a" if arch in specific else "") for arch in self.spec.architectures}
+        return {arch: f"{arch_number(arch)}{'a' if arch in specific else ''}" for arch in self.spec.architectures}
 
     @property
     def cmake_archs(self) -> str:
@@ -311,7 +312,7 @@ class LibraryText:
     @property
     def run_by(self) -> Architectures:
         """The architectures for which it has kernels."""
-        specific = {member.interface.feature: int(bare_number(member.arch)) for member in self.members}
+        specific = {member.interface.feature: arch_number(member.arch) for member in self.members}
         exact = sorted((number, feature) for feature, number in specific.items() if feature is not None)
         others = [int(build) for build in self.builds.values() if not build.endswith("a")]
         return Architectures(min(others, default=None), tuple(exact))
