@@ -15,12 +15,11 @@ from gemmgen.arrays.checked import Checked
 from gemmgen.arrays.kernel import ArrayKernel, Shortcut
 from gemmgen.arrays.loaded import LOADED, Traced, forget
 from gemmgen.arrays.view import Device
-from gemmgen.exports.kernelfile import read_kernel, reading
 from gemmgen.exports.library.choice import Rule
-from gemmgen.exports.library.choices_json import choice_for, record_in, rule_from
+from gemmgen.exports.library.choices_json import by_product, rule_from
 from gemmgen.exports.library.members import NAME as CUBLASLT
 from gemmgen.exports.library.members import Needs
-from gemmgen.exports.library.spec import CHUNK, own_name
+from gemmgen.exports.library.spec import CHUNK
 from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import DEFAULT_ARCH
 from gemmgen.problem.gemm import Case
@@ -271,29 +270,14 @@ def read_library(folder: Path, arch: str, load: Callable[..., ArrayKernel], devi
 
     Raises InvalidInput if there is none, or none for this architecture.
     """
-    path, library, record = record_in(folder)
 
-    def kernel(name: str) -> KernelSource:
-        return read_kernel(folder / f"{own_name(library, name)}.cu").source
+    def product(choice: Any, kernel: Callable[[str], KernelSource]) -> ArrayProduct:
+        """Leave out the rules of cuBLASLt, whose calls go to the kernels of later rules."""
+        kernels = {one["name"]: kernel(one["name"]) for one in choice["kernels"] if one["name"] != CUBLASLT}
+        rules = (rule_from(document, [*kernels]) for document in choice["rules"])
+        return ArrayProduct(choice["product"], kernels, tuple(rule for rule in rules if rule.kernels), load, device)
 
-    with reading(path, "the record of a library"):
-        names = list(dict.fromkeys(choice["product"] for choice in record["choices"]))
-        choices = {name: choice_for(record["choices"], name, arch) for name in names}
-        return ArrayLibrary({name: _product(name, choice, kernel, load, device) for name, choice in choices.items()})
-
-
-def _product(
-    name: str,
-    choice: Any,
-    kernel: Callable[[str], KernelSource],
-    load: Callable[..., ArrayKernel],
-    device: Device,
-) -> ArrayProduct:
-    """The product without the rules of cuBLASLt, whose calls go to the kernels of later rules."""
-    names = [one["name"] for one in choice["kernels"] if one["name"] != CUBLASLT]
-    kernels = {one: kernel(one) for one in names}
-    rules = (rule_from(document, [*kernels]) for document in choice["rules"])
-    return ArrayProduct(name, kernels, tuple(rule for rule in rules if rule.kernels), load, device)
+    return ArrayLibrary(by_product(folder, arch, product))
 
 
 def load_source(source: KernelSource, device: DeviceChoice, store: Store) -> ArrayKernel:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gemmgen.exports.json_records import Document, problem_document
 from gemmgen.exports.kernelfile import read_kernel, read_record, reading
@@ -21,10 +21,12 @@ from gemmgen.exports.library.table import AXES, Box
 from gemmgen.exports.record_form import shortened
 from gemmgen.exports.record_reading import problem_from
 from gemmgen.families import family_named
+from gemmgen.kernel.source import KernelSource
 from gemmgen.problem.device import arch_number
 from gemmgen.render.kernel_text import render
 from gemmgen.support.errors import require
 
+Read = TypeVar("Read")
 RECORD = ".record.json"  # behind a library's name
 # Columns: the time of the fastest candidate, of cuBLASLt's first heuristic where it was timed, the number of products.
 BESIDE = ("best us", "cuBLASLt us", "batch")
@@ -175,14 +177,26 @@ def rule_from(document: Any, names: Sequence[str]) -> Rule:
     return Rule(needs_from(document["needs"]), box, kernels, (), estimates, steps)
 
 
-def record_in(folder: Path) -> tuple[Path, str, Any]:
-    """Return (path of the record, name, record) of the library in `folder`. Raises InvalidInput if there is none."""
+def by_product(folder: Path, arch: str, make: Callable[[Any, Callable[[str], KernelSource]], Read]) -> dict[str, Read]:
+    """What `make` makes of each product of the library in `folder`, by name: of the record of its choice for a device
+    of `arch` ("sm_90"), and of a function that reads a kernel by name.
+
+    Raises InvalidInput if `folder` holds no library, or none for this architecture.
+    """
     records = sorted(folder.glob(f"*{RECORD}"))
     require(len(records) == 1, f"{folder} holds {len(records)} libraries' records (NAME{RECORD}), not one")
-    return records[0], records[0].name.removesuffix(RECORD), read_record(records[0])
+    (path,) = records
+    record, library = read_record(path), path.name.removesuffix(RECORD)
+
+    def kernel(name: str) -> KernelSource:
+        return read_kernel(folder / f"{own_name(library, name)}.cu").source
+
+    with reading(path, "the record of a library"):
+        names = dict.fromkeys(choice["product"] for choice in record["choices"])
+        return {name: make(_choice_for(record["choices"], name, arch), kernel) for name in names}
 
 
-def choice_for(choices: Sequence[Any], product: str, arch: str) -> Any:
+def _choice_for(choices: Sequence[Any], product: str, arch: str) -> Any:
     """The record of the choice for the newest architecture whose kernels a device of `arch` can run.
 
     Raises InvalidInput if there is none.

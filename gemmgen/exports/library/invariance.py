@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gemmgen.exports.kernelfile import read_kernel, reading
 from gemmgen.exports.library.choice import Rule
-from gemmgen.exports.library.choices_json import choice_for, record_in, rule_from
+from gemmgen.exports.library.choices_json import by_product, rule_from
 from gemmgen.exports.library.members import NAME as CUBLASLT
 from gemmgen.exports.library.members import Needs
-from gemmgen.exports.library.spec import own_name
 from gemmgen.kernel.source import KernelSource
 from gemmgen.support.errors import require
 from gemmgen.verification.invariance import SIZES, Call
@@ -27,14 +25,7 @@ def calls_of_library(folder: Path, arch: str, sizes: Sequence[int] = SIZES) -> d
     Each call goes to the kernel that the library's rules choose on a device of `arch` ("sm_90"). Raises InvalidInput if
     `folder` holds no library, or none for this architecture.
     """
-    path, library, record = record_in(folder)
-
-    def kernel(name: str) -> KernelSource:
-        return read_kernel(folder / f"{own_name(library, name)}.cu").source
-
-    with reading(path, "the record of a library"):
-        names = dict.fromkeys(choice["product"] for choice in record["choices"])
-        return {name: [*_calls(choice_for(record["choices"], name, arch), kernel, sizes)] for name in names}
+    return by_product(folder, arch, lambda choice, kernel: [*_calls(choice, kernel, sizes)])
 
 
 def _calls(choice: Any, kernel: Callable[[str], KernelSource], sizes: Sequence[int]) -> Iterator[list[Call]]:
