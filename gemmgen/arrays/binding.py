@@ -97,7 +97,8 @@ def require_names(problem: Problem, operands: Mapping[str, Any], alpha: float, b
 class Bound(NamedTuple):
     """A launch, and the shape of C: M x N, in a batch products x M x N, where groups have a C each groups x M x N.
 
-    If C has no element, the case has the least sizes: it is checked like others, but not launched.
+    A C whose rows are scattered may have more rows. If C has no element, the case has the least sizes: it is checked
+    like others, but not launched.
     """
 
     case: Case
@@ -129,10 +130,19 @@ def bound(problem: Problem, views: Mapping[str, ArrayView | Prepared], alpha: fl
     m, n, batch = (max(1, sizes[name]) if name in sizes else None for name in ("M", "N", BATCH))
     if problem.inputs.gathered:
         given["rows_a"] = max(1, sizes[ROWS_OF_A])  # of no row nothing is read, as C has none
+    if problem.inputs.scattered and ROWS_OF_C in sizes:
+        spare = sizes[ROWS_OF_C] - sizes["M"]
+        require(spare >= 0, f"C has {sizes[ROWS_OF_C]} rows, and index_c names {sizes['M']}")
+        given["spare_c"] = spare
     return Bound(problem.case(m, n, sizes["K"], alpha=alpha, beta=beta, batch=batch, **given), shape)
 
 
-BATCH, GROUPS, ROWS_OF_A = "batch", "groups", "rows of A"  # sizes of operands beside M, N and K, by name
+BATCH, GROUPS, ROWS_OF_A, ROWS_OF_C = (
+    "batch",
+    "groups",
+    "rows of A",
+    "rows of C",
+)  # sizes of operands beside M, N and K, by name
 
 
 def _lead(problem: Problem, matrix: MatrixSizes) -> tuple[str, ...]:
@@ -194,6 +204,8 @@ def _agree(
         lead = ()
     if problem.inputs.gathered and matrix.name == "A":
         rows = ROWS_OF_A
+    if problem.inputs.scattered and matrix.name == "C":
+        rows = ROWS_OF_C
     names = (*lead, rows, matrix.cols)
     extent = " x ".join(map(str, shape)) or "one element"
     wanted = " x ".join(matrix.extent_text(name, {name: name}) for name in names)

@@ -133,14 +133,15 @@ class ArrayKernel:
                   writes. Scales by block, of f32, dense and row-major: scales_a, ceil(K / 128) x M, and scales_b,
                   ceil(N / 128) x ceil(K / 128), or with "blocks+lines" ceil(K / 128) x N; with "+padded" rows of M or
                   N scales are a multiple of 4 apart. Of s32, dense: offs, the ends of groups, which do not descend;
-                  group_rows, the number of rows of each masked group; index_a, the row of A for each row of C
+                  group_rows, the number of rows of each masked group; index_a, the row of A for each row of C;
+                  index_c, the row of C that each row of the product becomes, where `out` may have more rows than that
 
         `a` and `b` may be results of `prepare_a` and `prepare_b`; for B of codes `b` is the result of `pack_b`. With
         numpy or JAX the result is ready on return; else it is ready in stream order. If C has no element nothing is
-        launched. Rows of C that belong to no group keep their values; those of a new C are undefined. No gradient is
-        recorded, as gemmgen.torch.gemm does: a tensor that requires one is refused while torch's grad mode is on.
-        Raises InvalidInput if sizes, strides, types, addresses or devices do not fit, and CandidateFailed (compile or
-        launch). What offs, group_rows and index_a hold is not checked, as only the device knows it.
+        launched. Rows of C of no group, or that no index names, keep their values; those of a new C are undefined. No
+        gradient is recorded, as gemmgen.torch.gemm does: a tensor that requires one is refused while torch's grad mode
+        is on. Raises InvalidInput if sizes, strides, types, addresses or devices do not fit, and CandidateFailed
+        (compile or launch). What offs, group_rows, index_a and index_c hold is not checked: only the device knows it.
         """
         c = self._shortcut.call(a, b, out, alpha, beta, stream, operands)
         if c is not NotImplemented:
@@ -353,12 +354,12 @@ class ArrayKernel:
     def rows_of(self) -> frozenset[str]:
         """The operands whose first size is M, if nothing else that is checked depends on M.
 
-        Empty if M is fixed, for batches, scales of blocks, gathered rows and images, if A is column-major, or if
-        launches copy A first, except for a kernel that `checks_alone`.
+        Empty if M is fixed, for batches, scales of blocks, gathered or scattered rows and images, if A is column-major,
+        or if launches copy A first, except for a kernel that `checks_alone`.
         """
         problem, launch, inputs = self.source.problem, self.source.launch, self.source.problem.inputs
         copied = not self.checks_alone and any(one.operand == "A" for one in launch.prepares)
-        several = problem.batched or inputs.blocks or inputs.gathered or inputs.conv is not None
+        several = problem.batched or inputs.blocks or inputs.gathered or inputs.scattered or inputs.conv is not None
         if problem.m is not None or several or problem.layout.a != "r" or copied:
             return frozenset()
         return frozenset(("A", "C", *(one.name for one in problem.epilogue.operands if one.along.startswith("m"))))

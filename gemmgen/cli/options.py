@@ -219,8 +219,8 @@ _PROBLEM = (
         help="How A and B are given. scales=128: B's columns have scales by groups of 128 (32, 64, K) along K, and "
         "zero points with scales=128+zeros. groups=8: groups of rows, each with its B; groups=8+masked: each with an A "
         "and C, too, and a number of rows; groups=8+along_k: ranges of K, each with its C. gathered: A's rows by their "
-        "numbers. blocks: A has scales of 1 x 128, B of 128 x 128; blocks+lines: B, too, of 1 x 128; with +padded "
-        "rows of scales begin at multiples of 16 bytes. Scales and blocks go with groups=8. "
+        "numbers; scattered: C's rows. blocks: A has scales of 1 x 128, B of 128 x 128; blocks+lines: B, too, of "
+        "1 x 128; with +padded rows of scales begin at multiples of 16 bytes. Scales and blocks go with groups=8. "
         "im2col=56x56x64_3x3_p1x1_s1x1_d1x1: A is images. Family naive serves all; mma and skinny (sm_80 and newer) "
         "and wgmma (sm_90) B of codes with scales; wgmma groups=8, im2col and, with --compute promoted, blocks.",
     ),

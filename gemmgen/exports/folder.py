@@ -100,7 +100,7 @@ def _special(source: KernelSource) -> list[str]:
     inputs = source.problem.inputs
     groups = inputs.ragged_groups + inputs.k_groups > 0 and not (source.problem.coded or inputs.gathered)
     known = inputs.is_plain or inputs.blocks or groups or inputs.images == "A"
-    if not (known or isinstance(launch.prepared("B"), Pack)):
+    if inputs.scattered or not (known or isinstance(launch.prepared("B"), Pack)):
         special.append(f"inputs = {source.problem.inputs}")
     stride = source.problem.stride_b
     if inputs.row_groups and stride not in ("dense", None):  # self-tests lay the groups' B side by side

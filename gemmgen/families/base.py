@@ -54,17 +54,17 @@ PLAIN_INPUTS = Constraint(
     "PLAIN == 1", "it multiplies no A and B that --inputs says are no plain matrices: naive does", False
 )
 SCALED_INPUTS = Constraint(
-    "PLAIN + CODES + BLOCKS == 1 and ONE_B == 1",
+    "PLAIN + CODES + BLOCKS == 1 and ONE_B == 1 and SCATTERED == 0",
     "besides plain matrices it multiplies codes of B with scales along K, and blocks with scales",
     False,
 )
 GROUPED_INPUTS = Constraint(
-    "PLAIN + CODES + BLOCKS == 1 or GROUPS + K_GROUPS > 0 and GATHERED == 0",
+    "(PLAIN + CODES + BLOCKS == 1 or GROUPS + K_GROUPS > 0 and GATHERED == 0) and SCATTERED == 0",
     "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, groups of rows or of K",
     False,
 )
 IMAGE_INPUTS = Constraint(
-    "PLAIN + CODES + BLOCKS + IMAGES == 1 or GROUPS + K_GROUPS + GATHERED > 0",
+    "(PLAIN + CODES + BLOCKS + IMAGES == 1 or GROUPS + K_GROUPS + GATHERED > 0) and SCATTERED == 0",
     "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, groups of rows or of K, "
     "gathered rows, images",
     False,
@@ -191,8 +191,8 @@ def sizes_of(problem: Problem) -> dict[str, int]:
     of A and B have rows or columns that an epilogue sums), PRODUCTS (matrices side by side in B), PLAIN (1: elements
     of A and B are multiplied as they are), BLOCKS (1: blocks of A and B have scales), CODES (1: B holds codes, with
     scales along K), GROUPS (of rows that the device counts, with a B each; 0: none), MASKED (1: with an A and a C each,
-    too), K_GROUPS (along K, with a C each), ONE_B (1: there are no groups), GATHERED (1: an index names A's rows) and
-    IMAGES (1: A holds images)."""
+    too), K_GROUPS (along K, with a C each), ONE_B (1: there are no groups), GATHERED (1: an index names A's rows),
+    SCATTERED (1: one names C's) and IMAGES (1: A holds images)."""
     sizes = {"M": problem.m or 0, "N": problem.n or 0, "K": problem.k or 0, "BATCH": problem.batch or 0}
     types = problem.types
     return {
@@ -210,6 +210,7 @@ def sizes_of(problem: Problem) -> dict[str, int]:
         "K_GROUPS": problem.inputs.k_groups,
         "ONE_B": int(not problem.inputs.groups),
         "GATHERED": int(problem.inputs.gathered),
+        "SCATTERED": int(problem.inputs.scattered),
         "IMAGES": int(problem.inputs.conv is not None),
     }
 

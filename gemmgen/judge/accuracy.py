@@ -10,6 +10,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats
 from gemmgen.run.gpu.executor import GpuExecutor, GpuKernel
+from gemmgen.verification.companions import by_rows
 from gemmgen.verification.data import data_seed, make_operands, unscaled
 from gemmgen.verification.products import products
 from gemmgen.verification.situation import Situation
@@ -38,7 +39,7 @@ def measured(gpu: GpuExecutor, kernel: GpuKernel, case: Case) -> Accuracy:
     product, size, _ = products(situation.case, situation.data, data_seed(situation), window)
 
     def error(result: Floats) -> float:
-        got = case.c.dtype.decode(case.c.view(result)[window.index])
+        got = case.c.dtype.decode(by_rows(case, operands, case.c.view(result))[window.index])
         return float((np.abs(got - product) / size).max(initial=0.0) / UNIT)
 
     theirs = gpu.run_baseline(situation.case, operands)

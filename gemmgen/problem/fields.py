@@ -144,7 +144,7 @@ class Fields:
     def batch_sizes(self) -> tuple[str, ...]:
         """What a Case says of its batch, by name."""
         strides = tuple(one.stride for one in self.strides)
-        beside = ("rows_a",) if self.inputs.gathered else ()
+        beside = ("rows_a",) * self.inputs.gathered + ("spare_c",) * self.inputs.scattered
         return POINTER_SIZES if self.pointers else ("batch", *strides) if self.batched else (*beside, *strides)
 
     @property
@@ -228,8 +228,10 @@ class Fields:
 
     @property
     def one_product(self) -> bool:
-        """Whether each element of C is computed from one row of A and one column of B: no groups of rows, no images."""
-        return self.inputs.is_plain or ((self.coded or self.inputs.blocks) and not self.inputs.groups)
+        """Whether each element of C is computed from its row of A and its column of B: no groups of rows, no images."""
+        return self.inputs.is_plain or (
+            (self.coded or self.inputs.blocks) and not (self.inputs.groups or self.inputs.scattered)
+        )
 
     def align_of(self, operand: str) -> int:
         """Bytes that divide the address of an operand."""
@@ -251,7 +253,8 @@ class Fields:
     @property
     def needs_64bit(self) -> bool:
         """True if an element offset into a matrix can reach 2^31. Strides between matrices are 64-bit anyway."""
-        if self.inputs.gathered or self.inputs.conv or any(name not in BATCH_SIZES for name in self.runtime_names):
+        moved = self.inputs.gathered or self.inputs.scattered or self.inputs.conv
+        if moved or any(name not in BATCH_SIZES for name in self.runtime_names):
             return True
         sizes = self.sizes
         reached = ((one.extent(one.lines, sizes) or 0) + TILE_REACH for one in self.matrices)

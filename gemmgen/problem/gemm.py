@@ -70,6 +70,7 @@ class Problem(Fields):
                     "groups=8" gives each of 8 groups of rows a matrix B of its own, `stride_b` apart;
                     "groups=8+masked" and "groups=8+along_k" are batches of 8, which is what `batch` then says;
                     "gathered" takes rows of A by a vector of their numbers, "im2col=56x56x64_3x3" of images;
+                    "scattered" stores rows of C by a vector of their numbers;
                     "im2col=56x56x64_3x3+wgrad" is the gradient of a convolution's filters, whose images B holds.
                     "blocks" gives A a scale of f32 for each 1 x 128 elements along K and B one for each 128 x 128;
                     "blocks+lines" gives B one for each 128 along K of a column
@@ -230,12 +231,13 @@ class Problem(Fields):
         ld_residual: int | None = None,
         stride_residual: int | None = None,
         rows_a: int = 0,
+        spare_c: int = 0,
     ) -> Case:
         """One launch of this problem. Sizes fixed here may be left out; run-time ones may not.
 
         A run-time leading dimension or stride that is left out is the shortest one that `ld_align` allows. In a batch
         of pointers products share `different_a` matrices A, in turn, likewise B; 0 gives each its own. An A whose rows
-        are gathered has `rows_a` rows; 0 is as many as C.
+        are gathered has `rows_a` rows; 0 is as many as C. A C whose rows are scattered has `spare_c` rows more than M.
         """
         strides = {
             "stride_a": stride_a,
@@ -273,6 +275,7 @@ class Problem(Fields):
             different_a=different_a,
             different_b=different_b,
             rows_a=rows_a,
+            spare_c=spare_c,
         )
 
     def _pitch(self, name: str, given: Size, least: int) -> int:
@@ -298,7 +301,7 @@ class Case:
 
     batch and strides are 1 and 0 where the problem has no batch. In a batch of pointers strides are those of Operands,
     and `different_a` counts the matrices A that its pointers name: 0 is one for each product. Likewise B. `rows_a` are
-    the rows of an A whose rows are gathered: 0 is as many as C has.
+    the rows of an A whose rows are gathered: 0 is as many as C has. A C whose rows are scattered has M + `spare_c`.
     """
 
     problem: Problem
@@ -319,6 +322,7 @@ class Case:
     ld_residual: int = 0
     stride_residual: int = 0
     rows_a: int = 0
+    spare_c: int = 0
 
     def __post_init__(self) -> None:
         require(self.batch >= 1, f"batch = {self.batch}: a launch needs at least one product")
@@ -327,6 +331,8 @@ class Case:
             require(0 <= different <= most, f"{name} = {different}: of {self.batch} products at most {most} can differ")
         most = SIZE_LIMIT if self.problem.inputs.gathered else 0
         require(0 <= self.rows_a <= most, f"rows_a = {self.rows_a}: at most {most}")
+        most = SIZE_LIMIT - self.m if self.problem.inputs.scattered else 0
+        require(0 <= self.spare_c <= most, f"spare_c = {self.spare_c}: at most {most}")
         matrices = [(sizes, self._matrix(sizes)) for sizes in self.problem.matrices]
         for sizes, matrix in matrices:
             if matrix.batch is not None:
@@ -356,7 +362,8 @@ class Case:
         return self._matrix(self.problem.matrices[2])
 
     def _matrix(self, sizes: MatrixSizes) -> Matrix:
-        count = {"M": (self.rows_a if sizes.name == "A" else 0) or self.m, "N": self.n, "K": self.k}
+        rows = {"A": self.rows_a or self.m, "C": self.m + self.spare_c}.get(sizes.name, self.m)
+        count = {"M": rows, "N": self.n, "K": self.k}
         conv = self.problem.inputs.conv
         if conv is not None and sizes.channels:
             lines = conv.images(count[self.problem.inputs.places]) * conv.pixels

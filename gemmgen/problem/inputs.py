@@ -1,7 +1,7 @@
 """How A and B are given where they are more than two plain matrices: scales, groups of rows, gathered rows, images.
 
-The tensors that a kernel reads for that are the companions of A and B. They are dense and row-major. Records and names
-leave out what a product does not have.
+Rows of C may be scattered, too. The tensors that a kernel reads for that are the companions of A and B. They are dense
+and row-major. Records and names leave out what a product does not have.
 """
 
 from __future__ import annotations
@@ -20,20 +20,29 @@ WHOLE_K = 0  # in place of a group of K: all of it has one scale
 GROUPS_OF_K = (32, 64, 128, WHOLE_K)
 SCALED = (DType.U4, DType.S4, DType.U8, DType.S8)  # types of B that may have scales along K
 ROUNDED_TO = (DType.F16, DType.BF16, DType.F32)  # types of A: of B's elements, too, once they are scaled
-COMPANIONS = ("scales_a", "scales_b", "zeros_b", "offs", "group_rows", "index_a")  # every name that a companion has
-VECTORS = ("offs", "group_rows", "index_a")  # those with one dimension
+COMPANIONS = (
+    "scales_a",
+    "scales_b",
+    "zeros_b",
+    "offs",
+    "group_rows",
+    "index_a",
+    "index_c",
+)  # every name that a companion has
+VECTORS = ("offs", "group_rows", "index_a", "index_c")  # those with one dimension
 OF_CODES = ("scales_b", "zeros_b")  # those that go with columns of B, where it has codes
 MOST_GROUPS = 2**16
 BLOCK = 128  # elements along K of A and B, and columns of B, that share a scale
 IN_BLOCKS = (DType.E4M3, DType.E5M2)  # types of A and B that may have scales by blocks
 QUANTISED = (DType.F32, DType.F16, DType.BF16)  # types of what becomes e4m3 with such scales
-SWITCHES = ("masked", "along_k", "gathered", "blocks", "lines", "padded")
+SWITCHES = ("masked", "along_k", "gathered", "scattered", "blocks", "lines", "padded")
 SCALES_TOGETHER = 4  # f32 of 16 bytes: rows of padded scales begin at multiples of them
-_PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|masked|alongk|gathered|blocks|lines|padded)"
+_PART = r"(?:k(?:32|64|128)?|zeros|g[1-9]\d*|masked|alongk|gathered|scattered|blocks|lines|padded)"
 TOKEN = f"(?:i{convolution.TEXT}(?:_wgrad)?|{_PART}(?:_{_PART})*)"  # of inputs, in full names
 KNOWN = (
     "scales=32, 64, 128 or K, maybe with +zeros; groups=8, gathered or both; groups=8+masked; groups=8+along_k; "
-    "blocks, maybe with +lines and +padded; scales or blocks with groups=8; im2col=56x56x64_3x3_p1x1, maybe with +wgrad"
+    "blocks, maybe with +lines and +padded; scales or blocks with groups=8; any of these with +scattered, if there is "
+    "one C; im2col=56x56x64_3x3_p1x1, maybe with +wgrad"
 )
 
 
@@ -105,6 +114,8 @@ class Inputs:
     along_k   groups are ranges of K: `offs` holds their ends, group g has k from offs[g - 1] to offs[g], and its own C.
               K is that of all groups together. A group without any k has a product of 0
     gathered  row m of C is computed from row index_a[m] of A. Indices may repeat, and A has any number of rows
+    scattered row m of the product becomes row index_c[m] of C, which has at least M rows. No two rows that are computed
+              become the same one. The other rows of C keep their values
     blocks    A has a scale for each BLOCK elements along K of a row, B has one for each BLOCK x BLOCK elements. The
               product of both, rounded to f32, multiplies the sum of a block: total = fma(scale, sum, total)
     lines     with blocks: B, too, has a scale for each BLOCK elements along K, of a column
@@ -122,6 +133,7 @@ class Inputs:
     masked: bool = False
     along_k: bool = False
     gathered: bool = False
+    scattered: bool = False
     blocks: bool = False
     lines: bool = False
     padded: bool = False
@@ -141,6 +153,8 @@ class Inputs:
         require(not (self.masked and self.along_k), f"inputs = {self}: groups are masked or along_k, not both")
         rows = not (self.own_c and self.gathered)
         require(rows, f"inputs = {self}: rows are gathered in one A, and groups are masked or along_k")
+        one_c = not (self.scattered and (self.own_c or self.conv is not None))
+        require(one_c, f"inputs = {self}: rows are scattered in one C, and not with masked, along_k or im2col")
         scaled, moved = self.coded + self.blocks, self.groups > 0 or self.gathered
         own_b = self.row_groups > 0 and not self.gathered
         kinds = scaled, moved and not (scaled and own_b), self.conv is not None
@@ -249,7 +263,7 @@ class Inputs:
 
     @property
     def leaves_rows(self) -> bool:
-        """Whether some rows of C may keep their values."""
+        """Whether some rows of the product are not computed."""
         return self.groups > 0 and not self.along_k
 
     @property
@@ -260,7 +274,7 @@ class Inputs:
     @property
     def depends_on_rows(self) -> bool:
         """Whether a row of C depends on its number, so that the last rows of a launch cannot be run as the first."""
-        return bool(self.groups) or self.gathered or self.blocks or self.conv is not None
+        return bool(self.groups) or self.gathered or self.scattered or self.blocks or self.conv is not None
 
     def companions(self, types: Types) -> Iterator[Companion]:
         """The tensors beside A and B, in the order in which kernels take them."""
@@ -271,6 +285,10 @@ class Inputs:
             yield Companion(name, DType.S32, Extent(), Extent(number=self.groups), what)
         if self.gathered:
             yield Companion("index_a", DType.S32, Extent(), Extent("M"), "the row of A that a row of C comes of")
+        if self.scattered:
+            yield Companion(
+                "index_c", DType.S32, Extent(), Extent("M"), "the row of C that a row of the product becomes"
+            )
         if self.blocks:
             along_k, f32, unit = Extent("K", BLOCK), DType.F32, SCALES_TOGETHER if self.padded else 1
             of_a = f"a scale for each {BLOCK} along K of a row of A"

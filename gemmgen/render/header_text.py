@@ -64,6 +64,8 @@ class HeaderText:
             yield images
         if groups and not self.problem.inputs.own_c:
             yield f"for each of {groups} groups of rows, B one of as many matrices; rows past the last end stay as is"
+        if self.problem.inputs.scattered:
+            yield "row m becomes row index_c[m] of C, which may have more rows than M; other rows stay as is"
 
     @property
     def operands(self) -> Iterator[str]:

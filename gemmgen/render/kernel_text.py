@@ -220,13 +220,7 @@ class Kernel:
             written = listed(("C", *self.outputs))
             aligned = f"{problem.operand_words} at addresses divisible by {problem.pointer_align}"
             yield f"{aligned}, {written} overlapping {others}"
-        if problem.inputs.masked:
-            yield f"group_rows none below 0 or above {self.sizes['M'] or 'M'}"
-        elif problem.inputs.groups:
-            along = "K" if problem.inputs.along_k else "M"
-            yield f"offs ascending, none below 0 or above {self.sizes[along] or along}"
-        if problem.inputs.gathered:
-            yield "index_a naming rows that A has"
+        yield from self._promises_of_companions
         if problem.strided:
             yield "no two matrices of C that overlap"
         distances = (*problem.line_sizes, *problem.stride_sizes)
@@ -236,6 +230,20 @@ class Kernel:
         if problem.epilogue.amaxes:
             yield f"{', '.join(one.name for one in problem.epilogue.amaxes)} holding 0 before every launch"
         yield from self._workspace
+
+    @property
+    def _promises_of_companions(self) -> Iterator[str]:
+        """What the caller must guarantee about numbers of rows, which the device alone knows."""
+        problem = self.problem
+        if problem.inputs.masked:
+            yield f"group_rows none below 0 or above {self.sizes['M'] or 'M'}"
+        elif problem.inputs.groups:
+            along = "K" if problem.inputs.along_k else "M"
+            yield f"offs ascending, none below 0 or above {self.sizes[along] or along}"
+        if problem.inputs.gathered:
+            yield "index_a naming rows that A has"
+        if problem.inputs.scattered:
+            yield "index_c naming rows that C has, no two the same"
 
     @property
     def _workspace(self) -> Iterator[str]:

@@ -113,7 +113,7 @@ class _Groups(Served):
 
     def lacks(self, asked: Asked) -> str | None:
         inputs, layout, epilogue = self.problem.inputs, str(self.problem.layout), self.problem.epilogue
-        groups = 0 if inputs.gathered else inputs.row_groups or inputs.k_groups
+        groups = 0 if inputs.gathered or inputs.scattered else inputs.row_groups or inputs.k_groups
         if (inputs.along_k, groups) != (asked.along_k, asked.groups):
             wanted = f"groups={asked.groups}" + ("+along_k" if asked.along_k else "")
             return f"{self.takes}, and this product {wanted}"

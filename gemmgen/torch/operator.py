@@ -31,8 +31,8 @@ def gemm(kernel: Kernel, a: Any, b: Any, *, alpha: float = 1.0, **operands: Any)
 
     It is like `ArrayKernel.__call__`, but traceable: torch.compile records it. Gradients of a, b and bias_n are
     torch.matmul's if the epilogue is the product, with or without a bias. `operands` are those of the epilogue, none of
-    which may be written, the scales of blocks, and offs, group_rows and index_a. Products of groups and of gathered
-    rows have no gradient here: those of `grouped_mm` have.
+    which may be written, the scales of blocks, and offs, group_rows, index_a and index_c. Products of groups and of
+    gathered or scattered rows have no gradient here: those of `grouped_mm` have.
     """
     traced = kernel.traced
     named = len(operands) == len(traced.operands) and all(name in operands for name in traced.operands)
@@ -139,7 +139,7 @@ def _require_gradient(problem: Problem, packed: bool) -> None:
     require(not packed, "a prepared operand has no gradient: pass it as it was")
     inputs = problem.inputs
     require(not inputs.blocks, "operands with scales by block have no gradient")
-    several = inputs.groups > 0 or inputs.gathered
+    several = inputs.groups > 0 or inputs.gathered or inputs.scattered
     require(not several, f"inputs = {inputs} have no gradient here: gemmgen.torch.grouped_mm has one")
     epilogue = problem.epilogue
     known = epilogue in PRODUCTS or epilogue in SUMS

@@ -30,7 +30,7 @@ from gemmgen.problem.types import Compute, Types
 from gemmgen.render.rerender import is_rendered
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.errors import InvalidInput
-from gemmgen.verification.companions import factor, group_of, groups_of_rows, unrolled
+from gemmgen.verification.companions import by_rows, factor, group_of, groups_of_rows, unrolled
 from gemmgen.verification.comparison import right
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.linear import alpha_of
@@ -294,7 +294,8 @@ def _tf32(codes: Codes, ties: str) -> Codes:
 def _linear(situation: Situation, total: Floats, at: Index) -> Floats:
     """alpha * total + beta * C, stored with one rounding."""
     case, types = situation.case, situation.case.problem.types
-    old = case.c.view(make_operands(situation).c)[at]
+    operands = make_operands(situation)
+    old = by_rows(case, operands, case.c.view(operands.c))[at]
     if types.scalar.is_integer:
         scaled = int(case.alpha) * total.astype(np.int64)
         return types.c.wrap(scaled + (int(case.beta) * old.astype(np.int64) if case.beta else 0)).astype(types.c.numpy)

@@ -13,7 +13,7 @@ from gemmgen.problem.operands import is_amax
 from gemmgen.run.executor import Floats, LoadedKernel, Operands
 from gemmgen.run.turns import grid_of, tiles_in_turns, turns_of
 from gemmgen.support.errors import CandidateFailed, Failure
-from gemmgen.verification.companions import computed, groups_of_rows
+from gemmgen.verification.companions import by_rows, computed, groups_of_rows, index_in_c
 from gemmgen.verification.comparison import Compared, Mismatch, compare, compare_amax
 from gemmgen.verification.data import make_operands
 from gemmgen.verification.device_check import judge
@@ -158,18 +158,23 @@ def _check_on_host(kernel: LoadedKernel, situation: Situation, operands: Operand
 def _judge_whole(
     kernel: LoadedKernel, situation: Situation, operands: Operands, result: Floats, output: str, tally: DomainTally
 ) -> float:
-    """As `_judge` of all that a run has to compute; rows of C that belong to no group keep their bits."""
+    """As `_judge` of all that a run has to compute; rows of C of no group, or that no index names, keep their bits."""
     c, windows = situation.case.c, computed(situation.case, operands)
-    if windows == [Window.whole(situation.case)]:
+    if windows == [Window.whole(situation.case)] and not situation.case.problem.inputs.scattered:
         return _judge(situation, compare(situation, result, output=output, multiply=kernel.multiply), tally)
     changed = c.view(result.view(c.dtype.bits)) != c.view(operands.c.view(c.dtype.bits))
     for window in windows:
-        changed[window.index] = False
+        changed[index_in_c(situation.case, operands, window)] = False
     if changed.any():
         place = "".join(f"[{index}]" for index in np.argwhere(changed)[0])
-        raise Wrong(situation, Failure("wrong", f"C{place} is written, a row of no group", "verifier"), None)
+        raise Wrong(situation, Failure("wrong", f"C{place} is written, {_idle(situation.case)}", "verifier"), None)
     found = (_judge(situation, compare(situation, result, window, output), tally) for window in windows)
     return max(found, default=0.0)
+
+
+def _idle(case: Case) -> str:
+    """What is wrong with a row of C that is written and should not."""
+    return "a row that no index names" if case.problem.inputs.scattered else "a row of no group"
 
 
 def check_apart(kernel: LoadedKernel, situation: Situation, apart: Case, tally: DomainTally) -> float:
@@ -225,9 +230,10 @@ def _judge(situation: Situation, comparison: Compared, tally: DomainTally) -> fl
 
 def _judge_bits(situation: Situation, result: Floats, window: Window, tally: DomainTally) -> None:
     """Compare the bits of C inside `window` with the kernel's plan. Raises Wrong."""
-    at, c = tally.planned_places(situation, window), situation.case.c
+    at, case = tally.planned_places(situation, window), situation.case
     if at is not None:
-        _require_planned(situation, c.view(result.view(c.dtype.bits))[at], at, tally)
+        got = by_rows(case, make_operands(situation), case.c.view(result.view(case.c.dtype.bits)))[at]
+        _require_planned(situation, got, at, tally)
 
 
 def _require_planned(situation: Situation, got: Codes, at: Index, tally: DomainTally) -> None:
@@ -345,7 +351,7 @@ def _judge_tiles(
     bits = matrix.dtype.bits
     outside = matrix.view(result.view(bits) != operands.by_name[output].view(bits))
     for tile in tiles:
-        outside[tile.index] = False
+        outside[index_in_c(situation.case, operands, tile) if output == "C" else tile.index] = False
     if outside.any():
         place = "".join(f"[{index}]" for index in np.argwhere(outside)[0])
         reason = f"blocks {blocks} write {output}{place}, outside of the tiles that they write with beta = 0"
@@ -354,8 +360,9 @@ def _judge_tiles(
 
 
 def elements_written(kernel: LoadedKernel, situation: Situation, operands: Operands, blocks: list[int]) -> Mask:
-    """A mask of the elements of C that a run of `blocks` with beta = 0 changes; C is filled with POISON before.
+    """A mask of the elements of C, by rows of the product, that a run of `blocks` with beta = 0 changes.
 
+    C is filled with POISON before.
     A one-byte result may be equal to POISON, so for such types a second run starts from other bytes.
     """
     case = replace(situation.case, beta=0.0)
@@ -364,7 +371,7 @@ def elements_written(kernel: LoadedKernel, situation: Situation, operands: Opera
     def changed(byte: int) -> Mask:
         poison = np.full(operands.c.nbytes, byte, np.uint8).view(dtype.numpy)
         result = kernel.run(case, replace(operands, c=poison), seed=situation.seed, blocks=blocks, watch=False)
-        return case.c.view(result.view(dtype.bits) != poison.view(dtype.bits))
+        return by_rows(case, operands, case.c.view(result.view(dtype.bits) != poison.view(dtype.bits)))
 
     return changed(POISON) | changed(POISON ^ 0xFF) if dtype.size == 1 else changed(POISON)
 

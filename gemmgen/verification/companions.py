@@ -75,6 +75,8 @@ def draw_companions(case: Case, wanted: Wanted, rng: np.random.Generator) -> dic
         rows = int(found["offs"][0, -1])
     if inputs.gathered:
         found["index_a"] = _index(case, rows, rng)[None]
+    if inputs.scattered:
+        found["index_c"] = _places(case, rows, rng)[None]
     return found | (_draw_scaled(case, wanted, rng) if case.problem.coded else {})
 
 
@@ -127,6 +129,15 @@ def _index(case: Case, rows: int, rng: np.random.Generator) -> npt.NDArray[np.in
     index = rng.integers(0, case.a.rows, case.m)
     if rows:
         index[rng.integers(rows)] = case.a.rows - 1
+    index[rows:] = -1
+    return index
+
+
+def _places(case: Case, rows: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Different rows of C in any order, the last one among them; -1 for rows that are not computed."""
+    index = rng.permutation(case.c.rows)[: case.m]
+    if rows and case.c.rows - 1 not in index[:rows]:
+        index[rng.integers(rows)] = case.c.rows - 1
     index[rows:] = -1
     return index
 
@@ -193,6 +204,21 @@ def computed(case: Case, operands: Operands) -> list[Window]:
         return [replace(whole, bottom=rows)] if rows else []
     counts = enumerate(operands.extra["group_rows"].tolist())
     return [replace(whole, bottom=rows, first=group, last=group + 1) for group, rows in counts if rows]
+
+
+def by_rows(case: Case, operands: Operands, of_c: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """C's view with the rows of the product in their order: scattered ones from where the index names them.
+
+    There rows that are not computed hold anything.
+    """
+    return of_c[operands.extra["index_c"]] if case.problem.inputs.scattered else of_c
+
+
+def index_in_c(case: Case, operands: Operands, window: Window) -> tuple[Any, ...]:
+    """The index in C's view of the product's elements inside `window`, none of which belongs to no group."""
+    if not case.problem.inputs.scattered:
+        return window.index
+    return operands.extra["index_c"][window.rows], window.cols
 
 
 def depths(case: Case, operands: Operands, window: Window) -> list[slice]:

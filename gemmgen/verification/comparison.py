@@ -14,6 +14,8 @@ from gemmgen.problem.operands import is_amax
 from gemmgen.problem.types import Types
 from gemmgen.run.executor import Floats
 from gemmgen.support.threads import in_threads
+from gemmgen.verification.companions import by_rows
+from gemmgen.verification.data import make_operands
 from gemmgen.verification.device_products import Multiply, on_host
 from gemmgen.verification.error_bias import leaning, leans
 from gemmgen.verification.reference import Wanted, expected_amax, parts_of, stored_as, wanted_of
@@ -124,7 +126,10 @@ def compare_amax(
 def compare_with(wanted: Wanted, situation: Situation, result: Floats, window: Window, output: str = "C") -> Compared:
     """Compare the elements of `output` inside `window` with those that are `wanted`."""
     matrix, types = situation.case.tensors[output], situation.case.problem.types
-    got = matrix.view(result)[window.index]
+    got = matrix.view(result)
+    if output == "C":
+        got = by_rows(situation.case, make_operands(situation), got)
+    got = got[window.index]
     elements = _Elements(types, matrix.dtype, got, wanted)
     parts = in_threads(lambda part: elements.beside(part.within(window), part), parts_of(window))
     wrong = [part for part in parts if isinstance(part, Mismatch)]

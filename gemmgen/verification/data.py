@@ -221,7 +221,9 @@ def _fill(
         known = DType.F16 if types.compute is Compute.TF32 else dtype  # every f16 is a tf32
         view[...] = codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
         inputs = case.problem.inputs
-        paired = not (inputs.gathered or inputs.conv or inputs.along_k)  # rows of A and C, by their numbers
+        paired = not (
+            inputs.gathered or inputs.scattered or inputs.conv or inputs.along_k
+        )  # rows of A and C, by their numbers
         if known == DType.F32 and coded and paired and case.problem.epilogue.is_linear:
             code_fully(name, view, side)
     elif math.prod(view.shape) > REPEATED and data != "denormal":

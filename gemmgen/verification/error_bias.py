@@ -29,6 +29,8 @@ import numpy.typing as npt
 
 from gemmgen.problem.gemm import Case
 from gemmgen.run.executor import Floats
+from gemmgen.verification.companions import by_rows
+from gemmgen.verification.data import make_operands
 from gemmgen.verification.reference import Wanted, unrooted
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.tensor_bound import allowance
@@ -61,7 +63,8 @@ def leaning(situation: Situation, result: Floats, window: Window, wanted: Wanted
     if not some.elements:
         return None
     part = wanted.part(some.within(window))
-    got, values, bound = case.c.dtype.decode(case.c.view(result)[some.index]), part.values, part.bound
+    of_c = by_rows(case, make_operands(situation), case.c.view(result))[some.index]
+    got, values, bound = case.c.dtype.decode(of_c), part.values, part.bound
     with np.errstate(invalid="ignore", over="ignore"):
         beside = np.minimum(unrooted(situation, some), bound)
         known = np.isfinite(got) & np.isfinite(values) & np.isfinite(bound)

@@ -79,7 +79,7 @@ from gemmgen.problem.types import Types
 from gemmgen.run.executor import Operands
 from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.threads import cores, in_threads
-from gemmgen.verification.companions import depths, groups_of_rows
+from gemmgen.verification.companions import by_rows, depths, groups_of_rows
 from gemmgen.verification.data import MEMORY, data_seed, make_operands, unscaled
 from gemmgen.verification.device_products import Multiply, on_host, products_by
 from gemmgen.verification.linear import (
@@ -278,7 +278,10 @@ def _of_depth(
     case, as_long = situation.case, replace(situation, case=depth)
     if not case.problem.epilogue.is_linear:
         return _through_epilogue(situation, as_long, window, of, output, rooted)
-    old = case.c.view(make_operands(situation).c)[window.index] if case.beta != 0 else None  # it may hold NaN
+    if case.beta == 0:  # C may hold NaN
+        return linear(as_long, *of[0], None, rooted)
+    operands = make_operands(situation)
+    old = by_rows(case, operands, case.c.view(operands.c))[window.index]
     return linear(as_long, *of[0], old, rooted)
 
 
@@ -350,7 +353,8 @@ def epilogue_inputs(situation: Situation, pick: Callable[[Elements], Elements]) 
     case, operands = situation.case, make_operands(situation)
     inputs = scalar_inputs(case)
     if case.problem.epilogue.reads_c:
-        inputs["C"] = Bounded.exact(case.c.dtype.decode(pick(case.c.view(operands.c))) if case.beta != 0 else 0.0)
+        old = 0.0 if case.beta == 0 else case.c.dtype.decode(pick(by_rows(case, operands, case.c.view(operands.c))))
+        inputs["C"] = Bounded.exact(old)
     for name, matrix in case.read.items():
         stored = matrix.view(operands.extra[name])
         by_group = case.problem.groups_of(OPERANDS[name]) and not case.problem.batched

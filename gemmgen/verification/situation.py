@@ -355,7 +355,7 @@ def padded_case(problem: Problem, sizes: dict[str, int], distances: dict[str, in
     different = {
         name: count for name, count in distances.items() if name.startswith("different_") and count < padded.batch
     }
-    rows = {"rows_a": distances["rows_a"]} if "rows_a" in distances else {}
+    rows = {name: distances[name] for name in ("rows_a", "spare_c") if name in distances}
     return problem.case(**sizes, **lines, **strides, **different, **rows, alpha=alpha, beta=beta)
 
 
@@ -384,6 +384,8 @@ def distances_of(case: Case) -> dict[str, int]:
         found |= {name: getattr(case, name) for name in ("different_a", "different_b")}
     if problem.inputs.gathered:
         found["rows_a"] = case.rows_a
+    if problem.inputs.scattered:
+        found["spare_c"] = case.spare_c
     return found
 
 

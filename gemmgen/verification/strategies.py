@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.types import Types
 from gemmgen.verification.data import data_seed
 from gemmgen.verification.situation import (
@@ -52,6 +53,7 @@ Scalars = tuple[float, float]  # alpha and beta
 PADDINGS = (0, 1, 2, 3, 7)  # of leading dimensions and strides, in units of ld_align
 DIFFERENT = (0, 0, 1, 2, 3)  # distinct matrices A, or B, that a batch's pointers name in turn; 0: one per product
 GATHERED = (0, 0, 1, 2, 5, 33, 300)  # rows of an A whose rows are gathered; 0: as many as C
+SPARE = (0, 0, 1, 2, 5, 33, 300)  # rows of a C whose rows are scattered, beside M
 BATCHES = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 33, 65, 257)
 SEED_STEP = 40_503  # odd; keeps seeds of examples apart, because hypothesis often draws a number again
 DEEPEST = 700
@@ -103,7 +105,7 @@ def situations(draw: st.DrawFn, problem: Problem, largest: int) -> Callable[[Str
     tiny = {name: draw(_tiny(name, largest)) for name in runtime}
     usual = {name: draw(_sizes(name, largest)) for name in runtime}
     deep = draw(_depths(largest)) if "K" in runtime else 0
-    distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers, problem.inputs.gathered))
+    distances = draw(_distances(problem.runtime_names, problem.ld_align, problem.pointers, problem.inputs))
     seed = draw(ANY_SEED)
 
     def situation(stratum: Stratum) -> Situation:
@@ -191,11 +193,12 @@ def _on_side(situation: Situation, stratum: Stratum) -> Situation:
 
 @functools.cache
 def _distances(
-    runtime_names: tuple[str, ...], ld_align: int, pointers: bool, gathered: bool
+    runtime_names: tuple[str, ...], ld_align: int, pointers: bool, inputs: Inputs
 ) -> st.SearchStrategy[dict[str, int]]:
     """Paddings of the run-time leading dimensions and strides (SHARED: one matrix for all products), and the batch.
 
-    For pointers also the number of distinct matrices A and B, and the rows of an A whose rows are gathered.
+    For pointers also the number of distinct matrices A and B, the rows of an A whose rows are gathered, and those
+    beside M of a C whose rows are scattered.
     """
     paddings = tuple(ld_align * padding for padding in PADDINGS)
     strategies: dict[str, st.SearchStrategy[int]] = {}
@@ -208,8 +211,10 @@ def _distances(
             strategies[name] = st.sampled_from(BATCHES)
     if pointers:
         strategies |= {name: st.sampled_from(DIFFERENT) for name in ("different_a", "different_b")}
-    if gathered:
+    if inputs.gathered:
         strategies["rows_a"] = st.sampled_from(GATHERED)
+    if inputs.scattered:
+        strategies["spare_c"] = st.sampled_from(SPARE)
     return st.fixed_dictionaries(strategies)
 
 

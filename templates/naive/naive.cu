@@ -5,7 +5,7 @@
 //% from "device/convert.cu" import add_to, element_types
 //% from "epilogue/result.cu" import result, narrowed
 //% from "tile_row_by_row.cu" import row_by_row
-//% from "naive/operands.cu" import codes, find_group, find_row, find_range, find_tap, read_a, read_b, rows, sum_blocks, sum_groups
+//% from "naive/operands.cu" import codes, find_group, find_row, find_range, find_tap, read_a, read_b, row_c, rows, sum_blocks, sum_groups
 //% from "epilogue/tree.cu" import epilogue, applied_at, declare_outputs, inputs, store_outputs
 ${ header(kernel) }
 namespace {
@@ -45,7 +45,7 @@ ${ read_b(kernel, loop.index) }        ${ acc } = ${ fma }(a, b${ loop.index if 
 //% endfor
     }
 //% endif
-    ${ TC }* const to = C + Offset(m) * s.ldc + n;
+    ${ TC }* const to = C + Offset(${ row_c(kernel) }) * s.ldc + n;
 //% if kernel.epilogue
     const Epilogue e = ${ inputs(kernel) };
 //% if kernel.outputs

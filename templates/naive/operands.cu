@@ -72,6 +72,11 @@ ${ matrices_of(kernel, "group") | trim("\n") }
 //% endif
 //% endmacro
 
+/*# The row of C that row m of the product becomes. #*/
+//% macro row_c(kernel)
+${ "index_c[m]" if kernel.problem.inputs.scattered else "m" }
+//%- endmacro
+
 /*# The tap and the channel of column n, where columns of C are those of filters. #*/
 //% macro find_tap(kernel)
 //% if kernel.problem.inputs.wgrad

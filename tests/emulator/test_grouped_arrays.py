@@ -47,6 +47,8 @@ ALONG_K = Problem(None, None, None, layout="cr", pointer_align=4, inputs=f"group
 GATHERED = Problem(None, N, K, layout="rc", pointer_align=4, inputs="gathered")
 BIASED = Problem(None, N, None, layout="rc", pointer_align=4, inputs=f"groups={G}", epilogue="scale_m+scale_b+bias")
 MIXTURE = Problem(None, N, K, layout="rc", pointer_align=4, inputs=f"groups={G}+gathered")
+SCATTERED = Problem(None, N, K, layout="rc", pointer_align=4, inputs="scattered")
+SECOND = Problem(None, N, K, layout="rc", pointer_align=4, inputs=f"groups={G}+scattered", epilogue="scale_m")
 
 
 def whole(*shape: int) -> Array:
@@ -128,6 +130,32 @@ def test_rows_are_gathered(loaded) -> None:
         loaded(GATHERED)(a[:0], w[0].T, index_a=index)
     with pytest.raises(InvalidInput, match=r"C is 4 x 6 \(M x N\): the other operands have M = 5"):
         loaded(GATHERED)(a, w[0].T, np.zeros((4, N), np.float32), index_a=index)
+
+
+def test_rows_are_scattered(loaded) -> None:
+    a, w, index = whole(5, K), whole(G, N, K), ends(2, 0, 3, 4, 1)
+    right = a @ w[0].T
+    np.testing.assert_array_equal(loaded(SCATTERED)(a, w[0].T, index_c=index)[index], right)
+    out = np.full((9, N), 7, np.float32)
+    assert loaded(SCATTERED)(a, w[0].T, out, index_c=index + 4) is out
+    np.testing.assert_array_equal(out[index + 4], right)
+    assert (out[:4] == 7).all()
+    loaded(SCATTERED)(a, w[0].T, out, alpha=-1, beta=1, index_c=index + 4)
+    assert not out[4:].any() and (out[:4] == 7).all()
+    assert (loaded(SCATTERED)(a[:0], w[0].T, out[:3], index_c=index[:0]) == 7).all()
+    with pytest.raises(InvalidInput, match="C has 4 rows, and index_c names 5"):
+        loaded(SCATTERED)(a, w[0].T, out[:4], index_c=index)
+    with pytest.raises(InvalidInput, match="index_c is 4: this launch takes 5"):
+        loaded(SCATTERED)(a, w[0].T, out, index_c=index[:4])
+
+
+def test_rows_of_experts_are_scattered_with_a_weight(loaded) -> None:
+    a, w, weight, offs = whole(5, K), whole(G, N, K), whole(5), ends(1, 1, 3, 4)
+    index, out = ends(6, 2, 0, 3, -1), np.full((7, N), 7, np.float32)
+    loaded(SECOND)(a, w.mT, out, offs=offs, index_c=index, scale_m=weight)
+    wanted = np.full((7, N), 7, np.float32)
+    wanted[index[:4]] = (product_of_groups(a, w.mT, np.zeros((5, N)), offs) * weight[:, None])[:4]
+    np.testing.assert_array_equal(out, wanted)
 
 
 def test_no_row_is_an_empty_array(loaded) -> None:

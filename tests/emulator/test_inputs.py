@@ -38,6 +38,10 @@ PROBLEMS = [
     Problem(None, 18, None, "f32", "cr", inputs="im2col=5x6x3_3x2_p1x0x2x1_s2x1+wgrad"),
     Problem(33, 24, 70, "bf16", "rr", ldb=6, inputs="im2col=7x5x4_2x3_d2x2+wgrad", epilogue="acc + residual"),
     Problem(None, 40, 64, types="bf16,bf16,f32", layout="cr", inputs="groups=16", epilogue="bias+gelu+residual"),
+    Problem(None, None, None, "f32", "cc", inputs="scattered", ldc=None),
+    Problem(None, 33, None, "bf16", "rc", inputs="groups=7+gathered+scattered", epilogue="scale_m+bias+residual"),
+    Problem(40, 35, 67, types="bf16,u4,f32", layout="rc", inputs="scales=32+groups=3+scattered"),
+    Problem(None, 40, 300, types="e4m3,e4m3,f32", layout="rc", inputs="blocks+scattered"),
 ]
 
 
@@ -48,7 +52,7 @@ def executor(shared_store):
 
 
 # One of each kind of inputs; `make soak` runs all.
-FEW = {PROBLEMS[number] for number in (0, 1, 4, 6, 10, 12, 17, 20, 22, 24)}
+FEW = {PROBLEMS[number] for number in (0, 1, 4, 6, 10, 12, 17, 20, 22, 24, 28)}
 
 
 @pytest.mark.parametrize(

@@ -110,6 +110,9 @@ SAMPLES = {
     "naive_gathered_groups_rc": Sample(
         NAIVE, {}, (None, 300, 64), "rc", types="f16,f16,f32", inputs="groups=8+gathered"
     ),
+    "naive_scattered_groups_rc": Sample(
+        NAIVE, {}, (None, 300, 64), "rc", types="f16,f16,f32", inputs="groups=8+scattered", epilogue="scale_m"
+    ),
     "naive_blocks_rc": Sample(NAIVE, {}, (None, 300, None), "rc", types="e4m3,e4m3,bf16", inputs="blocks"),
     "naive_convolution_rc": Sample(
         NAIVE, {}, (None, 64, 576), "rc", dtype=DType.BF16, inputs="im2col=56x56x64_3x3_p1x1_s2x2"

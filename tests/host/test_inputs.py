@@ -35,8 +35,12 @@ from gemmgen.verification.window import Window
 SCALED = Problem(None, 35, 67, types="bf16,u4,f32", layout="rc", inputs="scales=32+zeros")
 GROUPED = Problem(None, 35, 67, types="bf16,bf16,f32", layout="rc", inputs="groups=5", stride_b=None)
 GATHERED, MIXTURE = "gathered", "groups=5+gathered"
+SCATTERED = "scattered", "groups=5+gathered+scattered"
 PROBLEMS = (SCALED, replace(SCALED, inputs=Inputs.parse("scales=K"), epilogue="bias+gelu", ldb=None), GROUPED)
-PROBLEMS += tuple(replace(GROUPED, inputs=Inputs.parse(inputs), stride_b="dense") for inputs in (GATHERED, MIXTURE))
+PROBLEMS += tuple(
+    replace(GROUPED, inputs=Inputs.parse(inputs), stride_b="dense") for inputs in (GATHERED, MIXTURE, *SCATTERED)
+)
+PROBLEMS += (replace(SCALED, inputs=Inputs.parse("scales=32+scattered")),)
 BLOCKS = Problem(None, 150, 300, types="e4m3,e4m3,bf16", layout="rc", inputs="blocks")
 IMAGES = Problem(None, 35, 24, types="f16,f16,f32", layout="rc", inputs="im2col=8x9x4_3x2_p1x1x2x0_s2x1_d1x2")
 MASKED, ALONG_K = (
@@ -105,6 +109,9 @@ def test_records_and_names_of_plain_inputs_say_nothing_of_them():
         ("f32", "groups=3+masked+along_k", "groups=3.masked.along_k: groups are masked or along_k, not both"),
         ("f32", "groups=3+masked+gathered", "rows are gathered in one A"),
         ("e4m3", "groups=3+along_k+blocks", "go alone"),
+        ("f32", "groups=3+masked+scattered", "rows are scattered in one C"),
+        ("f32", "groups=3+along_k+scattered", "rows are scattered in one C"),
+        ("f32", "im2col=8x9x4_3x3+scattered", "rows are scattered in one C"),
         ("e4m3", "groups=3+gathered+blocks", "go alone"),
         ("e4m3", "im2col=8x9x4_3x3+blocks", "go alone"),
     ],
@@ -152,6 +159,7 @@ def test_inputs_go_with_one_product_without_sums_of_a_and_b(more):
 def test_other_families_refuse_inputs(family, problem):
     rejection = first_rejection(family, problem, family.default(problem), parse_arch(DEFAULT_ARCH).limits)
     assert rejection is not None
+    assert not problem.inputs.scattered or rejection.constraint is family.rules[0]
     scaled = family.scaled_inputs and (problem.inputs.group is not None or problem.inputs.blocks)
     grouped = family.grouped_inputs and problem.inputs.ragged_groups + problem.inputs.k_groups > 0
     images = family.image_inputs and (problem.inputs.conv is not None or problem.inputs.gathered)
@@ -160,7 +168,7 @@ def test_other_families_refuse_inputs(family, problem):
 
 @pytest.mark.parametrize(
     "problem",
-    [one for one in PROBLEMS if one.coded or one.inputs.gathered],
+    [one for one in PROBLEMS if one.coded or one.inputs.gathered or one.inputs.scattered],
     ids=str,
 )
 def test_exports_refuse_inputs(problem):
@@ -325,6 +333,25 @@ def test_gathered_rows_repeat_and_reach_the_last_row_of_a(inputs):
         assert np.array_equal(values, case.a.view(operands.a)[index[:rows]].astype(float))
 
 
+@pytest.mark.parametrize("inputs", SCATTERED)
+def test_scattered_rows_are_different_ones_and_reach_the_last_row_of_c(inputs):
+    problem = replace(GROUPED, inputs=Inputs.parse(inputs), stride_b="dense")
+    case = problem.case(m=40, spare_c=3)
+    assert (case.a.rows, case.c.rows) == (40, 43)
+    for seed in range(8):
+        operands = make_operands(Situation(case, "random", seed))
+        rows, index = sum(window.bottom for window in computed(case, operands)), operands.extra["index_c"]
+        assert rows == 0 or index[:rows].max() == case.c.rows - 1
+        assert (index[:rows] >= 0).all() and len(set(index[:rows].tolist())) == rows
+        assert (index[rows:] == -1).all()  # nobody may read these
+
+
+def test_only_a_c_whose_rows_are_scattered_has_rows_to_spare():
+    assert replace(GROUPED, inputs=Inputs.parse("scattered"), stride_b="dense").case(m=9, spare_c=7).c.rows == 16
+    with pytest.raises(InvalidInput, match="spare_c = 7: at most 0"):
+        GROUPED.case(m=9, spare_c=7)
+
+
 def test_the_sums_of_a_block_are_multiplied_by_both_scales_whose_product_is_rounded():
     situation = Situation(BLOCKS.case(m=9), "random", 3)
     case, operands = situation.case, make_operands(situation)
@@ -386,9 +413,12 @@ def test_a_corpus_holds_groups_with_a_c_each(problem):
     assert situation_from(situation_document(situation), problem) == situation
 
 
-@pytest.mark.parametrize("problem", [GROUPED, replace(GROUPED, inputs=Inputs.parse(MIXTURE))], ids=str)
-def test_a_corpus_holds_strides_of_groups_and_rows_of_a(problem):
+@pytest.mark.parametrize(
+    "problem", [GROUPED, *(replace(GROUPED, inputs=Inputs.parse(one)) for one in (MIXTURE, SCATTERED[1]))], ids=str
+)
+def test_a_corpus_holds_strides_of_groups_and_rows_of_a_and_c(problem):
     more = {"rows_a": 7} if problem.inputs.gathered else {}
+    more |= {"spare_c": 2} if problem.inputs.scattered else {}
     situation = Situation(problem.case(m=9, stride_b=35 * 67 + 3, **more), "exact", 3)
     assert situation_from(situation_document(situation), problem) == situation
 

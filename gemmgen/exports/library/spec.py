@@ -108,8 +108,9 @@ class Product:
             require(one, f"{sizes}: codes of {self.types.b.label} are packed for one N and one K: write numbers")
         else:
             conv = self.inputs.conv
-            groups = self.inputs.row_groups > 0 and not self.inputs.gathered
-            known = self.inputs.is_plain or self.inputs.blocks or groups or self.inputs.images == "A"
+            by_index = self.inputs.gathered or self.inputs.scattered
+            groups = self.inputs.row_groups > 0 and not by_index
+            known = self.inputs.is_plain or (self.inputs.blocks and not by_index) or groups or self.inputs.images == "A"
             require(
                 known,
                 f"inputs = {self.inputs}: a library has kernels for codes, for blocks, groups of rows and images",

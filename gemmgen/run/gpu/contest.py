@@ -247,6 +247,8 @@ class Contest:
 
     def _library_plan(self, case: Case, apart: Binary | None) -> LtPlan | BatchedPlan | FollowedPlan | PlanOfNumbers:
         """The library's product, followed by `apart`, which finds A * B in C or in memory between."""
+        if case.problem.inputs.scattered:
+            raise NoBaseline(f"cuBLASLt has no product with inputs = {case.problem.inputs}", "cublaslt")
         if case.problem.coded and case.problem.epilogue.is_linear:
             return PlanOfNumbers(self.library(case).plan(product_of_numbers(case)))
         blocks = case.problem.inputs.blocks and case.problem.epilogue.is_linear

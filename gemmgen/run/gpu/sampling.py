@@ -64,6 +64,8 @@ def numbers_of_rows(case: Case) -> dict[str, npt.NDArray[np.int32]]:
         found["offs"] = counts.cumsum().astype(np.int32)
     if inputs.gathered:
         found["index_a"] = rng.integers(case.a.rows, size=case.m, dtype=np.int32)
+    if inputs.scattered:
+        found["index_c"] = rng.permutation(case.c.rows)[: case.m].astype(np.int32)
     return found
 
 
