@@ -91,6 +91,7 @@ ANY_TYPES = (*("f32", "f32", "f64") * (len(CONVERTED) // 3), *CONVERTED)
 SOME_INPUTS = (
     *("scales=32", "scales=32+zeros", "scales=128+zeros", "scales=K+zeros"),
     *("groups=1", "groups=5", "gathered", "groups=3+gathered", "blocks", "blocks+lines"),
+    *("scattered", "groups=5+scattered", "groups=3+gathered+scattered", "scales=32+zeros+scattered"),
     *("groups=1+masked", "groups=5+masked", "groups=1+along_k", "groups=5+along_k"),
     *("scales=32+zeros+groups=5", "groups=5+blocks"),
     *("im2col=5x6x3_3x2_p1x0x2x1_s2x1", "im2col=7x5x4_2x3_d2x2", "im2col=4x4x8_1x1_s2x2"),
