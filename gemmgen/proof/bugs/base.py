@@ -95,6 +95,7 @@ VALUE = Diagnosis("wrong", r"off by [\d.i]")  # a wrong number
 PLANNED = Diagnosis("wrong", "planned")  # other bits than the plan's
 UNGIVEN = Diagnosis("crash", "a value that nobody has given")
 BEHIND = Diagnosis("wrong", "a row of no group")
+UNNAMED = Diagnosis("wrong", "a row that no index names")
 POISON = Diagnosis("wrong", "is nan")  # nobody wrote it, or what nobody may read was read
 READS = Diagnosis("crash", "reads")
 WRITES = Diagnosis("crash", "writes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemmgen.proof.bugs import subjects as on
-from gemmgen.proof.bugs.base import BEHIND, OUTSIDE_C, POISON, RACE_C, READS, VALUE, WRITES, Bug
+from gemmgen.proof.bugs.base import BEHIND, OUTSIDE_C, POISON, RACE_C, READS, UNNAMED, VALUE, WRITES, Bug
 
 INPUT_BUGS = (
     Bug("the halves of a byte swapped", "packed elements", on.NAIVE_U4, "(i % 2 ? 4 : 0) & 15", "(i % 2 ? 0 : 4) & 15",
@@ -97,6 +97,26 @@ INPUT_BUGS = (
         (VALUE, POISON)),
     Bug("the row that is gathered says its group", "gathered rows", on.NAIVE_GROUPS_GATHERED, "m >= offs[group]",
         "index_a[m] >= offs[group]", (VALUE, POISON, READS, BEHIND)),
+    Bug("rows of C as they are computed", "scattered rows", on.NAIVE_SCATTERED, "Offset(index_c[m])", "Offset(m)",
+        (VALUE, POISON, UNNAMED)),
+    Bug("rows of C modulo those of the product", "scattered rows", on.NAIVE_SCATTERED, "index_c[m]",
+        "(index_c[m] % s.M)", (VALUE, POISON, UNNAMED, RACE_C)),
+    Bug("the place of the next row", "scattered rows", on.NAIVE_SCATTERED, "index_c[m]", "index_c[m + 1]",
+        (READS, VALUE, POISON, OUTSIDE_C, WRITES)),
+    Bug("places of 16 bits", "scattered rows", on.NAIVE_SCATTERED, "index_c[m]",
+        "reinterpret_cast<const short*>(index_c)[m]", (VALUE, POISON, UNNAMED, RACE_C)),
+    Bug("the place of the tile's first row for all", "scattered rows", on.NAIVE_SCATTERED, "index_c[m]",
+        "index_c[tile_m * BM]", (VALUE, POISON, RACE_C)),
+    Bug("C's old elements are those of the row's number", "scattered rows", on.NAIVE_SCATTERED, "fmaf(beta, *to,",
+        "fmaf(beta, C[Offset(m) * s.ldc + n],", (VALUE, POISON, RACE_C)),
+    Bug("a row comes from where it goes to", "scattered rows", on.NAIVE_MIXTURE, "row_a = index_a[m]",
+        "row_a = index_c[m]", (READS, VALUE, POISON)),
+    Bug("a row goes to where it comes from", "scattered rows", on.NAIVE_MIXTURE, "Offset(index_c[m])", "Offset(row_a)",
+        (WRITES, OUTSIDE_C, VALUE, POISON, RACE_C, UNNAMED)),
+    Bug("the weight of the row's place", "scattered rows", on.NAIVE_MIXTURE, "epilogue(e, m,",
+        "epilogue(e, index_c[m],", (READS, VALUE)),
+    Bug("the place of a row says its group", "scattered rows", on.NAIVE_MIXTURE, "m >= offs[group]",
+        "index_c[m] >= offs[group]", (VALUE, POISON, READS, UNNAMED, OUTSIDE_C, WRITES)),
     Bug("the scale of A's next block", "block scales", on.NAIVE_BLOCKS, "Offset(block / 128) * s.M",
         "Offset(block / 128 + 1) * s.M", (READS, VALUE, POISON)),
     Bug("scales of A row by row", "block scales", on.NAIVE_BLOCKS, "Offset(block / 128) * s.M + m",

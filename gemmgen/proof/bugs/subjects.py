@@ -114,6 +114,12 @@ NAIVE_GATHERED = Subject("naive gathered rows, rr", typed("f32", "rr", "gathered
 NAIVE_GROUPS_GATHERED = Subject(
     "naive gathered rows in groups, rc", typed("f16,f16,f32", "rc", "groups=3+gathered"), family=NAIVE
 )
+NAIVE_SCATTERED = Subject("naive scattered rows, rr", typed("f32", "rr", "scattered"), family=NAIVE)
+NAIVE_MIXTURE = Subject(
+    "naive gathered and scattered rows in groups, rc",
+    changed(typed("f16,f16,f32", "rc", "groups=3+gathered+scattered"), epilogue="scale_m"),
+    family=NAIVE,
+)
 NAIVE_S4 = Subject("naive bf16, s4 scaled, rc", typed("bf16,s4,f32", "rc", "scales=K"), family=NAIVE)
 NAIVE_U8_SCALED = Subject("naive bf16, u8 scaled, cc", typed("bf16,u8,f32", "cc", "scales=128+zeros"), family=NAIVE)
 SKINNY_BF16 = Subject(
