@@ -64,9 +64,9 @@ GROUPED_INPUTS = Constraint(
     False,
 )
 IMAGE_INPUTS = Constraint(
-    "(PLAIN + CODES + BLOCKS + IMAGES == 1 or GROUPS + K_GROUPS + GATHERED > 0) and SCATTERED == 0",
+    "PLAIN + CODES + BLOCKS + IMAGES == 1 or GROUPS + K_GROUPS + GATHERED + SCATTERED > 0",
     "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, groups of rows or of K, "
-    "gathered rows, images",
+    "gathered or scattered rows, images",
     False,
 )
 CUDA_CORES = Constraint("FMA == 1", "only tensor cores compute as --compute asks", False)
@@ -282,7 +282,7 @@ class Family(ABC):
     any_inputs     whether it serves every `Problem.inputs`; others serve plain ones
     scaled_inputs  whether it serves codes of B with scales along K, or blocks with scales, too
     grouped_inputs  whether it serves groups of rows, masked or not, and along K, beside these: the device knows them
-    image_inputs   whether it serves these, images, of which A's rows are made, and gathered rows
+    image_inputs   whether it serves these, images, of which A's rows are made, and gathered or scattered rows
     arch_specific  whether its kernels need instructions of one architecture: they are compiled for sm_90a, others for
                    sm_90
     """

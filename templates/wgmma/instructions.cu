@@ -13,7 +13,7 @@ ${ blocks.barriers(view) }
 ${ dependent_launch() }
 //% endif
 ${ blocks.loads(view) }
-//% if view.staged or view.limited or view.gathered
+//% if view.c_by_tma or view.limited or view.gathered
 ${ fence_proxy_async() }
 //% endif
 //% if view.staged or view.pingpong or view.split or view.skips

@@ -75,4 +75,4 @@ ${ prologue(kernel, view) }
 ${ work(kernel, view) | trim("\n") }
 ${ produce(view) | indent(4, true) }
 ${ consume(kernel, view) | indent(4, true) | trim("\n") }
-${ blocks.leave() }${ store.leave() }}
+${ blocks.leave() }${ store.leave(view) }}

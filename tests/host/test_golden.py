@@ -363,6 +363,20 @@ SAMPLES = {
         inputs="gathered",
         epilogue="bias+gelu",
     ),
+    "wgmma_scattered_groups_rc": Sample(
+        WGMMA, {}, (None, 2048, 768), "rc", dtype=DType.BF16, inputs="groups=128+scattered", epilogue="scale_m"
+    ),
+    "wgmma_scattered_few_rows": Sample(
+        WGMMA,
+        {"BM": 24, "BN": 128, "BK": 128, "STAGES": 5, "SWAP": 1, "WHOLE": 1, "BROADCAST": 1},
+        (None, 2048, 768),
+        "rc",
+        dtype=DType.F16,
+        inputs="groups=8+gathered+scattered",
+    ),
+    "wgmma_scattered_by_rows_rc": Sample(
+        WGMMA, {"BN": 64}, (4096, 1027, 1024), "rc", types="f16,f16,f32", inputs="scattered", epilogue="bias"
+    ),
     "wgmma_along_k_cr": Sample(
         WGMMA, {}, (1536, 2048, None), "cr", types="bf16,bf16,f32", ld_align=8, inputs="groups=128+along_k"
     ),

@@ -341,6 +341,9 @@ def _stores_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
     if not staged(problem):
         yield "Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines"
         return
+    if problem.inputs.scattered:
+        yield "Stores  C leaves through shared memory, by threads, 16 bytes at a time, to rows that index_c names"
+        return
     yield "Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered"
     if problem.inputs.ragged_groups:
         yield "        pieces in which a group ends leave by threads, which store the group's rows alone"

@@ -67,12 +67,17 @@ class Operand(Side):
 
 @lru_cache(maxsize=64)
 def staged(problem: Problem) -> bool:
-    """Whether TMA can store C: its lines begin, and are known to end, at multiples of 16 bytes, as TMA writes whole
-    chunks."""
+    """Whether whole pieces of C are staged, as TMA stores them, or threads that scatter rows: C's lines begin, and are
+    known to end, at multiples of 16 bytes, as chunks are stored whole."""
     size = problem.types.c.size
     if problem.pointers and problem.m is None:  # pieces that lie wholly outside are none that TMA can be asked for
         return False
     return problem.n is not None and problem.n * size % UNIT == 0 and problem.vector_limit("ldc") * size % UNIT == 0
+
+
+def c_by_tma(problem: Problem) -> bool:
+    """Whether TMA stores C. It does not store rows that an index names."""
+    return staged(problem) and not problem.inputs.scattered
 
 
 @lru_cache(maxsize=64)  # the space asks for each config
@@ -247,7 +252,7 @@ def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: b
 
 def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
     """The matrices that TMA moves, except those that an epilogue reaches as it does C, and C of groups of rows."""
-    reached = not staged(problem) or problem.epilogue.written_matrices or problem.inputs.ragged_groups
+    reached = not c_by_tma(problem) or problem.epilogue.written_matrices or problem.inputs.ragged_groups
     loaded = ("B",) if problem.inputs.gathered else ("A", "B")
     return tuple(one for one in problem.matrices if one.name in loaded or (one.name == "C" and not reached))
 
@@ -302,7 +307,7 @@ def maps_of(problem: Problem, config: WgmmaConfig) -> tuple[TensorMap, ...]:
             box = (x.line, lines, *((1,) if x.grouped else piece))
             bounded = problem.inputs.along_k
             maps.append(map_of(x.X, box, span, PROMOTION_BYTES, rounds, problem.pointers, tail, bounded=bounded))
-    if staged(problem):
+    if c_by_tma(problem):
         columns, rows = piece_box(problem, config)
         span = columns * problem.types.c.size
         swizzle = span if span >= 2 * UNIT else 0

@@ -17,7 +17,7 @@ from gemmgen.families.wgmma.constants import (
     single,
     stored,
 )
-from gemmgen.families.wgmma.operands import mapped, operands, piece_box, row_access, staged, swaps
+from gemmgen.families.wgmma.operands import c_by_tma, mapped, operands, piece_box, row_access, staged, swaps
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.prepare import Codes
 from gemmgen.kernel.tensor_map import BOUND, MOST_DIMENSIONS, PATTERN_LINES, UNIT
@@ -120,8 +120,11 @@ class WgmmaView:
 
     def _way_of_c(self, plan: Plan, one: WgmmaConfig) -> None:
         problem, (columns, rows) = plan.problem, piece_box(plan.problem, one)
-        self.staged = staged(problem)  # TMA stores C from shared memory; else warps do
-        self.loads_c = self.staged and problem.epilogue.reads_c  # TMA also loads the old C
+        self.staged = staged(problem)  # whole pieces of C; else warps stage rows, eight at a time
+        self.scattered = problem.inputs.scattered  # an index names the rows of C, which threads store
+        self.c_by_tma = c_by_tma(problem)  # TMA stores C
+        self.reads_c = self.staged and problem.epilogue.reads_c  # a piece has the old C before,
+        self.loads_c = self.c_by_tma and self.reads_c  # which TMA loads, too
         # C is alpha * acc + beta * C and no thread checks C's edges: sums go to shared memory as they are.
         self.direct = direct(problem, one)
         self.at_once = at_once(problem, one)  # a thread computes its whole share of a piece, then stores
@@ -129,7 +132,7 @@ class WgmmaView:
         self.edges = _edges(plan, one)  # of M and N those whose edges threads check nevertheless
         # Threads compute addresses of matrix elements in global memory, as TMA does not move all of them.
         matrices = any(operand.is_matrix for operand in problem.epilogue.operands)
-        self.reaches = not self.staged or matrices or bool(self.groups) or self.gathered
+        self.reaches = not self.staged or matrices or bool(self.groups) or self.gathered or self.scattered
         self.vectors = not self.direct or bool(self.limited)  # code beside copies of operands moves vectors
         self.chunk = UNIT // problem.types.c.size  # elements of C per 16 bytes
         self.chunks = plan.constants["CN"] * problem.types.c.size // UNIT  # of 16 bytes per line in shared memory
@@ -150,7 +153,7 @@ class WgmmaView:
         alone = [x for x in (self.a, self.b) if not x.gathered and (not self.conv or not (x.images or x.shared))]
         of_c = (self.c_rank,) if self.loads_c else ()
         self.loaded_ranks = tuple(dict.fromkeys((*(self.box_rank + x.grouped for x in alone), *of_c)))
-        self.stored_ranks = (self.c_rank,) if self.staged else ()  # and of those that it stores
+        self.stored_ranks = (self.c_rank,) if self.c_by_tma else ()  # and of those that it stores
 
     def _templates(self) -> None:
         """Choose the templates of templates/wgmma that the kernel is made of, and macros of others."""
@@ -166,7 +169,7 @@ class WgmmaView:
         self.roles = _path("roles", "uniform" if self.uniform else "plain")
         sums = "transposed" if self.swapped else "direct"
         self.store = _path("store", sums if self.direct else "staged" if self.staged else "rows")
-        self.moves = _path("moves", "masked" if self.groups else "whole")
+        self.moves = _path("moves", "scattered" if self.scattered else "masked" if self.groups else "whole")
         self.boxes = _path("boxes", "several" if self.c_boxes > 1 else "one")
         self.epilogue = f"epilogue/{'linear' if self.linear else 'at_once' if self.at_once else 'tree'}.cu"
         self.batches = "pointers" if self.pointers else "strided" if self.batched else "none"

@@ -10,7 +10,7 @@ ${ each_chunk(view) }        if (m < rows && n < columns) *reinterpret_cast<uint
     }
 }
 
-//% if view.loads_c
+//% if view.reads_c
 // The other way; the piece's further rows and columns become zero.
 __device__ __forceinline__ void load_rows(const ${ TC }* from, Shape s, int rows, int columns, ${ TC }* piece)
 {

@@ -28,7 +28,7 @@ __device__ __forceinline__ void stage_row(${ TC }* c, int row, int column, int s
 }
 //% endmacro
 //% macro places(view)
-${ tma.leads() | trim("\n") }
+${ tma.leads(view) | trim("\n") }
 const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
 ${ tma.parity(view) | trim("\n") }

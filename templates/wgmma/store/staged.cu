@@ -11,7 +11,7 @@ ${ tma.staged_at(view) }
 ${ epilogue.store_c(kernel, staged=true, edges=view.edges, whole=view.whole) }
 //% endmacro
 //% macro places(view)
-${ tma.leads() | trim("\n") }
+${ tma.leads(view) | trim("\n") }
 const ThreadOrigin thread = thread_origin();
 ${ tma.parity(view) | trim("\n") }
 //% endmacro

@@ -1,4 +1,4 @@
-/*# Pieces of C that TMA stores from shared memory, and loads before that. #*/
+/*# Pieces of C that TMA, or threads where rows are scattered, store from shared memory, and load before that. #*/
 //% from "device/tma.cu" import fence_proxy_async
 //% from "device/warpgroup.cu" import named_barriers
 //% macro functions_of_all(view)
@@ -26,8 +26,10 @@ __device__ __forceinline__ int staged_at(int m, int n)
 ${ moves.functions(view) }
 //%- endmacro
 /*# What a consumer's thread is to know of itself: whether it stores, #*/
-//% macro leads()
+//% macro leads(view)
+//% if view.c_by_tma
 const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
+//% endif
 //% endmacro
 /*# and how it awaits C's old elements. #*/
 //% macro parity(view)
@@ -40,9 +42,11 @@ unsigned c_parity = 0;  // of the phase of shared.c_loaded
 //% import view.each as mmas
 //% import view.moves as moves
 ${ TC }* const c = shared.c[consumer][${ mmas.piece(view) } % C_STAGES];
+//% if view.c_by_tma
 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
+//% endif
 named_barrier_sync(1 + consumer, 128);
-//% if view.loads_c
+//% if view.reads_c
 if (beta != ${ types.scalar.arithmetic.zero }) {  // else C is not read: it may be uninitialised
 ${ moves.load(view) | indent(4, true) | trim("\n") }
 }
@@ -51,10 +55,14 @@ ${ moves.load(view) | indent(4, true) | trim("\n") }
 /*# What lies there on its way to C. #*/
 //% macro send(view)
 //% import view.moves as moves
+//% if view.c_by_tma
 fence_proxy_async();
+//% endif
 named_barrier_sync(1 + consumer, 128);
 ${ moves.store(view) | trim("\n") }
 //% endmacro
-//% macro leave()
+//% macro leave(view)
+//% if view.c_by_tma
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
+//% endif
 //% endmacro

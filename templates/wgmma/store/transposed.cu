@@ -37,7 +37,7 @@ __device__ __forceinline__ void stage_transposed(${ TC }* c, int row, int column
 }
 //% endmacro
 //% macro places(view)
-${ tma.leads() | trim("\n") }
+${ tma.leads(view) | trim("\n") }
 const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 const int row = ${ row_of_lane[view.matrices_at_once] }, column = warp * 16 + lane / 8 % 2 * 8;  // of the eight elements of C that this lane names for stmatrix, within a piece
 ${ tma.parity(view) | trim("\n") }

@@ -1,0 +1,454 @@
+// gemm_f16f16f32_rc_4096x1027x1024_bias_sm90_d8b8196d
+//
+//     C = alpha * acc + beta * C + bias_n      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores;
+//                                              C is read unless beta = 0, A and B always
+//     row m becomes row index_c[m] of C, which may have more rows than M; other rows stay as is
+//
+//     A  4096 x 1024, row-major, lda = 1024
+//     B  1024 x 1027, column-major, ldb = 1024
+//     C  4096 x 1027, row-major, ldc = 1027
+//     index_c  4096 elements: the row of C that a row of the product becomes
+//     bias_n  1027 elements, one a column of C
+//
+// Block   128 x 64 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
+//         2 consumer warpgroups: 64 x 64 of C each by 4 wgmmas of 64 x 64 x 16 a k tile
+// Stores  C leaves through shared memory, by warps, row by row: TMA cannot store its lines
+//
+// Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 117760 bytes of dynamic shared memory
+// Maps    map_a of A: boxes of 64 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+// Expects A, B, C, index_c and bias_n at addresses divisible by 16, C overlapping no other operand,
+//         index_c naming rows that C has, no two the same
+// Config  gemm_f16f16f32_rc_4096x1027x1024_scattered_bias_wgmma_128x64x64_c2_k1x0_s4_f1_g8_p1
+// Made by gemmgen generate 4096x1027x1024 --types f16,f16,f32 --inputs scattered --layout rc --epilogue 'alpha * acc + beta * C + bias_n' --arch sm_90 --family wgmma --set BN=64
+
+namespace {
+
+// A half, IEEE 754's binary16.
+struct F16 {
+    unsigned short bits;
+};
+
+// A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
+struct alignas(64) TensorMap { unsigned long long opaque[16]; };
+
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
+struct Shape {
+    static constexpr int M = 4096;
+    static constexpr int N = 1027;
+    static constexpr int K = 1024;
+    static constexpr int ldc = 1027;
+};
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
+
+// Parameters
+constexpr int BM = 128;       // rows of C that a block computes
+constexpr int BN = 64;        // columns of C that a block computes
+constexpr int BK = 64;        // depth of a k tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+
+// Work split
+constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
+constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
+constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
+constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+
+// Shared memory
+constexpr int LINE_A = 64;                        // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 64;                        // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 64;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int PITCH_C = CN + 8 * (CN % 16 == 0);  // elements from one of a warp's rows in shared memory to the next
+
+// How C leaves registers
+constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;       // adjacent rows in a run
+constexpr int FN = 2;       // adjacent columns in a run
+constexpr int STEP_M = 8;   // rows from a run to the next
+constexpr int STEP_N = 8;   // columns from a run to the next
+constexpr int VC = 2;       // elements of an access to C
+
+static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
+static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
+static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
+static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
+
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
+
+// A thread's accumulators: its part of the 64 x 64 sums of an instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_M][BN / 2];
+
+// The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
+// 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
+struct Shared {
+    alignas(1024) F16 a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
+    alignas(1024) F16 b[STAGES][BN * BK];  // boxes of lines of LINE_B elements, likewise
+    alignas(16) float c[CONSUMERS * 4][8 * PITCH_C];  // eight rows of each warp
+    unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
+    unsigned long long empty[STAGES];  // those that read them have: the producer waits
+};
+static_assert(sizeof(Shared) == 117760, "the launch asks for as much shared memory");
+
+// A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
+// full[stage], the producer for phase r - 1 of empty[stage].
+struct Ring {
+    int stage = 0;
+    unsigned parity = 0;
+
+    __device__ __forceinline__ void advance()
+    {
+        stage = stage + 1 < STAGES ? stage + 1 : 0;
+        parity ^= stage == 0;
+    }
+};
+
+// Row and column of this thread's first sum, of those that its warpgroup multiplies at once.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    return {warp * 16 + lane / 4, lane % 4 * 2};
+}
+
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
+
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+{
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = number / (GROUP * columns);
+    const int first = group * GROUP;
+    const int height = min(GROUP, rows - first);  // the last group may be lower
+    const int within = number % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
+}
+
+// The address of what lies in shared memory, as PTX takes it.
+__device__ __forceinline__ unsigned shared_address(const void* shared)
+{
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
+// An mbarrier counts arrivals and bytes. Its phase completes when as many arrivals as it was initialised with have
+// come, and all bytes that it was told to expect; the next phase begins at once. One thread initialises it. The fence
+// makes that visible to TMA and to the cluster; a barrier of all threads comes before any use.
+__device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, int arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+__device__ __forceinline__ void fence_mbarrier_init()
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+// Arrive.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+// Arrive after adding to the bytes that the current phase expects.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;"
+                 ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+}
+
+// Wait until the phase of this parity has completed. Phases count from 0; on a new barrier parity 1 passes, as if a
+// phase -1 had completed. Parity only tells a phase from its neighbours: nobody may fall two phases behind.
+__device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsigned parity)
+{
+    asm volatile("{ .reg .pred done;\n"
+                 "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+}
+
+// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
+// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
+__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+// Start loading the box at (x, y), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
+// also those outside of the tensor, which become zeros.
+__device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4}], [%2];"
+                 ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y) : "memory");
+}
+
+// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
+// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT>
+__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+
+// The matrix descriptor by which wgmma finds a tile in shared memory. Bits 0-13: address / 16; 16-29 and 32-45: PTX's
+// leading and stride byte offsets / 16; 49-51: base offset, 0 as tiles begin with a pattern of the swizzle; 62-63: the
+// swizzle, 1, 2, 3 for lines of 128, 64, 32 bytes. `stride` leads from 8 lines to the next 8. `leading` leads from one
+// box to the next where lines run across k (MN-major); where they run along k (K-major) nothing reads it. The swizzle
+// applies to the final address: to go on by so many bytes in a tile, add them / 16 to the descriptor.
+template <int SWIZZLE>
+__device__ __forceinline__ unsigned long long make_descriptor(const void* shared, int leading, int stride)
+{
+    constexpr unsigned long long LAYOUT = SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : SWIZZLE == 32 ? 3 : 0;
+    return LAYOUT << 62 | static_cast<unsigned long long>(stride >> 4) << 32 |
+           static_cast<unsigned long long>(leading >> 4) << 16 | (shared_address(shared) & 0x3ffff) >> 4;
+}
+
+// wgmma is asynchronous. A fence comes before the first one, and again after other code has written registers that it
+// reads or adds to. A commit closes a group of all since the last commit; after a wait at most the N newest groups are
+// in flight. Nobody may touch the accumulators of a group in flight, nor overwrite what it reads.
+__device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int N>
+__device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
+#define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
+// d += a * b, 64 x 64 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
+// scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
+// them.
+__device__ __forceinline__ void wgmma_m64n64k16_f16(float (&d)[32], unsigned long long a, unsigned long long b)
+{
+    asm volatile(
+        "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 0; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
+        : "l"(a), "l"(b));
+}
+#undef SUMS
+
+// Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+{
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(F16)>(shared.a[stage] + first * LINE_A, 16,
+                                                                       8 * LINE_A * sizeof(F16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(F16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(F16));
+    #pragma unroll
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n64k16_f16(acc[i], a + i * 64 * LINE_A * sizeof(F16) / 16 + k * sizeof(F16) / 16,
+                                b + k * sizeof(F16) / 16);
+    }
+}
+
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+}
+
+// This thread's sums of a piece by rows of C, and by columns in each.
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j)
+            sums[i][j] = acc[piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2];
+    }
+}
+
+// Where an element of a piece lies among the eight rows that its warp has in shared memory. Rows begin an odd multiple
+// of 8 elements apart: so the eight that a warp writes at once lie in banks of their own.
+__device__ __forceinline__ int staged_at(int m, int n)
+{
+    return m % 8 * PITCH_C + n;
+}
+
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
+struct Epilogue {
+    float alpha, beta;
+    const float* bias_n;
+};
+
+// C's new element; c is the old one, or 0 where beta = 0:
+// alpha * acc + beta * C + bias_n
+__device__ __forceinline__ float epilogue(const Epilogue& e, int n, float acc, float c)
+{
+    const float bias_n = e.bias_n[n];
+    return fmaf(e.alpha, acc, e.beta == 0.0f ? bias_n : fmaf(e.beta, c, bias_n));
+}
+
+// The first `valid` of N new elements to C.
+template <int N>
+__device__ __forceinline__ void store_edge(float* to, const Epilogue& e, int n, Vec<float, N> value, int valid)
+{
+    if (valid >= N) {
+        Vec<float, N> old = {};
+        if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
+        Vec<float, N> stored;
+        #pragma unroll
+        for (int i = 0; i < N; ++i) stored.at[i] = epilogue(e, n + i, value.at[i], old.at[i]);
+        store<N>(to, stored);
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = epilogue(e, n + i, value.at[i], e.beta == 0.0f ? 0.0f : to[i]);
+    }
+}
+
+// The i-th of this thread's rows of C, for those elements that are the tile's own.
+__device__ __forceinline__ void store_row(float* tile, Shape s, int columns, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], const Epilogue& e)
+{
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        Vec<float, VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+        store_edge<VC>(tile + staged_at(m, n), e, n, value, columns - n);
+    }
+}
+
+// Brings those eight rows of the old C that `index` names to where a warp stages them, from the column on in which `c`
+// lies. What lies beyond C's edges becomes zero.
+__device__ __forceinline__ void load_rows(const float* c, const int* index, Shape s, int columns, float* staged)
+{
+    #pragma unroll
+    for (int m = 0; m < 8; ++m) {
+        const int width = max(0, min(CN, columns));
+        for (int n = threadIdx.x % 32; n < CN; n += 32)
+            staged[staged_at(m, n)] = n < width ? c[Offset(index[m]) * s.ldc + n] : float{};
+    }
+}
+
+// Stores the eight rows that a warp has staged to those rows of C that `index` names, from the column on in which `c`
+// lies, up to C's edges. Neighbouring lanes write neighbouring elements, for whole sectors of C's lines wherever these
+// begin.
+__device__ __forceinline__ void store_rows(float* c, const int* index, Shape s, int columns, const float* staged)
+{
+    #pragma unroll
+    for (int m = 0; m < 8; ++m) {
+        const int width = max(0, min(CN, columns));
+        #pragma unroll
+        for (int first = 0; first < CN; first += 32) {
+            const int n = first + static_cast<int>(threadIdx.x) % 32;
+            if (n < width) c[Offset(index[m]) * s.ldc + n] = staged[staged_at(m, n)];
+        }
+    }
+}
+
+}  // namespace
+
+// Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
+//     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//               empty[stage] of each block that fills a part of it
+// The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_f16f16f32_rc_4096x1027x1024_bias_sm90_d8b8196d(
+    const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, float* __restrict__ C,
+    const int* __restrict__ index_c, const float* __restrict__ bias_n, float alpha, float beta)
+{
+    extern __shared__ __align__(1024) unsigned char bytes[];  // the launch sets its size; above 48 KB the host opts in
+    Shared& shared = *reinterpret_cast<Shared*>(bytes);
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < STAGES; ++stage) {
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
+            mbarrier_init(&shared.full[stage], 1);
+            mbarrier_init(&shared.empty[stage], CONSUMERS);
+        }
+        fence_mbarrier_init();
+    }
+    __syncthreads();
+    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
+    launch_dependents();
+
+    const Shape s{};
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix C
+    Ring ring;
+    if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
+        setmaxnreg_dec<PRODUCER_REGISTERS>();
+        if (threadIdx.x > CONSUMERS * 128) return;  // no __syncthreads follows
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
+            for (int k = 0; k < s.K; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+                unsigned long long* const full = &shared.full[ring.stage];
+                // of all copies to this block
+                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
+                tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
+            }
+        }
+        return;
+    }
+
+    setmaxnreg_inc<CONSUMER_REGISTERS>();
+    const int consumer = threadIdx.x / 128;
+    const ThreadOrigin thread = thread_origin();
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const TileOrigin tile = tile_of_block(s, number);
+        Accumulators acc = {};
+        int previous = 0;  // the stage that products under way may still read
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
+            wgmma_commit();
+            wgmma_wait<1>();  // for the products of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
+        }
+        wgmma_wait<0>();
+        release_stage(shared, previous);
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                const Epilogue e = {alpha, beta, bias_n + n};
+                float* const c = shared.c[threadIdx.x / 32];
+                #pragma unroll
+                for (int j = 0; j < TM; ++j) {  // eight rows of each warp
+                    const int row = m + threadIdx.x / 32 % 4 * 16 + j * STEP_M;
+                    float* const to = C + n;
+                    __syncwarp();  // all lanes have read the rows before
+                    if (beta != 0.0f) {  // else C is not read: it may be uninitialised
+                        load_rows(to, index_c + row, s, s.N - n, c);
+                        __syncwarp();
+                    }
+                    store_row(c, s, s.N - n, thread, j, sums[j], e);
+                    __syncwarp();
+                    store_rows(to, index_c + row, s, s.N - n, c);
+                }
+            }
+        }
+    }
+}
