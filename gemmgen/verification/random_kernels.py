@@ -111,10 +111,11 @@ GROUPED_INPUTS = (
     *map(Inputs.parse, ("groups=4+masked", "groups=35+masked", "groups=1+along_k", "groups=6+along_k")),
     *[PLAIN] * 4,
 )
-# and of those that serve images and gathered rows, too, with sizes that TMA takes:
+# and of those that serve images, gathered and scattered rows, too, with sizes that TMA takes:
 IMAGE_INPUTS = (
     *GROUPED_INPUTS,
     *map(Inputs.parse, ("gathered", "groups=5+gathered", "groups=40+gathered")),
+    *map(Inputs.parse, ("scattered", "groups=5+scattered", "groups=5+gathered+scattered", "groups=5+blocks+scattered")),
     *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1", "im2col=9x7x32_3x3_p1x1", "im2col=7x5x64_2x3_s1x3_d2x2")),
     *map(Inputs.parse, ("im2col=6x4x128_1x1_s2x2", "im2col=4x3x32_5x4_p2x3x4x1", "im2col=6x5x8_3x3_p1x1")),
     *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1+wgrad", "im2col=7x5x64_2x3_d2x2+wgrad")),
