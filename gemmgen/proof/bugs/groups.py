@@ -7,10 +7,12 @@ from gemmgen.proof.bugs.base import (
     BEHIND,
     DEADLOCK,
     DIVISION,
+    OUTSIDE_C,
     POISON,
     RACE,
     RACE_C,
     READS,
+    UNNAMED,
     UNWRITTEN,
     VALUE,
     WRITES,
@@ -24,6 +26,8 @@ ENDLESS = Diagnosis("timeout", "still runs")  # no group has the tile
 BESIDE = Diagnosis("crash", "TMA leaves the tensor")
 LEFT_OVER = Diagnosis("crash", "ends with a TMA load that no thread has waited for")
 OTHERS = (*OFF, BEHIND, RACE_C)  # rows of another group, or of none, are written
+
+ELSEWHERE = (*OFF, UNNAMED, RACE_C, OUTSIDE_C, WRITES)  # rows of C that no index names, or that another one does
 
 GROUP_BUGS: tuple[Bug, ...] = (
     # Which tile
@@ -134,6 +138,37 @@ GROUP_BUGS: tuple[Bug, ...] = (
         "if (loads) { mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);", (RACE, TOO_MANY, *OFF)),
     Bug("no stage is left for the next k tile", "wait count", on.WGMMA_GATHERED,
         "COPIES_AHEAD = (STAGES > 2) + (STAGES > 4)", "COPIES_AHEAD = STAGES - 1", (DEADLOCK,)),
+    # Scattered rows
+    Bug("rows of C as they are computed", "scattered rows", on.WGMMA_SCATTERED, "to + Offset(index[m])",
+        "to + Offset(m)", ELSEWHERE),
+    Bug("the place of the next row", "scattered rows", on.WGMMA_SCATTERED, "scatter_rows(C + n, index_c + m,",
+        "scatter_rows(C + n, index_c + m + 1,", (READS, *ELSEWHERE)),
+    Bug("places of the first tile for all", "scattered rows", on.WGMMA_SCATTERED, "scatter_rows(C + n, index_c + m,",
+        "scatter_rows(C + n, index_c,", ELSEWHERE),
+    Bug("rows of C lie side by side", "stride", on.WGMMA_SCATTERED, "to + Offset(index[m]) * s.ldc",
+        "to + Offset(index[m]) * s.N", ELSEWHERE),
+    Bug("rows behind a group's last are stored", "guard", on.WGMMA_SCATTERED,
+        "if (m < rows && n < columns) *reinterpret_cast<uint4*>(to", "if (n < columns) *reinterpret_cast<uint4*>(to",
+        (READS, *ELSEWHERE)),
+    Bug("columns that C lacks are stored", "guard", on.WGMMA_SCATTERED,
+        "if (m < rows && n < columns) *reinterpret_cast<uint4*>(to", "if (m < rows) *reinterpret_cast<uint4*>(to",
+        ELSEWHERE),
+    Bug("C's old elements are those of the row's number", "scattered rows", on.WGMMA_SCATTERED,
+        "from + Offset(index[m])", "from + Offset(m)", (*OFF, RACE_C)),
+    Bug("C's old elements are read while others load them", "named barrier", on.WGMMA_SCATTERED,
+        "s.N - n, c); named_barrier_sync(1 + consumer, 128); }", "s.N - n, c); }", (RACE, *OFF)),
+    Bug("a piece is stored before all of it is staged", "named barrier", on.WGMMA_SCATTERED,
+        "named_barrier_sync(1 + consumer, 128); scatter_rows(", "scatter_rows(", (RACE, *OFF)),
+    Bug("a piece is staged while others store the last one", "named barrier", on.WGMMA_SCATTERED_FEW,
+        "C_STAGES]; named_barrier_sync(1 + consumer, 128);", "C_STAGES];", (RACE, *OFF)),
+    Bug("what lies behind a piece is stored, too", "guard", on.WGMMA_SCATTERED_FEW,
+        "if (m < CM && m < rows && n < columns)", "if (m < rows && n < columns)", (RACE_C, READS, *OFF)),
+    Bug("eight rows go to the first one's place", "scattered rows", on.WGMMA_SCATTERED_ROWS,
+        "if (n < width) c[Offset(index[m])", "if (n < width) c[Offset(index[0])", (*ELSEWHERE, READS)),
+    Bug("all warps store to the first one's places", "scattered rows", on.WGMMA_SCATTERED_ROWS,
+        "store_rows(to, index_c + row,", "store_rows(to, index_c + m,", (*ELSEWHERE, READS)),
+    Bug("C's old elements are those of the first rows", "scattered rows", on.WGMMA_SCATTERED_ROWS,
+        "load_rows(to, index_c + row,", "load_rows(to, index_c + m,", (*OFF, READS, RACE_C)),
     # Groups along K
     Bug("behind a group's last k A has the next group's", "zeros", on.WGMMA_ALONG_K,
         "tile.m, BOUND - depth + k, BOUND, end)", "tile.m, end - depth + k, 0, 0)", (*OFF, BESIDE)),

@@ -167,6 +167,21 @@ WGMMA_GATHERED_FEW = Subject(
     Problem(None, 64, 192, types="f16", layout="rc", inputs="gathered"),
     (("BM", 24), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 5), ("SWAP", 1)), WGMMA,
 )  # fmt: skip
+WGMMA_SCATTERED = Subject(
+    "wgmma bf16 rc, scattered rows in groups",
+    Problem(None, 136, 128, types="bf16", layout="rc", inputs="groups=5+scattered", ldc=None, ld_align=8),
+    (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
+WGMMA_SCATTERED_FEW = Subject(
+    "wgmma f16 rc, few scattered rows",
+    Problem(None, 72, 64, types="f16", layout="rc", inputs="scattered"),
+    (("BM", 24), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 3), ("SWAP", 1)), WGMMA,
+)  # fmt: skip
+WGMMA_SCATTERED_ROWS = Subject(
+    "wgmma bf16 rc, scattered rows that warps store",
+    Problem(None, 75, 64, types="bf16,bf16,f32", layout="rc", inputs="groups=3+scattered", ldb=None, ld_align=8),
+    (("BM", 64), ("BN", 64), ("CONSUMERS", 1), ("STAGES", 2)), WGMMA,
+)  # fmt: skip
 WGMMA_MASKED = Subject(
     "wgmma bf16 rc, masked groups",
     Problem(None, 136, 64, types="bf16", layout="rc", inputs="groups=5+masked", ld_align=8),
