@@ -58,8 +58,9 @@ class Experts(torch.nn.Module):
     """The experts of a mixture by kernels, for inference, with transformers' weights and arguments.
 
     experts  a module of transformers 5 that holds gate_up_proj and down_proj, with which it shares these Parameters
-    kernels  kernels for both of `Experts.problems`, fused and gathered or not: one for any number of rows each, and
-             maybe some for a fixed number, which come first. A product of a library may stand in for a kernel
+    kernels  kernels for both of `Experts.problems`, fused or not, and gathered and scattered or not: one for any number
+             of rows each, and maybe some for a fixed number, which come first. A product of a library may stand in for
+             a kernel that is neither gathered nor scattered
 
     Pairs of a token and an expert are sorted by expert on the device, and kernels read there where the rows of each
     expert end. So no call waits for the host: it may be recorded as a CUDA graph, and torch.compile traces it. The
@@ -70,7 +71,11 @@ class Experts(torch.nn.Module):
 
     def __init__(self, experts: Any, kernels: Sequence[Kernel]) -> None:
         super().__init__()
-        ways = [{"fused": fused, "gathered": gathered} for gathered in (False, True) for fused in (True, False)]
+        ways = [
+            {"fused": fused, "gathered": by_index, "scattered": by_index}
+            for by_index in (False, True)
+            for fused in (True, False)
+        ]
         pairs = list(zip(*(self.problems(experts, **way) for way in ways), strict=True))
         for kernel in kernels:
             told = " and ".join(str(fused) for fused, *_ in pairs)
@@ -91,13 +96,15 @@ class Experts(torch.nn.Module):
         typical: int | None = None,
         fused: bool = True,
         gathered: bool = False,
+        scattered: bool = False,
     ) -> tuple[Problem, Problem]:
         """The product with the weights of gate and up, and that with those of the down projection.
 
-        rows     number of pairs of a token and an expert, which kernels are built for; None: any
-        typical  what number to tune them for if they are built for any
-        fused    whether kernels apply the gate, and the router's weights; otherwise torch does
-        gathered whether the first kernel gathers tokens by an index; otherwise torch copies them in the experts' order
+        rows       number of pairs of a token and an expert, which kernels are built for; None: any
+        typical    what number to tune them for if they are built for any
+        fused      whether kernels apply the gate, and the router's weights; otherwise torch does
+        gathered   whether the first kernel gathers tokens by an index; otherwise torch copies them in experts' order
+        scattered  whether the second kernel stores its rows in the tokens' order; otherwise torch copies them
         """
         _require_kind(experts, type(experts).__name__)
         groups, n, k = experts.down_proj.shape
@@ -110,7 +117,7 @@ class Experts(torch.nn.Module):
         }
         up, down = (
             fields | {"inputs": Inputs(groups=groups, gathered=gathered)},
-            fields | {"inputs": Inputs(groups=groups)},
+            fields | {"inputs": Inputs(groups=groups, scattered=scattered)},
         )
         if not fused:
             return Problem(rows, 2 * k, n, **up), Problem(rows, n, k, **down)
@@ -130,7 +137,6 @@ class Experts(torch.nn.Module):
         tokens, chosen = top_k_index.shape
         expert, order = torch.sort(top_k_index.reshape(-1).to(torch.int32), stable=True)
         offs = torch.searchsorted(expert, self._numbers, right=True, out_int32=True)
-        scales = top_k_weights.reshape(-1)[order].float()
         x, token = hidden_states.to(up.dtype), order // chosen
 
         kernel = self._gate_up.of(order.shape[0])
@@ -141,13 +147,21 @@ class Experts(torch.nn.Module):
         if kernel.traced.products == 1:
             gate, hidden = hidden.chunk(2, 1)
             hidden = self.act_fn(gate) * hidden
+        y = self._weighted(hidden, down, offs, order, top_k_weights.reshape(-1).float())
+        return y.view(tokens, chosen, y.shape[1]).sum(1).to(hidden_states.dtype)
+
+    def _weighted(self, hidden: Any, down: Any, offs: Any, order: Any, weights: Any) -> Any:
+        """The second product, multiplied by the router's `weights`: a row for each of the pairs 0, 1, 2, ..."""
         kernel = self._down.of(order.shape[0])
+        operands = {"offs": offs}
         if "scale_m" in kernel.traced.operands:
-            y = _run(kernel, hidden, down, offs=offs, scale_m=scales)
-        else:
-            y = _run(kernel, hidden, down, offs=offs) * scales[:, None]
-        by_token = _in_order(y, order).view(tokens, chosen, y.shape[1])
-        return by_token.sum(1).to(hidden_states.dtype)
+            operands["scale_m"] = weights[order]
+        if "index_c" in kernel.traced.operands:
+            operands["index_c"] = order.to(torch.int32)
+        y = _run(kernel, hidden, down, **operands)
+        if "index_c" not in operands:
+            y = _in_order(y, order)
+        return y if "scale_m" in operands else y * weights[:, None]
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={extent(getattr(self, name).shape)}" for name in WEIGHTS)

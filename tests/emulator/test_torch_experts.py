@@ -178,6 +178,20 @@ def test_a_kernel_gathers_tokens(load: Load, shared_store: Store, on_tensor_core
         first.close()
 
 
+@pytest.mark.parametrize("fused", [True, False], ids=["weighted by the kernel", "by torch"])
+def test_a_kernel_stores_rows_in_the_order_of_tokens(load: Load, fused: bool) -> None:
+    theirs = experts_of()
+    up, down = Experts.problems(theirs, fused=fused, gathered=True, scattered=True)
+    assert (str(up.inputs), str(down.inputs)) == ("groups=8+gathered", "groups=8+scattered")
+    ours = Experts(theirs, [load(up), load(down)])
+    copying = Experts(theirs, [load(up), load(Experts.problems(theirs, fused=fused)[1])])
+    x, *routing = routed(23)
+    assert torch.equal(ours(x, *routing), copying(x, *routing))
+    assert ours(x[:0], routing[0][:0], routing[1][:0]).shape == (0, HIDDEN)
+    torch._dynamo.reset()
+    close(torch.compile(ours, backend="aot_eager", fullgraph=True)(x, *routing), ours(x, *routing))
+
+
 @pytest.mark.parametrize("fused", [(False, True), (True, False), (False, False)], ids=str)
 def test_torch_does_what_kernels_leave(load: Load, fused: tuple[bool, bool]) -> None:
     theirs = experts_of()
