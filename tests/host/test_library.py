@@ -99,6 +99,7 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
             {"inputs": "groups=4+masked"},
             "inputs = groups=4.masked: a library has kernels for codes, for blocks, groups of rows and images",
         ),
+        ({"layout": "rc", "inputs": "groups=4+scattered"}, "a library has no kernels that scatter rows"),
         (
             {"types": "bf16,u4,bf16", "inputs": "scales=128"},
             "product linear: N = 1..8192 and K = 1..8192: codes of u4 are packed for one N and one K",

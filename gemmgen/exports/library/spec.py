@@ -102,15 +102,15 @@ class Product:
     def __post_init__(self) -> None:
         _require_name("the product", self.name)
         require(self.batch is None or self.batch >= 1, f"batch = {self.batch}: a batch has at least one product")
+        require(not self.inputs.scattered, f"inputs = {self.inputs}: a library has no kernels that scatter rows")
         if self.packed:
             sizes = f"N = {self.n} and K = {self.k}"
             one = len(self.n.listed) == len(self.k.listed) == 1
             require(one, f"{sizes}: codes of {self.types.b.label} are packed for one N and one K: write numbers")
         else:
             conv = self.inputs.conv
-            by_index = self.inputs.gathered or self.inputs.scattered
-            groups = self.inputs.row_groups > 0 and not by_index
-            known = self.inputs.is_plain or (self.inputs.blocks and not by_index) or groups or self.inputs.images == "A"
+            groups = self.inputs.row_groups > 0 and not self.inputs.gathered
+            known = self.inputs.is_plain or self.inputs.blocks or groups or self.inputs.images == "A"
             require(
                 known,
                 f"inputs = {self.inputs}: a library has kernels for codes, for blocks, groups of rows and images",
