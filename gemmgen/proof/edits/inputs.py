@@ -9,6 +9,7 @@ from gemmgen.proof.bugs.subjects import (
     NAIVE_GATHERED,
     NAIVE_GROUPS,
     NAIVE_MASKED,
+    NAIVE_SCATTERED,
     NAIVE_U4,
 )
 from gemmgen.proof.edits.base import Edit
@@ -65,6 +66,13 @@ INPUT_EDITS = (
     Edit("a pointer to the gathered row", NAIVE_GATHERED, (
         ("const int row_a = index_a[m];", "const float* const row_a = A + Offset(index_a[m]) * s.lda;"),
         ("A[Offset(row_a) * s.lda + k]", "row_a[k]"),
+    )),
+    Edit("a row's place is read before its products", NAIVE_SCATTERED, (
+        ("    float acc = 0.0f;\n", """\
+    float* const row_c = C + Offset(index_c[m]) * s.ldc;
+    float acc = 0.0f;
+"""),
+        ("C + Offset(index_c[m]) * s.ldc + n;", "row_c + n;"),
     )),
     Edit("scales read before the block's products", NAIVE_BLOCKS, (
         ("        float sum = 0.0f;\n", """\
