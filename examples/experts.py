@@ -5,6 +5,7 @@
     python examples/experts.py --fp8          # the same in e4m3, with a scale for each row
     python examples/experts.py --blocks       # in e4m3 with scales of blocks, 1 x 128 of x and 128 x 128 of weights
     python examples/experts.py --gather       # in bf16, with rows of tokens that an index names
+    python examples/experts.py --scatter      # in bf16, with weighted rows of results that go where an index says
     python examples/experts.py --device cpu   # a small mixture in the emulator, also with each of the others
 
 Kernels of a few configs are timed, and the fastest stands beside torch's grouped_mm, or _scaled_grouped_mm for e4m3,
@@ -16,7 +17,8 @@ refuses a product, as cuBLASLt does some with few rows, is left out of its line,
 has rows of zeros behind its own, in a copy that is made before the timing.
 
 --gather compares with torch.index_select and a product of the rows that it copies, both timed: by a kernel of the same
-config as ours, and by the fastest of those for copied rows. Each token goes to 2 to 8 experts.
+config as ours, and by the fastest of those for copied rows. Each token goes to 2 to 8 experts. --scatter compares in
+the same way with a product and index_copy_ of its rows.
 """
 
 from __future__ import annotations
@@ -186,7 +188,22 @@ class BlockExperts(Experts):
         return (self.x[rows].float() * of_x) @ (self.weight[group].float() * of_weight).t()
 
 
-class GatheredExperts(Experts):
+class IndexedExperts(Experts):
+    """A mixture in bf16 with an index of rows, beside which stands a product of `beside` and a copy of rows."""
+
+    beside: ClassVar[type[Experts]] = Experts
+
+    def others(self, best: int) -> dict[str, Callable[[], Any]]:
+        plain = kernels(self.beside, self.weight)
+        runs = {place: lambda kernel=kernel: self.by_copies(kernel) for place, kernel in plain.items()}
+        first = list(runs.values())[fastest([recorded(run) for run in runs.values()])]
+        return {"copies and the same config": runs[best], "copies and the fastest": first}
+
+    def by_copies(self, kernel: Any) -> Any:
+        raise NotImplementedError
+
+
+class GatheredExperts(IndexedExperts):
     """A mixture in bf16 whose rows are those of `x` that an index names, in each group in ascending order."""
 
     inputs: ClassVar[str] = "+gathered"
@@ -202,12 +219,6 @@ class GatheredExperts(Experts):
         self.operands = {"index_a": self.index}
         self.copied = torch.empty_like(x)
 
-    def others(self, best: int) -> dict[str, Callable[[], Any]]:
-        plain = kernels(Experts, self.weight)
-        runs = {place: lambda kernel=kernel: self.by_copies(kernel) for place, kernel in plain.items()}
-        first = list(runs.values())[fastest([recorded(run) for run in runs.values()])]
-        return {"copies and the same config": runs[best], "copies and the fastest": first}
-
     def by_copies(self, kernel: Any) -> Any:
         torch.index_select(self.x, 0, self.index, out=self.copied)
         kernel(self.copied, self.weight.mT, self.result, offs=self.offs)
@@ -217,7 +228,42 @@ class GatheredExperts(Experts):
         return self.x[self.index[rows]].float() @ self.weight[group].float().t()
 
 
-MIXTURES = {"--fp8": ScaledExperts, "--blocks": BlockExperts, "--gather": GatheredExperts}
+class WeightedExperts(Experts):
+    """A mixture in bf16 whose rows are multiplied by the router's weights."""
+
+    kind: ClassVar[dict[str, Any]] = {"types": "bf16", "epilogue": "scale_m"}
+
+
+class ScatteredExperts(IndexedExperts):
+    """The same with an index of the rows of C that rows become, in each group in ascending order."""
+
+    kind: ClassVar[dict[str, Any]] = WeightedExperts.kind
+    inputs: ClassVar[str] = "+scattered"
+    beside: ClassVar[type[Experts]] = WeightedExperts
+
+    def __init__(self, x: Any, weight: Any, offs: Any) -> None:
+        super().__init__(x, weight, offs)
+        rows, weights = len(x), torch.rand(len(x), device=x.device)
+        of_row = torch.searchsorted(offs, torch.arange(rows, dtype=offs.dtype, device=x.device), right=True)
+        self.places = (of_row * rows + torch.randperm(rows, device=x.device)).sort().values.remainder(rows)
+        self.operands = {"index_c": self.places.int(), "scale_m": weights}
+        self.ordered = torch.empty_like(self.result)
+
+    def by_copies(self, kernel: Any) -> Any:
+        kernel(self.x, self.weight.mT, self.ordered, offs=self.offs, scale_m=self.operands["scale_m"])
+        return self.result.index_copy_(0, self.places, self.ordered)
+
+    def wanted(self) -> Any:
+        found = super().wanted() * self.operands["scale_m"][:, None]
+        return torch.empty_like(found).index_copy_(0, self.places, found)
+
+
+MIXTURES = {
+    "--fp8": ScaledExperts,
+    "--blocks": BlockExperts,
+    "--gather": GatheredExperts,
+    "--scatter": ScatteredExperts,
+}
 
 
 def by_row(x: Any) -> tuple[Any, Any]:

@@ -46,6 +46,7 @@ def test_a_transformer_by_kernels_has_the_logits_of_torch(
         ("experts.py --fp8", "5 groups,     70 rows, 64 x 128: 3 kernels, right"),
         ("experts.py --blocks", "5 groups,     70 rows, 64 x 128: 2 kernels, right"),
         ("experts.py --gather", "5 groups,     70 rows, 64 x 128: 2 kernels, right"),
+        ("experts.py --scatter", "5 groups,     70 rows, 64 x 128: 3 kernels, right"),
         ("convolutions.py", "9x7x16_3x3_p1x0x2x1_s2x1 -> 24, forward: 3 kernels, right"),
         ("convolutions.py --gradients", "9x7x16_3x3_p1x1 -> 24, gradient of filters: 2 kernels, right"),
     ],
