@@ -69,6 +69,11 @@ IMAGE_INPUTS = Constraint(
     "gathered or scattered rows, images",
     False,
 )
+SCALED_AND_IMAGE_INPUTS = Constraint(
+    "PLAIN + CODES + BLOCKS + IMAGES == 1 and ONE_B == 1 and SCATTERED == 0",
+    "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, images",
+    False,
+)
 CUDA_CORES = Constraint("FMA == 1", "only tensor cores compute as --compute asks", False)
 GRID_FITS = grid_fits(f"{TILES} * BATCH")
 
@@ -282,7 +287,7 @@ class Family(ABC):
     any_inputs     whether it serves every `Problem.inputs`; others serve plain ones
     scaled_inputs  whether it serves codes of B with scales along K, or blocks with scales, too
     grouped_inputs  whether it serves groups of rows, masked or not, and along K, beside these: the device knows them
-    image_inputs   whether it serves these, images, of which A's rows are made, and gathered or scattered rows
+    image_inputs   whether it serves images, of which A's rows are made, too; beside groups gathered and scattered rows
     arch_specific  whether its kernels need instructions of one architecture: they are compiled for sm_90a, others for
                    sm_90
     """
@@ -311,7 +316,9 @@ class Family(ABC):
             return self.constraints
         beside = SCALED_INPUTS if self.scaled_inputs else PLAIN_INPUTS
         beside = GROUPED_INPUTS if self.grouped_inputs else beside
-        return (IMAGE_INPUTS if self.image_inputs else beside, *self.constraints)
+        if self.image_inputs:
+            beside = IMAGE_INPUTS if self.grouped_inputs else SCALED_AND_IMAGE_INPUTS
+        return (beside, *self.constraints)
 
     def __reduce__(self) -> str:
         """The module-level name of the family, "WGMMA": processes exchange families by it."""

@@ -96,6 +96,14 @@ class Convolution:
         return (-top, -left), (bottom - self.extent[0] + 1, right - self.extent[1] + 1)
 
     @property
+    def crosses(self) -> tuple[bool, bool]:
+        """Whether some taps lie around the image: above or below it, left or right of it."""
+        (above, left, *_), (height, width, _) = self.pad, self.size
+        (down, across), (p, q), (rows, columns) = self.stride, self.places, self.extent
+        below, right = (p - 1) * down - above + rows > height, (q - 1) * across - left + columns > width
+        return above > 0 or below, left > 0 or right
+
+    @property
     def depth(self) -> int:
         """K: elements of a filter."""
         return self.taps[0] * self.taps[1] * self.size[2]

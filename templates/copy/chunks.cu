@@ -1,14 +1,14 @@
 /*# global -> shared, where a tile lies as its operand does, swizzled: a thread's accesses are so many lines apart. #*/
 //% from "copy/swizzle.cu" import place
-/*# A loop over this thread's accesses to x: line `line`, from element `at` on. `first`: at which tile they begin. #*/
-//% macro for_each_access(x, reads=false, places=true)
+/*# A loop over this thread's accesses to x: line `line`, from element `at` on. `first`: at which tile they begin. `before` stands above it. #*/
+//% macro for_each_access(x, reads=false, places=true, before="")
 //% set line, at = ("k", x.mn) if x.k_rows else (x.mn, "k")
 //% set LINES = "BK" if x.k_rows else "B" ~ x.MN
     const int first = threadIdx.x / ${ x.X }_LANES, ${ at } = threadIdx.x % ${ x.X }_LANES * V${ x.X };
 //% if reads
     const ${ element[x.X] }* const from = tile + Offset(first) * s.${ x.ld } + ${ at };
 //% endif
-    #pragma unroll
+${ before }    #pragma unroll
     for (int i = 0; i < ${ x.X }_ITERATIONS; ++i) {
 //% if reads
         const int step = i * (THREADS / ${ x.X }_LANES)${ ", %s = first + step" | format(line) if places or x.ragged };

@@ -19,7 +19,11 @@
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         const int depth = ${ K } - stage * BK;
 ${ start_tile(view.a, view.b, "depth > 0", "depth", "stage") | indent(8, true) | trim("\n") }
-        a_tile += a_step;
+        ${ advance(view.a) };
         b_tile += b_step;
     }
 //% endmacro
+/*# To the next tile of A along K. #*/
+//% macro advance(a)
+${ "a_tile.k += BK" if a.conv else "a_tile += a_step" }
+//%- endmacro

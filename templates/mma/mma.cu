@@ -54,6 +54,10 @@ ${ swizzle(view.b, alike=view.a.by_ldmatrix == view.b.by_ldmatrix) }
     const Offset a_step = ${ to_k(view.a, "BK") };  // to the next tile along K
     const Offset b_step = Offset(BK / CHUNK_K) * chunks_across(s) * CHUNK_WORDS;
     const int* b_tile = prepared_b + tile.n / 64 * CHUNK_WORDS${ " + begin / BK * b_step" if kernel.launch.adds_up };
+//% elif view.a.conv
+    Pixels a_tile = pixels_of_tile(A, s, tile.m, ${ "begin" if kernel.launch.adds_up else "0" });
+    const ${ TB }* b_tile = B + ${ to_mn(view.b, "tile.n") }${ " + " ~ to_k(view.b, "begin") if kernel.launch.adds_up };
+    const Offset b_step = ${ to_k(view.b, "BK") };  // to the next tile along K
 //% else
 ${ super() }
 //%- endif

@@ -1,7 +1,7 @@
 /*# A ring of STAGES k tiles in shared memory, filled by cp.async STAGES - 1 of them ahead; fragments one k step ahead. #*/
 //% extends "mma/mma.cu"
 //% from "mma/tensor.cu" import summed
-//% from "copy/first_tiles.cu" import first_stages
+//% from "copy/first_tiles.cu" import advance, first_stages
 //% from "device/cp_async.cu" import cp_async, start_tile
 //% block copies
 ${ cp_async() }
@@ -46,7 +46,7 @@ ${ first_stages(view, K) }
             if (step == 0) {
                 const int depth = ${ K } - k - (STAGES - 1) * BK;
 ${ start_tile(view.a, view.b, "depth > 0", "depth", "write", "  // an empty group too: the wait counts groups") | indent(16, true) | trim("\n") }
-                a_tile += a_step;
+                ${ advance(view.a) };
                 b_tile += b_step;
                 write = write + 1 < STAGES ? write + 1 : 0;
             }

@@ -217,6 +217,27 @@ SAMPLES = {
     "mma_exchange_f32_rr": Sample(MMA, {"EXCHANGE": 1, "WM": 32}, (512, 512, 512), types="bf16,bf16,f32"),
     "mma_tf32_rr": Sample(MMA, {"WM": 32}, (None, 512, 1024), "rr", compute=Compute.TF32),
     "mma_f16_sums_rc": Sample(MMA, {}, (512, 512, 512), "rc", dtype=DType.F16, compute=Compute.F16),
+    "mma_images_rc": Sample(
+        MMA,
+        {"BN": 64, "BK": 64, "WM": 32},
+        (None, 64, 576),
+        "rc",
+        dtype=DType.BF16,
+        inputs="im2col=56x56x64_3x3_p1x1",
+        epilogue="bias+relu",
+    ),
+    "mma_images_few_channels_rr_split": Sample(
+        MMA,
+        {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "SPLIT": 2},
+        (None, 72, 72),
+        "rr",
+        dtype=DType.F16,
+        inputs="im2col=28x30x12_3x2_p1x0_s2x1_d1x2",
+        epilogue="residual",
+    ),
+    "mma_images_one_tap_rc": Sample(
+        MMA, {"WM": 32}, (None, 256, 128), "rc", types="bf16,bf16,f32", inputs="im2col=28x28x128_1x1_s2x2"
+    ),
     "wgmma_rc": Sample(WGMMA, {}, (4096, 4096, 4096), "rc", dtype=DType.BF16),
     "wgmma_cluster_rr_epilogue": Sample(
         WGMMA, {"CLUSTER": 2, "BN": 192, "STAGES": 4}, (None, 4096, 4096), "rr", dtype=DType.BF16, epilogue="bias+gelu"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from gemmgen.families import MMA
 from gemmgen.families.base import constants, first_rejection
 from gemmgen.families.mma.operands import LDMATRIX, LDMATRIX_PAIRS, fragment_of
+from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.device import ARCHS
 from gemmgen.problem.gemm import Problem
+from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.types import Compute, Types
 
 BANKS, BANK = 128, 4  # bytes that lie in banks of their own, and of one
@@ -70,6 +73,58 @@ def test_lines_that_no_cp_async_fits_go_through_registers() -> None:
     problem = Problem(256, 256, 255, types="bf16", layout="rc")
     assert MMA.default(problem).values["ASYNC"] == 0
     assert MMA.default(Problem(256, 256, 254, types="bf16", layout="rc")).values["ASYNC"] == 1
+
+
+@pytest.mark.parametrize(
+    ("inputs", "changed", "reason"),
+    [
+        ("im2col=8x9x3_3x3", {}, "cp.async copies 4, 8 or 16 bytes of a pixel"),
+        ("im2col=8x9x8_3x3", {"lda": 9}, "cp.async copies 4, 8 or 16 bytes of a pixel"),
+        ("im2col=40x9x8_30x3", {}, "a bit for each row and column of taps"),
+        ("gathered", {}, "besides plain matrices .* images"),
+        ("groups=8", {}, "besides plain matrices .* images"),
+        ("scattered", {}, "besides plain matrices .* images"),
+    ],
+)
+def test_images_that_are_refused_say_why(inputs: str, changed: dict[str, int], reason: str) -> None:
+    conv = Inputs.parse(inputs).conv
+    problem = Problem(None, 64, conv.depth if conv else 64, types="bf16", layout="rc", inputs=inputs, **changed)
+    rejection = first_rejection(MMA, problem, MMA.default(problem), ARCHS["sm_80"].limits)
+    assert rejection is not None and re.search(reason, rejection.constraint.because)
+
+
+def test_gradients_of_filters_and_copies_of_pixels_through_registers_are_refused() -> None:
+    inputs = "im2col=8x9x8_3x3"
+    wgrad = Problem(64, 72, None, types="bf16", layout="cr", inputs=inputs + "+wgrad")
+    fprop = Problem(None, 64, 72, types="bf16", layout="rc", inputs=inputs)
+    through = MMA.default(fprop).with_values(ASYNC=0, STAGES=2)
+    for problem, config, reason in (
+        (wgrad, MMA.default(wgrad), "gradients of filters"),
+        (fprop, through, "by cp.async"),
+    ):
+        rejection = first_rejection(MMA, problem, config, ARCHS["sm_80"].limits)
+        assert rejection is not None and reason in rejection.constraint.because
+
+
+@pytest.mark.parametrize("arch", sorted(SINCE_80))
+def test_images_are_served_wherever_cp_async_is(arch: str) -> None:
+    problem = Problem(None, 64, 576, types="bf16", layout="rc", inputs="im2col=56x56x64_3x3_p1x1", epilogue="bias+relu")
+    assert first_rejection(MMA, problem, MMA.default(problem), ARCHS[arch].limits) is None
+
+
+@pytest.mark.parametrize(
+    ("conv", "crosses"),
+    [
+        ("8x9x8_3x3", (False, False)),
+        ("8x9x8_3x3_p1x0", (True, False)),
+        ("8x9x8_3x3_p0x0x1x0", (True, False)),
+        ("9x9x8_3x3_p0x0x1x0_s2x1", (False, False)),  # the last place ends above the padding
+        ("8x9x8_3x3_p0x0x0x2_d1x2", (False, True)),
+        ("8x9x8_1x1_s2x2", (False, False)),
+    ],
+)
+def test_taps_lie_around_images_where_padding_is_reached(conv: str, crosses: tuple[bool, bool]) -> None:
+    assert Convolution.parse(conv).crosses == crosses
 
 
 def line_of_pairs(lane: int) -> int:

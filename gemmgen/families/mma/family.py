@@ -2,6 +2,9 @@
 
     grid -> block BM x BN -> warp WM x WN -> instruction 16 x 8 x MMA_K, in k tiles of BK
 
+Where A holds images, threads find the filter's place for each row of A's tile that they copy, once. Per k tile they add
+the distance of a tap, and copy zeros where the tap lies around the image (templates/mma/images.cu).
+
 STAGES k tiles of A and B are in shared memory or in flight by cp.async. Their lines are not padded: chunks of 16 bytes
 trade places within a line (a swizzle), so that the eight rows of an ldmatrix lie in different banks.
 
@@ -55,6 +58,8 @@ from gemmgen.support.words import plural
 
 INSTRUCTION_K = (4, 8, 16, 32)
 NARROW = 3  # times the instructions for an access of less than a word: 1023x1025x1027 took 33 us (H100, 2026-11-27)
+PIXELS = 2  # times the instructions for an access to images: 188 of a k tile where a matrix takes 177 (SASS of sm_80)
+PIXEL_REGISTERS = 3  # of a thread for each row of images that it copies: an address, and bits of taps
 MMA_N = 8  # columns of C that one instruction multiplies
 SWIZZLES = ("PHASE", "SWIZZLED")  # constants, of A and of B, that say which chunks trade places
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters
@@ -99,6 +104,7 @@ class MmaFamily(Family):
     secondary = frozenset({"WM", "WN", "BK", "STAGES", "SPLIT"})
     details = ("PDL", "GROUP", "EXCHANGE")
     scaled_inputs = True
+    image_inputs = True
     small = MappingProxyType({"BM": 32, "BN": 32, "WM": 16, "WN": 16})
     types = (
         *("bf16", "f16", "bf16,bf16,f32", "s8,s8,s32", "u8,s8,bf16", "f64"),
@@ -116,7 +122,9 @@ class MmaFamily(Family):
     def suited(self, problem: Problem, config: Config) -> Config:
         """Copy through registers if lines are aligned to fewer bytes than cp.async needs."""
         narrow = any(access_width(problem, side) * problem.dtype_of(side.X).size < WORD for side in sides(problem))
-        return config.with_values(ASYNC=0, STAGES=2) if narrow else config
+        if not narrow or problem.inputs.conv is not None:  # pixels never come through registers
+            return config
+        return config.with_values(ASYNC=0, STAGES=2)
 
     def facts(self, problem: Problem) -> dict[str, int]:
         a, b = sides(problem)
@@ -133,6 +141,8 @@ class MmaFamily(Family):
             "HAS_MMA": int(any(instruction(types, axis_k).mma for axis_k in INSTRUCTION_K)),
             "C_ACCESS": _c_access(problem),
             "C_RUN": _c_run(problem),
+            "WGRAD": int(problem.inputs.wgrad),
+            "TAP_LINES": sum(problem.inputs.conv.taps) if problem.inputs.conv else 0,
             "NEVER": NEVER,
         }
 
@@ -229,6 +239,9 @@ def _multiplying(plan: Plan) -> Iterator[str]:
         yield f"Pairs   ldmatrix transposes pairs of {' and of '.join(pairs)}: lanes unzip them to even and odd ones"
     if plan.problem.types.compute is Compute.PROMOTED:
         yield promoted_sums(mma.BK)
+    if plan.problem.inputs.conv:
+        zeros = ": pixels around an image are zeros" * any(plan.problem.inputs.conv.crosses)
+        yield f"Images  threads copy rows of A from images, tap by tap{zeros}"
     if mma.ASYNC:
         yield f"Stages  cp.async fills shared memory {plural(plan.work.prefetch, 'stage')} ahead of its use"
     else:
@@ -278,7 +291,9 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
     ways_a, ways_b = (1, 1) if mma.SWIZZLE else (value["A_SWIZZLED"], value.get("B_SWIZZLED", 1))
     moved = (mma.BM * size_a + mma.BN * size_b) * mma.BK
     units = (("A", size_a), ("B", WORD if problem.coded else problem.types.b.size))  # of accesses
+    pixels = value["A_ITERATIONS"] * value["IMAGES"]
     loads = sum(value[f"{x}_ITERATIONS"] * (NARROW if value[f"V{x}"] * size < WORD else 1) for x, size in units)
+    loads += (PIXELS - 1) * pixels
     staged = sum(value[f"{x}_ITERATIONS"] * max(1, value[f"V{x}"] * size // WORD) for x, size in units)
     loops = problem.k is None or problem.k > mma.BK  # else the only k tile's fragments need no second set of registers
     fragments = (4 * value["MMAS_M"] + 2 * value["MMAS_N"]) * max(1, size_a // WORD)
@@ -297,7 +312,7 @@ def _work(problem: Problem, mma: MmaConfig, value: Mapping[str, int]) -> Work:
             outputs,
             fragments=(1 + loops) * fragments,
             staged=0 if mma.ASYNC else staged,
-            other=OTHER_REGISTERS if loops else FEW_REGISTERS,
+            other=(OTHER_REGISTERS if loops else FEW_REGISTERS) + PIXEL_REGISTERS * pixels,
         ),
         products=one.products // WARP if one else 1,
     )

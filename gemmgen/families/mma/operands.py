@@ -11,12 +11,14 @@ from gemmgen.families.base import Side, elements_of, sides
 from gemmgen.families.mma.axes import MmaConfig
 from gemmgen.kernel.config import Derived
 from gemmgen.kernel.prepare import PACKED_COLUMNS, PACKED_LINE, Codes, Pack
+from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.device import BANK_BYTES
 from gemmgen.problem.dtype import WIDEST_ACCESS, WORD, DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute
 
 LDMATRIX, LDMATRIX_PAIRS, LDS, CODES = "mma/ldmatrix.cu", "mma/ldmatrix_pairs.cu", "mma/lds.cu", "mma/codes.cu"
+IMAGES = "mma/images.cu"  # the template that copies a tile of pixels
 LDMATRIX_BYTES = 4  # of the widest element that it brings
 THREADS = "32 * (BM / WM) * (BN / WN)"
 
@@ -35,6 +37,7 @@ class Operand(Side):
     swizzled  whether chunks of a shared line trade places
     words     whether copies through registers hold elements of 8 bits as words
     codes     what B has instead of elements, if it has packed codes
+    conv      of the images that A holds, if it does: a row of its tile is what a filter meets at a place
     """
 
     copy: str
@@ -47,6 +50,7 @@ class Operand(Side):
     swizzled: bool
     words: bool
     codes: Codes | None
+    conv: Convolution | None
 
     moves = False
 
@@ -83,8 +87,16 @@ def k_step(dtype: DType) -> int:
 
 
 def access_width(problem: Problem, side: Side) -> int:
-    """Elements per global access: as many as the alignment of the operand's lines allows, up to 16 bytes."""
-    return gcd(WIDEST_ACCESS // problem.dtype_of(side.X).size, problem.vector_limit(side.ld))
+    """Elements per global access: as many as the alignment of the operand's lines allows, up to 16 bytes. An access to
+    images is to channels of one pixel."""
+    conv = conv_of(problem, side)
+    channels = 0 if conv is None else conv.size[2]
+    return gcd(WIDEST_ACCESS // problem.dtype_of(side.X).size, problem.vector_limit(side.ld), channels)
+
+
+def conv_of(problem: Problem, side: Side) -> Convolution | None:
+    """The convolution of the images that A or B holds; None if it is a matrix."""
+    return problem.inputs.conv if problem.inputs.images == side.X else None
 
 
 def operand_constants(problem: Problem, config: MmaConfig, side: Side) -> tuple[Derived, ...]:
@@ -148,7 +160,7 @@ def rendered(
             side.x,
             side.mn,
             side.along_k,
-            copy,
+            copy if conv_of(problem, side) is None else IMAGES,
             width=access_width(problem, side),
             mn_edge=side.MN in edges,
             k_edge="K" in edges,
@@ -158,6 +170,7 @@ def rendered(
             swizzled=config.SWIZZLE == 1,
             words=problem.dtype_of(side.X).size == 1 and access_width(problem, side) >= WORD,
             codes=None,
+            conv=conv_of(problem, side),
         )
         for side in sides(problem)
     )

@@ -40,6 +40,8 @@ class Operand(Side):
     mn_edge: bool = False
     k_edge: bool = False
 
+    conv = None  # of images, which other families copy
+
     @property
     def at_edge(self) -> bool:
         return self.mn_edge or self.k_edge

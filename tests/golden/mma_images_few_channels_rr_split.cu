@@ -1,0 +1,562 @@
+// gemm_f16_rr_Mx72x72_residual_sm90_0be99ae9
+//
+//     C = alpha * acc + beta * C + residual      acc = A * B; f16; sums in f32 on tensor cores;
+//                                                C is read unless beta = 0, A and B always
+//     row m of C is (image, p, q) of 14 x 28 places, K is (r, s, c) of 3 x 2 taps
+//
+//     A  images x 28 x 30 x 12, row-major, lda = 12
+//     B  72 x 72, row-major, ldb = 72
+//     C  M x 72, row-major, ldc = 72
+//     residual  M x 72, row-major, ld_residual = 72
+//
+// Block   64 x 64 of C by 128 threads, in k tiles of 32, 24592 bytes of shared memory
+// Warp    32 x 32 of C: for each 16 k, 8 mmas of 16 x 8 x 16, whose fragments 4 ldmatrix bring
+// Images  threads copy rows of A from images, tap by tap: pixels around an image are zeros
+// Stages  cp.async fills shared memory 2 stages ahead of its use
+// Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
+//
+// Launch  ceil(M / 64) * ceil(N / 64) * 2 blocks of 128 threads
+// Expects A, B, C and residual at addresses divisible by 16, C overlapping no other operand,
+//         partials: ceil(M / 64) * ceil(N / 64) * 2 * 4096 floats, uninitialised,
+//         semaphores: ceil(M / 64) * ceil(N / 64) counters, zero before the first launch, which every launch leaves
+//         zero,
+//         no other launch using the same workspace at the same time
+// Config  gemm_f16_rr_Mx72x72_i28x30x12_3x2_p1x0_s2x1_d1x2_residual_mma_64x64x32_w32x32_s3_async1_g8_split2
+// Made by gemmgen generate '?x72x72' --dtype f16 --inputs im2col=28x30x12_3x2_p1x0_s2x1_d1x2 --layout rr --epilogue 'alpha * acc + beta * C + residual' --arch sm_90 --family mma --set BM=64 --set BN=64 --set WM=32 --set WN=32 --set SPLIT=2
+
+namespace {
+
+__device__ __forceinline__ float float_from_f16(unsigned short bits)
+{
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+}
+
+// The nearest half, ties to even.
+__device__ __forceinline__ unsigned short f16_from_float(float value)
+{
+    unsigned short bits;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return bits;
+}
+
+// A half, IEEE 754's binary16.
+struct F16 {
+    unsigned short bits;
+    F16() = default;
+    __device__ __forceinline__ explicit F16(float value) : bits(f16_from_float(value)) {}
+    __device__ __forceinline__ operator float() const { return float_from_f16(bits); }
+};
+
+// Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
+struct Shape {
+    int M;
+    static constexpr int N = 72;
+    static constexpr int K = 72;
+    static constexpr int lda = 12;
+    static constexpr int ldb = 72;
+    static constexpr int ldc = 72;
+    static constexpr int ld_residual = 72;
+};
+using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
+
+// Parameters
+constexpr int BM = 64;     // rows of C that a block computes
+constexpr int BN = 64;     // columns of C that a block computes
+constexpr int BK = 32;     // depth of a k tile
+constexpr int WM = 32;     // rows of C that a warp computes
+constexpr int WN = 32;     // columns of C that a warp computes
+constexpr int STAGES = 3;  // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 8;   // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int SPLIT = 2;   // split-K: blocks that compute the same tile of C, each over a part of K
+
+// Work split
+constexpr int THREADS = 32 * (BM / WM) * (BN / WN);  // threads a block
+constexpr int K_STEP = 16;                           // k of a step: those of one set of fragments
+constexpr int MMAS_M = WM / 16;                      // products of 16 x 8 down a warp's tile
+constexpr int MMAS_N = WN / 8;                       // products of 16 x 8 across a warp's tile
+constexpr int K_STEPS = BK / K_STEP;                 // steps along a k tile
+
+// How A gets to shared memory
+constexpr int VA = 4;             // elements of an access to A
+constexpr int A_LANES = BK / VA;  // threads along a line of A's tile
+constexpr int A_ITERATIONS = (BM * A_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_A = 8;        // elements of a chunk of 16 bytes, the unit of the swizzle
+constexpr int A_PHASE = 2;        // consecutive lines that swizzle alike: they fill the banks together
+constexpr int A_SWIZZLED = 4;     // chunks of a line that the swizzle permutes
+
+// How B gets to shared memory
+constexpr int VB = 8;             // elements of an access to B
+constexpr int B_LANES = BN / VB;  // threads along a line of B's tile
+constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesses of a thread, at most
+constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, the unit of the swizzle
+constexpr int B_PHASE = 1;        // consecutive lines that swizzle alike: they fill the banks together
+constexpr int B_SWIZZLED = 8;     // chunks of a line that the swizzle permutes
+
+// How C leaves registers
+constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
+constexpr int TN = 2 * MMAS_N;  // columns of C that a thread has sums of
+constexpr int FM = 1;           // adjacent rows in a run
+constexpr int FN = 2;           // adjacent columns in a run
+constexpr int STEP_M = 8;       // rows from a run to the next
+constexpr int STEP_N = 8;       // columns from a run to the next
+constexpr int VC = 2;           // elements of an access to C
+
+static_assert(BM % WM == 0, "warps split a block's rows evenly");
+static_assert(BN % WN == 0, "warps split a block's columns evenly");
+static_assert(WM % 16 == 0, "fragments of A have 16 rows");
+static_assert(WN % 16 == 0, "fragments of B, of 8 columns, are loaded two at a time");
+static_assert(BK % (2 * K_STEP) == 0, "fragments of a k tile take turns in two sets of registers");
+static_assert(A_LANES > 0 and THREADS % A_LANES == 0, "threads copy whole lines of A's tile together");
+static_assert(B_LANES > 0 and THREADS % B_LANES == 0, "threads copy whole lines of B's tile together");
+
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
+
+using TileA = F16[BM][BK];  // A's tile in shared memory, its lines as in global memory
+using TileB = F16[BK][BN];  // B's, likewise
+using Accumulators = float[MMAS_M][MMAS_N][4];  // this thread's sums, by instructions of its warp
+
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
+struct TileOrigin { int m, n; };
+
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+{
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int group = number / (GROUP * columns);
+    const int first = group * GROUP;
+    const int height = min(GROUP, rows - first);  // the last group may be lower
+    const int within = number % (GROUP * columns);
+    return {(first + within % height) * BM, within / height * BN};
+}
+
+// The first element of this warp's tile within the block tile.
+struct WarpOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ WarpOrigin warp_origin()
+{
+    const int warp = threadIdx.x / 32;
+    return {warp / (BN / WN) * WM, warp % (BN / WN) * WN};
+}
+
+// The first of this thread's sums within the block tile, once lanes have exchanged them if they do. It has the sums of
+// 2 neighbouring columns in that row, and in the next one or the row 8 below.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const WarpOrigin warp = warp_origin();
+    const int lane = threadIdx.x % 32;
+    return {warp.m + lane / 4, warp.n + lane % 4 * 2};
+}
+
+// The range [begin, end) of K that one of a tile's SPLIT blocks sums: a whole number of BK, the same for all but the
+// last ranges, which may be shorter or empty.
+struct KRange {
+    int begin, end;
+};
+
+__device__ __forceinline__ KRange split_k_range(int K, int split)
+{
+    const int extent = (K + SPLIT * BK - 1) / (SPLIT * BK) * BK;
+    return {min(K, split * extent), min(K, (split + 1) * extent)};
+}
+
+// The partial sums of a tile of C, one BM x BN array for each of its blocks. A thread's elements are those at
+// THREADS * i + threadIdx.x.
+struct Fixup {
+    float* partials;
+    int peers;  // blocks that compute the tile
+    int rank;   // this block's among them
+    unsigned* semaphore;
+};
+
+// True in the last of a tile's `count` blocks to arrive, to which the partials of all others are visible. No block
+// waits for another: they may run in any order, at once or not.
+__device__ __forceinline__ bool last_to_arrive(unsigned* semaphore, int count)
+{
+    __shared__ int last;
+    __syncthreads();  // the whole block has stored its partial
+    if (threadIdx.x == 0) {
+        __threadfence();                                      // release: the partial is visible before the count,
+        last = atomicInc(semaphore, count - 1) == count - 1;  // which wraps to zero for the next launch;
+        __threadfence();                                      // acquire: the partials counted before are visible now
+    }
+    __syncthreads();
+    return last;
+}
+
+// Stores this block's sums, COUNT of each thread. Returns true in the last of the tile's blocks, which has to reduce
+// the partials; the others are done with the tile.
+template <int COUNT>
+__device__ __forceinline__ bool store_partial(const float* sums, const Fixup& fixup)
+{
+    float* const partial = fixup.partials + fixup.rank * (BM * BN);
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) {
+        const int element = i * THREADS + threadIdx.x;
+        partial[element] = sums[i];
+    }
+    return last_to_arrive(fixup.semaphore, fixup.peers);
+}
+
+// The sums over all blocks of COUNT elements of this thread, from its `first` on.
+template <int COUNT>
+__device__ __forceinline__ void reduce_partials(const Fixup& fixup, int first, float (&sums)[COUNT])
+{
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = 0.0f;
+    #pragma unroll 4
+    for (int peer = 0; peer < fixup.peers; ++peer) {  // always in this order: the same bits in every run
+        #pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const int element = (first + i) * THREADS + threadIdx.x;
+            sums[i] += __ldcg(fixup.partials + peer * (BM * BN) + element);
+        }
+    }
+}
+
+// The partials and the semaphore of this block's tile.
+__device__ __forceinline__ Fixup split_k_fixup(float* partials, unsigned* semaphores)
+{
+    const long long tile = blockIdx.x / SPLIT;
+    return {partials + tile * SPLIT * (BM * BN), SPLIT, static_cast<int>(blockIdx.x % SPLIT), semaphores + tile};
+}
+
+// Start copying BYTES from global to shared memory; those past `valid_bytes` become zeros. No data passes a register.
+template <int BYTES>
+__device__ __forceinline__ void cp_async(void* shared, const void* global, int valid_bytes)
+{
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+    if constexpr (BYTES == 16) {  // .cg goes past L1, which would only keep what shared memory keeps
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),
+                     "r"(valid_bytes) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(global), "n"(BYTES),
+                     "r"(valid_bytes) : "memory");
+    }
+}
+
+// Close the group of copies started since the last commit.
+__device__ __forceinline__ void cp_async_commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+// Wait until at most the N newest groups of this thread are under way.
+template <int N>
+__device__ __forceinline__ void cp_async_wait()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+// Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
+__device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], const void* row)
+{
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+// Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row)
+{
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+// d += a * b, 16 x 8 x 16, by a warp. Lane 4 g + t holds of d columns 2 t and 2 t + 1 in row g and every 8th
+// after it; of a the same rows, of b column g, each at k = 2 t to 2 t + 1, and every 8 further on.
+__device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2])
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Where element `at` of a line of A's shared tile lies: its chunks trade places, by XOR with the line's
+// number, so that the same chunk of lines that are read at once lies in banks of its own in each.
+__device__ __forceinline__ int swizzled_a(int line, int at)
+{
+    return at ^ line / A_PHASE % A_SWIZZLED * CHUNK_A;
+}
+
+// The same in B's.
+__device__ __forceinline__ int swizzled_b(int line, int at)
+{
+    return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
+}
+
+// A's tile, as this thread copies it: where the filter lies for each of its rows, and the first k.
+struct Pixels {
+    const F16* first[A_ITERATIONS];  // the pixel under the first tap, or where it would lie
+    unsigned inside[A_ITERATIONS];  // a bit for each row of taps: whether the image has it there
+    int k;
+};
+
+// That of rows of C from `m` on, from k on. Each row's place in its image is found here, once.
+__device__ __forceinline__ Pixels pixels_of_tile(const F16* A, Shape s, int m, int k)
+{
+    Pixels tile;
+    tile.k = k;
+    #pragma unroll
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const int place = m + threadIdx.x / A_LANES + i * (THREADS / A_LANES);
+        const int row = place / 28 % 14 * 2 - 1, column = place % 28;
+        tile.first[i] = A + ((Offset(place / 392) * 28 + row) * 30 + column) * s.lda;
+        tile.inside[i] = 0;
+        for (int tap = 0; tap < 3; ++tap) {
+            const int at = row + tap;
+            tile.inside[i] |= unsigned(at >= 0 && at < 28) << tap;
+        }
+    }
+    return tile;
+}
+
+// Start this thread's copies of A's tile to shared memory: channels of the pixel under a tap, for each of its rows.
+// Zeros stand for pixels around the image and for what lies outside A.
+__device__ __forceinline__ void copy_a(const Pixels& tile, Shape s, int rows, int depth, TileA& shared)
+{
+    const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
+    const int element = tile.k + k;  // of a filter
+    const int tap_row = min(element / 24, 2);  // the last one behind K, too
+    const int tap_column = element / 12 % 2, channel = element % 12;
+    const Offset distance = (Offset(tap_row) * 30 + tap_column * 2) * s.lda + channel;
+    const unsigned tap = 1u << tap_row;
+    #pragma unroll
+    for (int i = 0; i < A_ITERATIONS; ++i) {
+        const int m = first + i * (THREADS / A_LANES);
+        const bool exists = m < rows && k < depth && (tile.inside[i] & tap) == tap;
+        cp_async<2 * VA>(&shared[m][swizzled_a(m, k)], tile.first[i] + distance, exists ? 2 * VA : 0);
+    }
+}
+
+// Start this thread's copies of B's tile to shared memory: neighbouring threads along its contiguous dimension. Zeros
+// stand for what lies outside B.
+__device__ __forceinline__ void copy_b(const F16* tile, Shape s, int columns, int depth, TileB& shared)
+{
+    const int first = threadIdx.x / B_LANES, n = threadIdx.x % B_LANES * VB;
+    const F16* const from = tile + Offset(first) * s.ldb + n;
+    #pragma unroll
+    for (int i = 0; i < B_ITERATIONS; ++i) {
+        const int step = i * (THREADS / B_LANES), k = first + step;
+        const int valid = k < depth ? columns - n : 0;  // elements that exist
+        cp_async<2 * VB>(&shared[k][swizzled_b(k, n)], from + Offset(step) * s.ldb, 2 * max(0, min(VB, valid)));
+    }
+}
+
+// This warp's fragments of A's tile at the K_STEP k from `k_step` on: 16 rows each, from `warp_m` on.
+__device__ __forceinline__ void load_fragments_a(const TileA& shared, int warp_m, int k_step, unsigned (&a)[MMAS_M][4])
+{
+    const int lane = threadIdx.x % 32;
+    const int k = k_step + lane / 16 * CHUNK_A;
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        const int m = warp_m + 16 * i + lane % 16;
+        ldmatrix_x4(a[i], &shared[m][swizzled_a(m, k)]);
+    }
+}
+
+// This warp's fragments of B's tile at the K_STEP k from `k_step` on: 8 columns each, from `warp_n` on. One
+// ldmatrix brings two.
+__device__ __forceinline__ void load_fragments_b(const TileB& shared, int warp_n, int k_step, unsigned (&b)[MMAS_N][2])
+{
+    const int lane = threadIdx.x % 32;
+    const int k = k_step + lane % 16;
+    #pragma unroll
+    for (int j = 0; j < MMAS_N; j += 2) {
+        const int n = warp_n + 8 * j + lane / 16 * CHUNK_B;
+        unsigned pair[4];
+        ldmatrix_x4_trans(pair, &shared[k][swizzled_b(k, n)]);
+        #pragma unroll
+        for (int r = 0; r < 4; ++r) b[j + r / 2][r % 2] = pair[r];
+    }
+}
+
+// acc += a * b: the products of one k step. In a serpentine: each instruction has a fragment of the one before it.
+__device__ __forceinline__ void mma(const unsigned (&a)[MMAS_M][4], const unsigned (&b)[MMAS_N][2], Accumulators& acc)
+{
+    #pragma unroll
+    for (int i = 0; i < MMAS_M; ++i) {
+        #pragma unroll
+        for (int step = 0; step < MMAS_N; ++step) {
+            const int j = i % 2 ? MMAS_N - 1 - step : step;
+            mma_m16n8k16_f16(acc[i][j], a[i], b[j]);
+        }
+    }
+}
+
+// The sums by the rows that this thread has of C, and by columns in each.
+__device__ __forceinline__ void rows_of(const Accumulators& acc, float (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j) sums[i][j] = acc[i / 2][j / 2][i % 2 * 2 + j % 2];
+    }
+}
+
+// What the epilogue takes beside sums and C. Pointers lead to the first row and column that it is asked for.
+struct Epilogue {
+    float alpha, beta;
+    const float* residual;
+};
+
+// C's new element; c is the old one, or 0 where beta = 0:
+// alpha * acc + beta * C + residual
+__device__ __forceinline__ float epilogue(const Epilogue& e, Shape s, int m, int n, float acc, float c)
+{
+    const float residual = e.residual[Offset(m) * s.ld_residual + n];
+    return fmaf(e.alpha, acc, e.beta == 0.0f ? residual : fmaf(e.beta, c, residual));
+}
+
+// The first `valid` of N new elements to C.
+template <int N>
+__device__ __forceinline__ void store_edge(F16* to, const Epilogue& e, Shape s, int m, int n, Vec<float, N> value,
+                                           int valid)
+{
+    if (valid >= N) {
+        Vec<F16, N> old = {};
+        if (e.beta != 0.0f) old = load<N>(to);  // else C is not read: it may be uninitialised
+        Vec<F16, N> stored;
+        #pragma unroll
+        for (int i = 0; i < N; ++i) stored.at[i] = F16(epilogue(e, s, m, n + i, value.at[i], old.at[i]));
+        store<N>(to, stored);
+        return;
+    }
+    #pragma unroll
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = F16(epilogue(e, s, m, n + i, value.at[i], e.beta == 0.0f ? 0.0f : to[i]));
+    }
+}
+
+// The i-th of this thread's rows of C, for those elements that are the tile's own.
+__device__ __forceinline__ void store_row(F16* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], const Epilogue& e)
+{
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    if (m >= rows) return;  // C has no such row
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        Vec<float, VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = sums[j + v];
+        store_edge<VC>(tile + Offset(m) * s.ldc + n, e, s, m, n, value, columns - n);
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gemm_f16_rr_Mx72x72_residual_sm90_0be99ae9(
+    const F16* __restrict__ A, const F16* __restrict__ B, F16* __restrict__ C, const float* __restrict__ residual,
+    float* __restrict__ partials, unsigned* __restrict__ semaphores, int M, float alpha, float beta)
+{
+    __shared__ __align__(16) TileA As[STAGES];
+    __shared__ __align__(16) TileB Bs[STAGES];
+    const Shape s{M};
+    const TileOrigin tile = tile_of_block(s, blockIdx.x / SPLIT);
+    const auto [begin, end] = split_k_range(s.K, blockIdx.x % SPLIT);
+    const int extent = end - begin;  // of K, which this block sums
+    const ThreadOrigin thread = thread_origin();
+    const int rows = s.M - tile.m, columns = s.N - tile.n;  // from the tile's origin to the edge of C
+    Pixels a_tile = pixels_of_tile(A, s, tile.m, begin);
+    const F16* b_tile = B + tile.n + Offset(begin) * s.ldb;
+    const Offset b_step = Offset(BK) * s.ldb;  // to the next tile along K
+    const WarpOrigin warp = warp_origin();
+    Accumulators acc = {};
+
+    #pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        const int depth = extent - stage * BK;
+        if (depth > 0) {
+            copy_a(a_tile, s, rows, depth, As[stage]);
+            copy_b(b_tile, s, columns, depth, Bs[stage]);
+        }
+        cp_async_commit();
+        a_tile.k += BK;
+        b_tile += b_step;
+    }
+
+    cp_async_wait<STAGES - 2>();  // this thread's copies of the first k tile have landed
+    __syncthreads();              // and all threads'
+    unsigned a[2][MMAS_M][4], b[2][MMAS_N][2];  // fragments of a k step, and of the next one
+    if (extent > 0) {
+        load_fragments_a(As[0], warp.m, 0, a[0]);
+        load_fragments_b(Bs[0], warp.n, 0, b[0]);
+    }
+
+    int read = 0, write = STAGES - 1;
+    for (int k = 0; k < extent; k += BK) {
+        #pragma unroll
+        for (int step = 0; step < K_STEPS; ++step) {
+            // Load the next step's fragments, then multiply this one's: with no branch between, ptxas interleaves both.
+            const int next = (step + 1) % 2;
+            if (step + 1 == K_STEPS) {        // of the next k tile; after the last one, of this one again, unused
+                cp_async_wait<STAGES - 2>();  // this thread's copies of it have landed
+                __syncthreads();              // and all threads'; none reads this k tile any more
+                if (k + BK < extent) read = read + 1 < STAGES ? read + 1 : 0;
+            }
+            load_fragments_a(As[read], warp.m, (step + 1) % K_STEPS * K_STEP, a[next]);
+            load_fragments_b(Bs[read], warp.n, (step + 1) % K_STEPS * K_STEP, b[next]);
+            if (step == 0) {
+                const int depth = extent - k - (STAGES - 1) * BK;
+                if (depth > 0) {
+                    copy_a(a_tile, s, rows, depth, As[write]);
+                    copy_b(b_tile, s, columns, depth, Bs[write]);
+                }
+                cp_async_commit();  // an empty group too: the wait counts groups
+                a_tile.k += BK;
+                b_tile += b_step;
+                write = write + 1 < STAGES ? write + 1 : 0;
+            }
+            mma(a[step % 2], b[step % 2], acc);
+        }
+    }
+
+    float sums[TM][TN];
+    rows_of(acc, sums);
+
+    F16* const c_tile = C + Offset(tile.m) * s.ldc + tile.n;
+    const Epilogue e = {alpha, beta, residual + Offset(tile.m) * s.ld_residual + tile.n};
+    const Fixup fixup = split_k_fixup(partials, semaphores);
+    if (!store_partial<TM * TN>(&sums[0][0], fixup)) return;
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        float row[TN];
+        reduce_partials(fixup, i * TN, row);
+        store_row(c_tile, s, rows, columns, thread, i, row, e);
+    }
+}
