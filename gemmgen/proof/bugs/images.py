@@ -1,4 +1,4 @@
-"""Bugs of kernels of wgmma that gather A from images by TMA's im2col mode."""
+"""Bugs of kernels that gather A from images: wgmma by TMA's im2col mode, mma by threads that copy pixels."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from gemmgen.kernel.launch import Launch
 from gemmgen.proof.bugs import tensor_subjects as on
-from gemmgen.proof.bugs.base import DEADLOCK, POISON, VALUE, Bug, Diagnosis
+from gemmgen.proof.bugs.base import DEADLOCK, POISON, READS, VALUE, Bug, Diagnosis
 from gemmgen.proof.bugs.wgmma import BYTES, UNDER_WAY
 
 BESIDE = Diagnosis("crash", "outside of the bounding box")
 OFF = (VALUE, POISON)
+ASTRAY = (*OFF, READS)
 
 
 def _walked(corners: tuple[int, ...], steps: tuple[int, ...]) -> Launch:
@@ -77,6 +78,46 @@ IMAGE_BUGS: tuple[Bug, ...] = (
         "shared.b[ring.stage],", (UNDER_WAY, *OFF)),
     Bug("wgrad: each block of a cluster brings the first part", "wgrad", on.WGMMA_WGRAD_PAIR, "place_of_row(k + part)",
         "place_of_row(k)", OFF),
+    # Pixels that threads copy: taps,
+    Bug("mma: taps down and across swapped", "taps", on.MMA_IMAGES,
+        "tap_row = element / 64; const int tap_column = element / 32 % 2",
+        "tap_row = element / 32 % 3; const int tap_column = element / 96", ASTRAY),
+    Bug("mma: no dilation", "taps", on.MMA_IMAGES, "tap_column * 2", "tap_column", ASTRAY),
+    Bug("mma: dilation down instead of across", "taps", on.MMA_IMAGES, "* 8 + tap_column * 2", "* 16 + tap_column",
+        ASTRAY),
+    Bug("mma: the next tap", "taps", on.MMA_IMAGES, "element / 32 % 2", "(element / 32 + 1) % 2", ASTRAY),
+    Bug("mma: a k tile has one tap", "taps", on.MMA_IMAGES, "element / 32 % 2", "tile.k / 32 % 2", ASTRAY),
+    Bug("mma: channels are counted through all taps", "taps", on.MMA_IMAGES, "channel = element % 32",
+        "channel = element", ASTRAY),
+    Bug("mma: every k tile has the first taps", "taps", on.MMA_IMAGES, "a_tile.k += BK;", "", ASTRAY, count=2),
+    Bug("mma: each part of K begins with the first tap", "taps", on.MMA_IMAGES_SPLIT, "(A, s, tile.m, begin)",
+        "(A, s, tile.m, 0)", ASTRAY),
+    Bug("mma: pixels behind K", "taps", on.MMA_IMAGES_SPLIT, "m < rows && k < depth &&", "m < rows &&", ASTRAY),
+    # places,
+    Bug("mma: every image is the first", "places", on.MMA_IMAGES, "Offset(place / 27)", "Offset(0)", ASTRAY),
+    Bug("mma: images counted by their pixels", "places", on.MMA_IMAGES, "Offset(place / 27)", "Offset(place / 40)",
+        ASTRAY),
+    Bug("mma: all rows of a tile have the image of its first", "places", on.MMA_IMAGES, "Offset(place / 27)",
+        "Offset(m / 27)", ASTRAY),
+    Bug("mma: the next image's rows are further down", "places", on.MMA_IMAGES, "place / 9 % 3 *", "place / 9 *",
+        ASTRAY),
+    Bug("mma: places counted along the image", "places", on.MMA_IMAGES, "place % 9 - 1", "place % 8 - 1", ASTRAY),
+    Bug("mma: a step of one row", "places", on.MMA_IMAGES, "% 3 * 2 - 1", "% 3 - 1", ASTRAY),
+    Bug("mma: padding of the other end", "places", on.MMA_IMAGES, "% 3 * 2 - 1", "% 3 * 2 - 2", ASTRAY),
+    Bug("mma: no padding", "places", on.MMA_IMAGES, "place % 9 - 1", "place % 9", ASTRAY),
+    Bug("mma: all rows of a thread are its first one", "places", on.MMA_IMAGES,
+        "place = m + threadIdx.x / A_LANES + i * (THREADS / A_LANES)", "place = m + threadIdx.x / A_LANES", ASTRAY),
+    # and pixels around images
+    Bug("mma: padding is read from the row before", "padding", on.MMA_IMAGES, "at >= 0 && at < 8", "at < 8", ASTRAY),
+    Bug("mma: padding is read from the row behind", "padding", on.MMA_IMAGES, "at < 8", "at <= 8", ASTRAY),
+    Bug("mma: padding is read from the next image", "padding", on.MMA_IMAGES, "at < 5", "at <= 5", ASTRAY),
+    Bug("mma: padding is read as if it were pixels", "padding", on.MMA_IMAGES,
+        "m < rows && (tile.inside[i] & tap) == tap", "m < rows", ASTRAY),
+    Bug("mma: a row or a column of taps is enough", "padding", on.MMA_IMAGES, "(tile.inside[i] & tap) == tap",
+        "(tile.inside[i] & tap) != 0", ASTRAY),
+    Bug("mma: bits of columns lie over those of rows", "padding", on.MMA_IMAGES, "(3 + tap)", "(2 + tap)", ASTRAY),
+    Bug("mma: bits of dilated taps", "padding", on.MMA_IMAGES, "at = column + tap * 2", "at = column + tap", ASTRAY),
+    Bug("mma: places behind the last image", "padding", on.MMA_IMAGES, "m < rows && (tile", "(tile", (READS,)),
     # The map
     Bug("rows and columns of the last corner swapped", "map", on.WGMMA_IMAGES, "", "", (*OFF, BESIDE),
         launch=_walked((-1, -1, 0, -2), (1, 2))),

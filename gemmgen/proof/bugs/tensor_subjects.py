@@ -39,6 +39,15 @@ MMA_PAIRS_FAST = Subject(
     "mma e4m3 cc, fast", Problem(32, 32, 4096, types=Types.parse("e4m3", Compute.FAST), layout="cc"),
     family=MMA, arch="sm_89",
 )  # fmt: skip
+MMA_IMAGES = Subject(
+    "mma bf16 rc, images",
+    Problem(None, 72, 192, types="bf16", layout="rc", inputs="im2col=5x8x32_3x2_p1x1x2x2_s2x1_d1x2"),
+    (("BK", 64), ("STAGES", 3)), MMA, "sm_80",
+)  # fmt: skip
+MMA_IMAGES_SPLIT = Subject(
+    "mma f16 rr, images of few channels, split",
+    Problem(None, 72, 108, types="f16", layout="rr", inputs="im2col=5x5x12_3x3_p1x1"), (("SPLIT", 2),), MMA, "sm_80",
+)  # fmt: skip
 WGMMA_RC = Subject("wgmma bf16 rc", changed(typed("bf16", "rc"), n=72, ld_align=8), (("STAGES", 3), ("BN", 64)), WGMMA)
 WGMMA_WIDE = Subject("wgmma bf16 rc, wide tiles", changed(typed("bf16", "rc"), ld_align=8), (("BN", 256),), WGMMA)
 WGMMA_CUT = Subject(
