@@ -111,13 +111,18 @@ GROUPED_INPUTS = (
     *map(Inputs.parse, ("groups=4+masked", "groups=35+masked", "groups=1+along_k", "groups=6+along_k")),
     *[PLAIN] * 4,
 )
-# and of those that serve images, gathered and scattered rows, too, with sizes that TMA takes:
+# and of those that serve images, too, with sizes that TMA takes:
+IMAGES = (
+    *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1", "im2col=9x7x32_3x3_p1x1", "im2col=7x5x64_2x3_s1x3_d2x2")),
+    *map(Inputs.parse, ("im2col=6x4x128_1x1_s2x2", "im2col=4x3x32_5x4_p2x3x4x1", "im2col=6x5x8_3x3_p1x1")),
+)
+PIXEL_INPUTS = (*CODES_INPUTS, *IMAGES, Inputs.parse("im2col=7x6x4_2x5_p1x2_s3x1_d1x2"))
+# or groups, gathered and scattered rows, and images:
 IMAGE_INPUTS = (
     *GROUPED_INPUTS,
     *map(Inputs.parse, ("gathered", "groups=5+gathered", "groups=40+gathered")),
     *map(Inputs.parse, ("scattered", "groups=5+scattered", "groups=5+gathered+scattered", "groups=5+blocks+scattered")),
-    *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1", "im2col=9x7x32_3x3_p1x1", "im2col=7x5x64_2x3_s1x3_d2x2")),
-    *map(Inputs.parse, ("im2col=6x4x128_1x1_s2x2", "im2col=4x3x32_5x4_p2x3x4x1", "im2col=6x5x8_3x3_p1x1")),
+    *IMAGES,
     *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1+wgrad", "im2col=7x5x64_2x3_d2x2+wgrad")),
 )
 GROUPED_N = (8, 64, 72, 131, 200)
@@ -237,7 +242,9 @@ def points(draw: st.DrawFn, family: Family, schedule: str, limits: Limits) -> Ra
     """Random kernels of `family` and `schedule` that `limits` accept."""
     epilogues = EPILOGUES if ONE_PRODUCT in family.constraints else WITH_GATED
     beside = GROUPED_INPUTS if family.grouped_inputs else CODES_INPUTS if family.scaled_inputs else (PLAIN,)
-    inputs = ANY_INPUTS if family.any_inputs else IMAGE_INPUTS if family.image_inputs else beside
+    if family.image_inputs:
+        beside = IMAGE_INPUTS if family.grouped_inputs else PIXEL_INPUTS
+    inputs = ANY_INPUTS if family.any_inputs else beside
     drawn = problems(family.small_batches, family.types or ANY_TYPES, family.multiple, epilogues, inputs)
     problem = draw(drawn)
     assume(first_rejection(family, problem, family.default(problem), limits) is None)
