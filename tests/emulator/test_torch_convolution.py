@@ -12,7 +12,7 @@ import pytest
 
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import load_source
-from gemmgen.families import NAIVE, WGMMA
+from gemmgen.families import MMA, NAIVE, WGMMA, Family
 from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
@@ -261,14 +261,19 @@ def test_a_function_follows_the_bias_and_has_no_gradient(load) -> None:
         conv2d(x, weight.requires_grad_(), bias, kernels=[kernel]).sum().backward()
 
 
-def test_tensor_cores_convolve_bf16(shared_store: Store) -> None:
+@pytest.mark.parametrize(
+    ("family", "axes", "arch"),
+    [(WGMMA, {"BM": 64, "BN": 64, "CONSUMERS": 1}, "sm_90a"), (MMA, MMA.small, "sm_80")],
+    ids=["wgmma", "mma"],
+)
+def test_tensor_cores_convolve_bf16(family: Family, axes: dict[str, int], arch: str, shared_store: Store) -> None:
     conv = "5x6x8_3x3_p1x1_s2x1"
     epilogue = "relu(acc + bias_n + beta * C)"
     problem = Problem(None, 64, 72, "bf16", layout="rc", inputs=f"im2col={conv}", epilogue=epilogue)
-    config = WGMMA.default(problem).with_values(BM=64, BN=64, CONSUMERS=1)
+    config = family.default(problem).with_values(**axes)
     x, weight, bias = draw(2, 8, 5, 6).bfloat16(), draw(64, 8, 3, 3).bfloat16(), draw(64).bfloat16()
     residual = draw(2, 64, 3, 6).bfloat16()
-    with load_source(render(problem, WGMMA, config, "sm_90a"), "emulator", shared_store) as kernel:
+    with load_source(render(problem, family, config, arch), "emulator", shared_store) as kernel:
         found = conv2d(x, weight, bias, residual, kernels=[kernel])
         wanted = torch.relu(theirs(conv, *(one.float() for one in (x, weight, bias))) + residual.float())
         torch.testing.assert_close(found, wanted.bfloat16(), rtol=1e-2, atol=1e-2)

@@ -11,7 +11,7 @@ import pytest
 
 from gemmgen.arrays.kernel import ArrayKernel
 from gemmgen.arrays.library import load_source
-from gemmgen.families import NAIVE
+from gemmgen.families import MMA, NAIVE
 from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
@@ -115,6 +115,24 @@ def test_a_residual_network_is_fused(kernels_for: KernelsFor) -> None:
     kinds = (torch.nn.Conv2d, torch.nn.BatchNorm2d, torch.nn.ReLU)
     assert not [one for one in fused.modules() if isinstance(one, kinds)]
     assert all(torch.equal(one, state[name]) for name, one in model.state_dict().items())
+
+
+def test_tensor_cores_of_older_cards_serve_a_network(shared_store: Store) -> None:
+    stages = conv(16, 8, 3, bias=False), torch.nn.BatchNorm2d(8), torch.nn.ReLU()
+    model, x = layers(*stages).bfloat16(), images(2, 16, 6, 5).bfloat16()
+    loaded: list[ArrayKernel] = []
+
+    def by_mma(problem: Problem) -> Sequence[ArrayKernel]:
+        config = MMA.default(problem).with_values(**MMA.small)
+        loaded.append(load_source(render(problem, MMA, config, "sm_80"), "emulator", shared_store))
+        return loaded[-1:]
+
+    with torch.no_grad():
+        fused = fuse_convs(model, x, by_mma)
+        found, wanted = fused(x), model.float()(x.float())
+    torch.testing.assert_close(found, wanted.bfloat16(), rtol=0.05, atol=0.05)
+    assert fused.left == {} and [str(one.source.problem.inputs) for one in loaded] == ["im2col=6x5x16_3x3_p1x1"]
+    loaded[0].close()
 
 
 def test_problems_are_those_of_layers() -> None:

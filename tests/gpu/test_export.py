@@ -46,6 +46,9 @@ KERNELS = {
         "?x?x?", "rr", "simt", {"types": "bf16", "epilogue": "bias+row_amax+gelu+column_amax", "batch": None}
     ),
     "images": kernel("?x64x96", "rc", "naive", {"types": "bf16", "inputs": "im2col=9x8x16_3x2_p1x0x2x1_s2x1_d1x2"}),
+    "images by mma": kernel(
+        "?x64x576", "rc", "mma", {"types": "bf16", "inputs": "im2col=14x15x64_3x3_p1x1", "lda": None, "ld_align": 8}
+    ),
     "images by wgmma": kernel(
         "?x64x576", "rc", "wgmma", {"types": "bf16", "inputs": "im2col=14x15x64_3x3_p1x1", "lda": None, "ld_align": 8}
     ),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gemmgen.families import NAIVE, WGMMA
+from gemmgen.families import MMA, NAIVE, WGMMA
+from gemmgen.families.base import first_rejection
+from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.wgmma import ARCH
@@ -64,6 +66,37 @@ def test_wgmma_computes_convolutions_on_a_card(
     more = {"epilogue": epilogue} if epilogue else {}
     problem = Problem(*sizes, types=types, layout="rc", inputs=inputs, **more)
     verdict = verify(gpu, render(problem, WGMMA, WGMMA.default(problem).with_values(**axes), ARCH), examples=40)
+    assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)
+
+
+PIXELS = (
+    ("bf16", (None, 256, 576), "im2col=14x15x64_3x3_p1x1", {"WM": 32}, ""),
+    ("f16", (None, 256, 144), "im2col=28x30x16_3x3_p1x1x2x0_s2x1_d1x2", {"WM": 32, "SPLIT": 2}, "bias"),
+    ("bf16", (None, 64, 392), "im2col=60x58x8_7x7_p3x3_s2x2", {"BN": 64, "BK": 64, "WM": 32}, ""),
+    ("bf16", (None, 64, 256), "im2col=20x22x16_4x4_p2x2x1x1", {"BM": 64, "BN": 64}, "relu(acc + bias_n + beta * C)"),
+    ("f16", (None, 64, 36), "im2col=9x8x4_3x3_p1x1", {**MMA.small}, "residual"),
+    ("bf16,bf16,f32", (None, 131, 128), "im2col=17x16x128_1x1_s2x2", {"STAGES": 5, "WM": 32}, ""),
+    ("f32_tf32", (None, 128, 288), "im2col=14x14x32_3x3_p1x1", {}, ""),
+    ("s8,s8,s32", (None, 128, 1152), "im2col=14x14x128_3x3_p1x1", {}, ""),
+)
+
+
+@pytest.mark.parametrize(("types", "sizes", "inputs", "axes", "epilogue"), PIXELS, ids=str)
+def test_mma_computes_convolutions_on_a_card(
+    types: str,
+    sizes: tuple[int | None, int, int],
+    inputs: str,
+    axes: dict[str, int],
+    epilogue: str,
+    gpu: GpuExecutor,
+) -> None:
+    more = {"epilogue": epilogue} if epilogue else {}
+    problem = Problem(*sizes, types=types, layout="rc", inputs=inputs, ld_align=8, **more)
+    config = MMA.default(problem).with_values(**axes)
+    rejection = first_rejection(MMA, problem, config, parse_arch(gpu.arch).limits)
+    if rejection is not None:
+        pytest.skip(f"mma on {gpu.arch}: {rejection}")
+    verdict = verify(gpu, render(problem, MMA, config, gpu.arch), examples=40)
     assert verdict.passed, (verdict.failure, verdict.situation, verdict.mismatch)
 
 
