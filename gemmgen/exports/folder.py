@@ -46,8 +46,8 @@ def files_of(source: KernelSource, written: Iterable[Path]) -> list[Path]:
 def require_together(sources: Iterable[KernelSource], *, torch: bool = False) -> None:
     """Raise InvalidInput if two kernels would write the same file, or if `export` has no launcher for one.
 
-    With `torch` it also refuses kernels that take arrays of pointers, scales of A and B, ends of groups or images,
-    which have no operators.
+    With `torch` it also refuses kernels that take arrays of pointers, scales of A and B, ends of groups, an index of
+    rows or images, which have no operators.
     """
     taken: set[str] = set()
     for source in sources:
@@ -56,7 +56,8 @@ def require_together(sources: Iterable[KernelSource], *, torch: bool = False) ->
         require(not arrays, f"{source.name} takes arrays of pointers, and tensors are none: export it without --torch")
         beside = torch and not source.problem.inputs.is_plain
         inputs = source.problem.inputs
-        what = "ends or rows of groups" if inputs.groups else "images" if inputs.conv else "scales"
+        others = "images" if inputs.conv else "an index of rows" if inputs.gathered else "scales"
+        what = "ends or rows of groups" if inputs.groups else others
         require(not beside, f"{source.name} takes {what}, and operators take none: export it without --torch")
         twice = sorted(taken.intersection(own_files(source.name)))
         require(not twice, f"two of the kernels write {', '.join(twice)}: export one by another name, with --as NAME")
@@ -98,9 +99,7 @@ def _special(source: KernelSource) -> list[str]:
     if launch.cluster > 1 and "__cluster_dims__" not in source.text:
         special.append(f"clusters of {launch.cluster} blocks")
     inputs = source.problem.inputs
-    groups = inputs.ragged_groups + inputs.k_groups > 0 and not (source.problem.coded or inputs.gathered)
-    known = inputs.is_plain or inputs.blocks or groups or inputs.images == "A"
-    if inputs.scattered or not (known or isinstance(launch.prepared("B"), Pack)):
+    if inputs.scattered or (source.problem.coded and not isinstance(launch.prepared("B"), Pack)):
         special.append(f"inputs = {source.problem.inputs}")
     stride = source.problem.stride_b
     if inputs.row_groups and stride not in ("dense", None):  # self-tests lay the groups' B side by side

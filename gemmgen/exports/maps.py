@@ -232,8 +232,10 @@ class EncodedMap:
         if self.copy is not None:
             return (self.copy.length, self.copy.lines, *((self.copy.matrices,) if self._batched else ()))
         if self.conv is not None:
-            m = self.sizes["M"]
-            images = str(self.conv.images(int(m))) if m.isdigit() else f"tiles_of({m}, {self.conv.per_image})"
+            places = self.sizes[self.problem.inputs.places]
+            some = "std::max(1, K)" if places == "K" else places
+            known = places.isdigit()
+            images = str(self.conv.images(int(places))) if known else f"tiles_of({some}, {self.conv.per_image})"
             return (*map(str, self.conv.size[::-1]), images)
         extents = (self.matrix.extent_text(name, self.sizes) for name in (self.matrix.line, self.matrix.lines))
         if self.map.anywhere:

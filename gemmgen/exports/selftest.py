@@ -26,6 +26,7 @@ CONVERTED_BUDGET_BITS = 28  # likewise of 16-bit and 8-bit floats
 SPARSE_TERMS = 8
 SCALARS = ((1, 0), (3, -2))  # alpha, beta
 EXACT_SCALES = 3  # in exact data: 1, 2 and 4
+DRAWN = {"offs": "ends", "group_rows": "counts", "index_a": "index"}  # the generators of these tensors
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,13 @@ class SelfTest:
 
     @property
     def images(self) -> Convolution | None:
-        """The convolution whose images A holds; None: A is a matrix."""
+        """The convolution whose images A or B holds; None: both are matrices."""
         return self.out.problem.inputs.conv
+
+    @property
+    def rows_of_a(self) -> str:
+        """The number of rows of A: other than of C where an index names them."""
+        return "s.M / 2 + 3" if self.out.problem.inputs.gathered else "s.M"
 
     @property
     def leaves_rows(self) -> bool:
@@ -259,7 +265,7 @@ class SelfTest:
         if name in ZEROS or name in SUMS:
             return "zero_point" if name in ZEROS else "given_sum"
         if dtype.is_integer:
-            return {"offs": "ends", "group_rows": "counts"}.get(name, f"value_{dtype.label}")
+            return DRAWN.get(name, f"value_{dtype.label}")
         if name in self.out.companions:
             return "scale"
         if name in FACTORS:
@@ -295,8 +301,7 @@ def _shapes(contract: Contract) -> Iterator[Case]:
     """
     tile = dict(contract.launch.grid)
     tile_m, tile_n = tile.get("M", 1), tile.get("N", 1)
-    conv = contract.problem.inputs.conv
-    another = [] if conv is None else [(conv.per_image + tile_m // 2 + 1, tile_n, 0)]  # a tile of two images
+    another = [*_of_two_images(contract.problem, tile_m, tile_n)]
     for m, n, k in (
         (1, 1, 1),
         (2 * tile_m, 2 * tile_n, 64),  # whole tiles
@@ -309,6 +314,15 @@ def _shapes(contract: Contract) -> Iterator[Case]:
         dense = _case(contract.problem, m, n, k)
         yield dense
         yield _padded(dense)
+
+
+def _of_two_images(problem: Problem, tile_m: int, tile_n: int) -> Iterator[tuple[int, int, int]]:
+    """M, N and K of a shape with a tile, or a sum, of places of two images, of which the second one has more."""
+    conv = problem.inputs.conv
+    if conv is None:
+        return
+    gradient = problem.inputs.wgrad
+    yield (tile_m, tile_n, conv.per_image + 5) if gradient else (conv.per_image + tile_m // 2 + 1, tile_n, 0)
 
 
 def _case(problem: Problem, m: int, n: int, k: int) -> Case:

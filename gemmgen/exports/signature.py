@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gemmgen.exports.arguments import ELEMENTS, WORKSPACE, Argument, Element
@@ -231,13 +231,16 @@ class Signature(Built):
 
     @property
     def matrices(self) -> tuple[MatrixText, ...]:
-        return matrix_texts(self.problem)
+        """A, B, C and the epilogue's matrices for the header. An A whose rows are gathered has any number of them."""
+        a, *others = matrix_texts(self.problem)
+        return (replace(a, rows="rows") if self.problem.inputs.gathered else a, *others)
 
     @property
     def images(self) -> str | None:
-        """How many images A holds, and where C and K come from in words; None of a product of matrices."""
-        conv, m = self.problem.inputs.conv, self.problem.m
-        if conv is None:
+        """How many images A or B holds, and where C and K come from in words; None of a product of matrices."""
+        inputs = self.problem.inputs
+        if inputs.conv is None:
             return None
-        count = f"ceil(M / {conv.per_image})" if m is None else str(conv.images(m))
-        return f"A holds {count} images; {images_text(self.problem)}"
+        places = self.problem.sizes[inputs.places]
+        count = f"ceil({inputs.places} / {inputs.conv.per_image})" if places is None else inputs.conv.images(places)
+        return f"{inputs.images} holds {count} images; {images_text(self.problem)}"

@@ -10,10 +10,13 @@
 //% endif
 //% if out.images
  *     ${ out.images }
+//% if out.problem.inputs.wgrad
+ *     images are whole: where K ends within the last one, the pixels behind are numbers, too, as zeros multiply them
+//% endif
 //% endif
  *
 //% for m in out.matrices
- *     ${ "%-8s" | format(m.name) } ${ out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ "pixel" if out.images and m.name == "A" else m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
+ *     ${ "%-8s" | format(m.name) } ${ out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ "pixel" if m.name == out.problem.inputs.images else m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% if m.name in out.written
  *              is written: ${ out.written[m.name] }
 //% elif m.name == "B" and out.coded
@@ -126,6 +129,9 @@ size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
  * group_rows holds numbers from 0 to M, which is not checked
 //% elif out.problem.inputs.along_k
  * offs      ascends from 0 or more to K at most, which is not checked
+//% endif
+//% if out.problem.inputs.gathered
+ * index_a   names rows that A has, which is not checked; A may have any number of them${ "; rows of C that no group has need none" if out.problem.inputs.groups }
 //% endif
 //% if out.amaxes
  * ${ out.amaxes | join(", ") } may hold anything before: each launch sets them to 0 first${ "; where C has no element there is none, and they stay" if out.may_be_empty }

@@ -958,18 +958,21 @@ EXPERTS = of_groups(
 SHORT = of_groups("rc", "groups=4", None, 24, 200, types="bf16")
 MASKED = of_groups("rc", "groups=3+masked", None, None, None, types="bf16")
 ALONG_K = of_groups("cr", "groups=4+along_k", None, None, None, types="bf16,bf16,f32")
+INDEX = of_groups("rr", "gathered", None, None, None)
+TOKENS = of_groups("rc", "groups=5+gathered", None, 40, 96, types="bf16", epilogue="swiglu")
 
 
 @needs_nvcc
 @pytest.mark.parametrize(
     ("source", "budget"),
     [
-        *((ROWS, None), (EXPERTS, None), (ALONG_K, None), pytest.param(MASKED, None, marks=pytest.mark.soak)),
-        *(pytest.param(one, 12, marks=pytest.mark.soak) for one in (SHORT, ROWS, MASKED, ALONG_K)),
+        *((ROWS, None), (EXPERTS, None), (ALONG_K, None), (TOKENS, None)),
+        *(pytest.param(one, None, marks=pytest.mark.soak) for one in (MASKED, INDEX)),
+        *(pytest.param(one, 12, marks=pytest.mark.soak) for one in (SHORT, ROWS, MASKED, ALONG_K, INDEX)),
     ],
     ids=[
-        *("any sizes", "gated", "along K", "masked"),
-        *("some rows", "some rows of any sizes", "some rows of masked groups", "some rows along K"),
+        *("any sizes", "gated", "along K", "gathered, gated", "masked", "gathered"),
+        *("some rows", "some rows of any sizes", "some rows of masked groups", "some rows along K", "some gathered"),
     ],
 )
 def test_selftest_passes_kernels_of_groups(source: KernelSource, budget: int | None, tmp_path: Path) -> None:
@@ -996,6 +999,8 @@ def test_selftest_passes_kernels_of_groups(source: KernelSource, budget: int | N
                 (ALONG_K, "matrix > 0 ? offs[matrix - 1] : 0", "0", "expected"),
                 (EXPERTS, "scale_n += static_cast<long long>(group) * s.N;", "", "expected"),
                 (EXPERTS, "scale_b += group;", "", "expected"),
+                (INDEX, "row_a = index_a[m]", "row_a = m", "expected"),
+                (TOKENS, "row_a = index_a[m]", "row_a = index_a[m / 2 * 2]", "expected"),
             )
         ),
     ],
@@ -1011,8 +1016,11 @@ def test_selftest_finds_rows_of_other_groups(
 @needs_gcc
 @pytest.mark.parametrize(
     ("inputs", "axes"),
-    [("groups=40", {}), ("groups=40", {"CLUSTER": 2, "ACROSS": 1}), ("groups=40+masked", {})],
-    ids=["blocks", "clusters", "masked"],
+    [
+        *(("groups=40", {}), ("groups=40", {"CLUSTER": 2, "ACROSS": 1}), ("groups=40+masked", {})),
+        pytest.param("groups=40+gathered", {}, marks=pytest.mark.soak),
+    ],
+    ids=["blocks", "clusters", "masked", "gathered"],
 )
 def test_groups_have_as_many_blocks_as_the_launch_counts(inputs: str, axes: dict[str, int], tmp_path: Path) -> None:
     problem = Problem(None, 520, 128, "bf16", layout="rc", ld_align=8, inputs=inputs)
@@ -1032,6 +1040,7 @@ def test_groups_have_as_many_blocks_as_the_launch_counts(inputs: str, axes: dict
         return
     assert "for each of 40 groups of rows, B one of as many matrices" in header
     assert "rows of C from its last number on stay as they are" in header
+    assert ("index_a   names rows that A has, which is not checked;" in header) == problem.inputs.gathered
 
 
 CONV: dict[str, Any] = {"pad": (1, 0, 2, 1), "stride": (2, 1), "dilation": (1, 2)}
@@ -1043,14 +1052,19 @@ def of_images(images: int | None, family: str = "naive", filters: int = 7, **fie
 
 
 ANY = of_images(None, dtype="f32", lda=None, pointer_align=4)
+GRADIENT = {"types": "bf16,bf16,f32", "inputs": "im2col=5x6x3_3x2_p1x0x2x1_s2x1_d1x2+wgrad"}
+FILTERS = kernel("?x18x?", "cr", "naive", GRADIENT).renamed("conv")
 FOUR = of_images(4, dtype="f32", pointer_align=4, epilogue="relu(acc + bias_n) + residual")
 
 
 @needs_nvcc
 @pytest.mark.parametrize(
     ("source", "budget"),
-    [(ANY, None), pytest.param(FOUR, None, marks=pytest.mark.soak), pytest.param(ANY, 12, marks=pytest.mark.soak)],
-    ids=["any images", "four images", "some places"],
+    [
+        *((ANY, None), (FILTERS, None), pytest.param(FOUR, None, marks=pytest.mark.soak)),
+        *(pytest.param(one, 12, marks=pytest.mark.soak) for one in (ANY, FILTERS)),
+    ],
+    ids=["any images", "gradient of filters", "four images", "some places", "some filters"],
 )
 def test_selftest_passes_kernels_of_images(source: KernelSource, budget: int | None, tmp_path: Path) -> None:
     code, lines = outcome(exported_on_the_host(tmp_path, source, budget=budget))
@@ -1060,49 +1074,72 @@ def test_selftest_passes_kernels_of_images(source: KernelSource, budget: int | N
 @needs_nvcc
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("source", "right", "wrong"),
     [
-        ("x >= 0 && x < 6", "x >= 0"),  # the next row's first pixel
-        ("tap % 2 * 2", "tap % 2"),
-        ("tap / 2;", "tap % 2;"),
-        ("image = m / 15", "image = (m + 1) / 15"),
+        (ANY, "x >= 0 && x < 6", "x >= 0"),  # the next row's first pixel
+        (ANY, "tap % 2 * 2", "tap % 2"),
+        (ANY, "tap / 2;", "tap % 2;"),
+        (ANY, "image = m / 15", "image = (m + 1) / 15"),
+        (FILTERS, "image = k / 15", "image = (k + 1) / 15"),
+        (FILTERS, "channel = n % 3", "channel = n % 2"),
     ],
-    ids=["padding", "dilation", "tap", "image"],
+    ids=["padding", "dilation", "tap", "image", "image of a gradient", "channel"],
 )
-def test_selftest_finds_pixels_of_another_place(right: str, wrong: str, tmp_path: Path) -> None:
-    code, lines = outcome(exported_on_the_host(tmp_path, ANY, right, wrong))
+def test_selftest_finds_pixels_of_another_place(source: KernelSource, right: str, wrong: str, tmp_path: Path) -> None:
+    code, lines = outcome(exported_on_the_host(tmp_path, source, right, wrong))
     assert (code, lines[-1]) == (1, "FAIL")
     assert any("expected" in line for line in lines), lines
 
 
-@needs_gcc
-def test_a_plan_has_the_walk_over_images(tmp_path: Path) -> None:
-    source = of_images(None, "wgmma", 64, lda=None, ld_align=8)
-    library = launcher_on_the_host(tmp_path, source, arch="sm_90a")
+def require_walk(folder: Path, source: KernelSource, place: int, cases: Sequence[Case]) -> str:
+    """The header, where the plan of each case has the tensor map of images in this place; they lie at 4096."""
+    library = launcher_on_the_host(folder, source, arch="sm_90a")
     library.conv_refusal.restype = ctypes.c_char_p
     (ctypes.c_int * 3).in_dll(library, "device_is")[:] = [9, 0, 132]
-    for m in (1, 15, 16):  # 15 places in an image
-        case = source.problem.case(m, lda=24)
+    for case in cases:
         named = case.values | dict.fromkeys("ABC", 4096) | {"workspace": 0, "workspace_bytes": 0}
         values = [
             CTYPES.get(one.ctype, ctypes.c_void_p)(named[one.text]) for one in Interface(source, "sm_90a").arguments
         ]
         made = (ctypes.c_ulonglong * 64)()
         assert library.conv_make_plan(made, *values) == 0, library.conv_refusal()
-        tensor = source.launch.maps[0].of(case)
+        tensor = source.launch.maps[place].of(case)
         across, down = tensor.steps
         last = across | down << 8 | SWIZZLES.index(tensor.swizzle) << 16 | PROMOTIONS.index(tensor.promotion) << 24
         corners = [one % 2**64 for one in tensor.corners]
-        assert made[:16] == [1, 4096, *tensor.sizes, *tensor.strides, *tensor.box[:2], *corners, last]
-    header = (tmp_path / "conv.h").read_text()
+        wanted = [1, 4096, *tensor.sizes, *tensor.strides, *tensor.box[:2], *corners, last]
+        assert made[16 * place : 16 * place + 16] == wanted
+    return (folder / "conv.h").read_text()
+
+
+@needs_gcc
+def test_a_plan_has_the_walk_over_images(tmp_path: Path) -> None:
+    source = of_images(None, "wgmma", 64, lda=None, ld_align=8)
+    cases = [source.problem.case(m, lda=24) for m in (1, 15, 16)]  # 15 places in an image
+    header = require_walk(tmp_path, source, 0, cases)
     assert "A holds ceil(M / 15) images; row m of C is (image, p, q) of 3 x 5 places" in header
     assert re.search(r"lda +at least 16, and divisible by 8", header)
 
 
+@needs_gcc
+def test_a_plan_of_a_gradient_of_filters_has_the_walk_over_images(tmp_path: Path) -> None:
+    """B holds them, and with K = 0 their map has one."""
+    problem = {**GRADIENT, "inputs": "im2col=5x6x16_3x2_p1x0x2x1_s2x1_d1x2+wgrad", "ldb": None, "ld_align": 8}
+    source = kernel("64x96x?", "cr", "wgmma", problem).renamed("conv")
+    header = require_walk(tmp_path, source, 1, [source.problem.case(k=k, ldb=24) for k in (0, 1, 15, 16)])
+    assert "B holds ceil(K / 15) images; K is (image, p, q) of 3 x 5 places, column n of C is (r, s, c)" in header
+    assert "where K ends within the last one, the pixels behind are numbers, too" in header
+    assert re.search(r"ldb +at least 16, and divisible by 8", header)
+
+
 @needs_nvcc
 @pytest.mark.soak
-def test_a_kernel_of_images_is_built_without_warnings(tmp_path: Path) -> None:
+@pytest.mark.parametrize("gradient", [False, True])
+def test_a_kernel_of_images_is_built_without_warnings(gradient: bool, tmp_path: Path) -> None:
     source = of_images(None, "wgmma", 64)
+    if gradient:
+        problem = {**GRADIENT, "inputs": f"im2col={source.problem.inputs.conv}+wgrad"}
+        source = kernel("64x96x?", "cr", "wgmma", problem).renamed("conv")
     export(source, {**RECORD, "arch": "sm_90a"}, tmp_path)
     run("nvcc", *NVCC_FLAGS, *SM_90A, "conv.cu", "conv_selftest.cu", "-o", "selftest", folder=tmp_path)
 
@@ -1110,7 +1147,11 @@ def test_a_kernel_of_images_is_built_without_warnings(tmp_path: Path) -> None:
 @needs_nvcc
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("layout", "inputs"), [("rc", "groups=40"), ("rc", "groups=40+masked"), ("cr", "groups=40+along_k")]
+    ("layout", "inputs"),
+    [
+        *(("rc", "groups=40"), ("rc", "groups=40+masked"), ("cr", "groups=40+along_k")),
+        *(("rc", "groups=40+gathered"), ("rr", "gathered")),
+    ],
 )
 def test_a_kernel_of_groups_is_built_without_warnings(layout: str, inputs: str, tmp_path: Path) -> None:
     problem = Problem(None, 136, 128, "bf16", layout=layout, ld_align=8, inputs=inputs)

@@ -52,6 +52,11 @@ KERNELS = {
     "images by wgmma": kernel(
         "?x64x576", "rc", "wgmma", {"types": "bf16", "inputs": "im2col=14x15x64_3x3_p1x1", "lda": None, "ld_align": 8}
     ),
+    "gradient of filters by wgmma": kernel(
+        "64x576x?", "cr", "wgmma", {"types": "bf16,bf16,f32", "inputs": "im2col=14x15x64_3x3_p1x1+wgrad"}
+    ),
+    "gathered by wgmma": kernel("?x136x256", "rc", "wgmma", {"types": "bf16", "inputs": "groups=8+gathered"}),
+    "rows by an index": kernel("?x?x?", "rr", "wgmma", {"types": "bf16", "inputs": "gathered", "ld_align": 8}),
     "aux of f64": kernel("?x64x?", "rr", "simt", {"types": "f64", "epilogue": "bias+aux+silu"}, SPLIT=4),
 }
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gemmgen.exports.folder import require_exportable
 from gemmgen.exports.record_reading import launch_from
 from gemmgen.families import WGMMA
 from gemmgen.families.base import first_rejection
@@ -18,7 +17,6 @@ from gemmgen.kernel.tensor_map import MAP_BYTES, TensorMap, im2col_walk
 from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.device import parse_arch
 from gemmgen.problem.gemm import Problem
-from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu import bindings
 from gemmgen.support.errors import InvalidInput
 
@@ -153,12 +151,6 @@ def test_b_holds_the_images_of_a_gradient_of_filters() -> None:
     assert (tensor.corners, tensor.steps) == im2col_walk(CONV) and tensor.box == (64, 64, 1, 1)
     with pytest.raises(InvalidInput, match="rows are those of a row-major B, and layout = cc"):
         Problem(64, CONV.depth, None, "bf16", "cc", inputs=f"im2col={CONV}+wgrad")
-
-
-def test_exports_take_no_gradient_of_filters() -> None:
-    problem = Problem(64, CONV.depth, None, "bf16", "cr", inputs=f"im2col={CONV}+wgrad")
-    with pytest.raises(InvalidInput, match=r"inputs = im2col=.*\+wgrad"):
-        require_exportable(render(problem, WGMMA, WGMMA.default(problem), "sm_90a"))
 
 
 def test_the_driver_is_given_the_walk_columns_first(monkeypatch) -> None:

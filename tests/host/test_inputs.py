@@ -169,7 +169,7 @@ def test_other_families_refuse_inputs(family, problem):
 
 @pytest.mark.parametrize(
     "problem",
-    [one for one in PROBLEMS if one.coded or one.inputs.gathered or one.inputs.scattered],
+    [one for one in PROBLEMS if one.coded or one.inputs.scattered],
     ids=str,
 )
 def test_exports_refuse_inputs(problem):

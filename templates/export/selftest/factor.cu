@@ -1,8 +1,10 @@
-/*# The numbers that are multiplied for an element of A and of B: of A that holds images a pixel's, where blocks have scales with these. #*/
+/*# The numbers that are multiplied for an element of A and of B: where one holds images a pixel's, where blocks have scales with these. #*/
 //% set blocks, lines, block = out.problem.inputs.blocks, out.problem.inputs.lines, out.problem.inputs.block
 //% set product = ("p, " if test.own_ab else "0, ") if out.problem.batched
+//% set images, gathered = out.problem.inputs.images, out.problem.inputs.gathered
 //% macro factor_of_a(m, k)
-${ "%s < begin || %s >= end ? 0 : " | format(k, k) if out.problem.inputs.along_k }${ "pixel(x, %s, %s)" | format(m, k) if test.images else "decode(x.A(%s%s, %s))" | format(product, m, k) }${ " * decode(x.scales_a(%s / %d, %s))" | format(k, block, m) if blocks }
+//% set row = "int(decode(x.index_a(0, %s)))" | format(m) if gathered else m
+${ "%s < begin || %s >= end ? 0 : " | format(k, k) if out.problem.inputs.along_k }${ "pixel(x, %s, %s)" | format(m, k) if images == "A" else "decode(x.A(%s%s, %s))" | format(product, row, k) }${ " * decode(x.scales_a(%s / %d, %s))" | format(k, block, m) if blocks }
 //%- endmacro
 //% set groups, by_rows = test.groups, out.problem.layout.b == "r"
 //% macro element_of_b(k, n)
@@ -23,5 +25,9 @@ x.scales_b(${ "group * ((s.N + %d) / %d) + " | format(block - 1, block) if group
 //%- endif
 //%- endmacro
 //% macro factor_of_b(k, n)
+//% if images == "B"
+pixel(x, ${ k }, ${ n })
+//%- else
 ${ "" if test.codes and out.problem.scaled_depth else "decode" }(${ "x.weights[%s * s.N + %s]" | format("(size_t(group) * s.K + %s)" | format(k) if groups else "size_t(%s)" | format(k), n) if test.codes else element_of_b(k, n) })${ " * decode(%s)" | format(scale_of_b(k, n)) if blocks }
+//%- endif
 //%- endmacro

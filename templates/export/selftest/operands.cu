@@ -59,13 +59,23 @@ Operands make_operands(const Check& s)
 //% if "zero_point" in test.drawn
     const auto zero_point = [&] { return random.integer(${ "exact ? 8 : 255" if exact else "255" }); };
 //% endif
+//% set gathered = out.problem.inputs.gathered
+//% if gathered and test.groups
+    int end = 0;  // of the groups so far
+//% endif
 //% if "ends" in test.drawn
     // Ends of groups: some groups are empty, and the last rows, or k, may be in none.
-    const auto ends = [&, group = 0, end = 0]() mutable {
+    const auto ends = [&, group = 0${ ", end = 0" if not gathered }]() mutable {
         const int rest = s.${ "K" if out.problem.inputs.along_k else "M" } - end;
         if (++group == ${ out.problem.inputs.groups } && random.below(2) == 0) return end += rest;
         return end += random.below(4) > 0 ? random.below(rest + 1) : 0;
     };
+//% endif
+//% if gathered and test.groups
+    // Any row of A, for rows of C that no group has none.
+    const auto index = [&, m = 0]() mutable { return m++ < end ? random.below(${ test.rows_of_a }) : -1; };
+//% elif gathered
+    const auto index = [&] { return random.below(${ test.rows_of_a }); };
 //% endif
 //% if "counts" in test.drawn
     const auto counts = [&] { return random.below(3) > 0 ? random.below(s.M + 1) : random.below(2) * s.M; };
@@ -89,8 +99,12 @@ ${ ("s.%s" | format(extent.size) if extent.step == 1 else "(s.%s + %d) / %d" | f
 //% set one = "1, " if out.problem.batched
 //% set batch_ab = batch if test.own_ab else one
 //% set by_rows, by_columns = test.groups and out.problem.layout.b == "r", test.groups and out.problem.layout.b == "c"
-    ${ "Operands x =" if test.codes else "return" } {{${ batch_ab }${ "(s.M + %d) / %d * %d, %d" | format(images.per_image - 1, images.per_image, images.pixels, images.size[2]) if images else "s.M, s.K" }, ${ of_ab("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else of_ab("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
-            {${ batch_ab }${ test.groups ~ " * " if by_rows }s.K, ${ test.groups ~ " * " if by_columns }${ columns }, ${ of_ab("s.stride_b", "s.ldb", 1) if out.problem.layout.b == "r" else of_ab("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
+//% set of_b = (test.groups ~ " * " if by_rows else "") ~ "s.K, " ~ (test.groups ~ " * " if by_columns else "") ~ columns
+//% if images
+//% set pixels = "(s.%s + %d) / %d * %d, %d" | format(out.problem.inputs.places, images.per_image - 1, images.per_image, images.pixels, images.size[2])
+//% endif
+    ${ "Operands x =" if test.codes else "return" } {{${ batch_ab }${ pixels if out.problem.inputs.images == "A" else test.rows_of_a ~ ", s.K" }, ${ of_ab("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else of_ab("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
+            {${ batch_ab }${ pixels if out.problem.inputs.images == "B" else of_b }, ${ of_ab("s.stride_b", "s.ldb", 1) if out.problem.layout.b == "r" else of_ab("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
             {${ batch }s.M, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
 //%- for x in out.problem.companions
 ,

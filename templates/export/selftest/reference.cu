@@ -52,14 +52,15 @@ int group_of(const Operands& x, int m)
 //% if test.images
 //% set height, width, channels = test.images.size
 //% set (down, across), (top, left), (dh, dw) = test.images.stride, test.images.pad[:2], test.images.dilation
-// What a filter multiplies by its element k at place m: a channel of the pixel under a tap, 0 outside of the image.
-${ test.wide } pixel(const Operands& x, int m, int k)
+//% set at, element = ("k", "n") if out.problem.inputs.wgrad else ("m", "k")
+// What a filter multiplies by its element ${ element } at place ${ at }: a channel of the pixel under a tap, 0 outside of the image.
+${ test.wide } pixel(const Operands& x, int ${ at }, int ${ element })
 {
-    const int place = m % ${ test.images.per_image }, tap = k / ${ channels };
+    const int place = ${ at } % ${ test.images.per_image }, tap = ${ element } / ${ channels };
     const int row = place / ${ test.images.places[1] } * ${ down } - ${ top } + tap / ${ test.images.taps[1] } * ${ dh };
     const int column = place % ${ test.images.places[1] } * ${ across } - ${ left } + tap % ${ test.images.taps[1] } * ${ dw };
     if (row < 0 || row >= ${ height } || column < 0 || column >= ${ width }) return 0;
-    return decode(x.A((m / ${ test.images.per_image } * ${ height } + row) * ${ width } + column, k % ${ channels }));
+    return decode(x.${ out.problem.inputs.images }((${ at } / ${ test.images.per_image } * ${ height } + row) * ${ width } + column, ${ element } % ${ channels }));
 }
 
 //% endif
