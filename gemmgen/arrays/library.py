@@ -211,9 +211,10 @@ class ArrayProduct:
             given = kept(case) if located else Needs.NONE
             rules = known.forms["rules", located] = [one for one in self._rules if one.needs in given]
         sizes = case.m if rows is None else rows, case.n, case.k
+        batch = case.batch if case.problem.batch is None else 1  # groups are the same number in every call
         for rule in rules:
             if rule.box.holds(sizes):
-                return self._kernel(self._names[rule.kernel(sizes, case.batch)])
+                return self._kernel(self._names[rule.kernel(sizes, batch)])
         raise InvalidInput(f"{self.name} has no rule for {known.at(rows)}")
 
     def _kernel(self, name: str) -> ArrayKernel:

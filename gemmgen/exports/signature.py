@@ -152,6 +152,11 @@ class Signature(Built):
         return tuple(name for name in self.runtime_names if name in ("M", "N", "K", "batch"))
 
     @property
+    def takes_batch(self) -> bool:
+        """Whether the number of products is an argument."""
+        return "batch" in self.runtime_names
+
+    @property
     def operands(self) -> tuple[str, ...]:
         """The arguments that point to A, B and C, or to their arrays of pointers."""
         return tuple(one.text for one in self.arguments if one.text.removesuffix("_array") in OPERANDS)
@@ -234,6 +239,49 @@ class Signature(Built):
         """A, B, C and the epilogue's matrices for the header. An A whose rows are gathered has any number of them."""
         a, *others = matrix_texts(self.problem)
         return (replace(a, rows="rows") if self.problem.inputs.gathered else a, *others)
+
+    @property
+    def groups(self) -> str | None:
+        """What is computed of each group, in words, one of each row or product; None without groups."""
+        inputs = self.problem.inputs
+        if inputs.masked:
+            return "of each product only the first rows count, group_rows of them: further rows stay as they are"
+        if inputs.along_k:
+            return "for each of as many ranges of K: product g has k from offs[g - 1] to offs[g], and may have none"
+        rows = "B one of as many matrices: group g has rows offs[g - 1] to offs[g], and may have none"
+        return f"{self.each}, {rows}" if inputs.groups else None
+
+    @property
+    def each(self) -> str:
+        """For what C is computed, where that is more than one product, in a few words; else ""."""
+        inputs = self.problem.inputs
+        if inputs.own_c:
+            what = "whose first rows count" if inputs.masked else "along K"
+            return f"for each of {inputs.groups} groups {what}"
+        if inputs.groups:
+            return f"for each of {inputs.groups} groups of rows"
+        if not self.problem.batched:
+            return ""
+        return "for each of batch products" if self.batch == "batch" else f"for each of {self.batch} products"
+
+    @property
+    def unchecked(self) -> dict[str, str]:
+        """What the integers beside A and B may be, in words, by the tensor's name: no launcher reads them."""
+        inputs, found = self.problem.inputs, {}
+        if inputs.masked:
+            found["group_rows"] = "holds numbers from 0 to M, which is not checked"
+        elif inputs.groups:
+            found["offs"] = f"ascends from 0 or more to {'K' if inputs.along_k else 'M'} at most, which is not checked"
+        if inputs.row_groups:
+            found["offs"] += "; rows of C from its last number on stay as they are"
+        if inputs.gathered:
+            none = "; rows of C that no group has need none" if inputs.groups else ""
+            found["index_a"] = f"names rows that A has, which is not checked; A may have any number of them{none}"
+        return found
+
+    whole_images = (
+        "images are whole: where K ends within the last one, the pixels behind are numbers, too, as zeros multiply them"
+    )
 
     @property
     def images(self) -> str | None:

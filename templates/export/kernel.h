@@ -1,17 +1,13 @@
 /* ${ out.name }
  *
  *     C = ${ out.formula }      sums in ${ out.types.accumulator.label }${ ", for each of %s products" % out.batch if out.problem.batched }
-//% if out.problem.inputs.row_groups
- *     for each of ${ out.problem.inputs.row_groups } groups of rows, B one of as many matrices: group g has rows offs[g - 1] to offs[g], and may have none
-//% elif out.problem.inputs.masked
- *     of each product only the first rows count, group_rows of them: further rows stay as they are
-//% elif out.problem.inputs.along_k
- *     for each of as many ranges of K: product g has k from offs[g - 1] to offs[g], and may have none
+//% if out.groups
+ *     ${ out.groups }
 //% endif
 //% if out.images
  *     ${ out.images }
 //% if out.problem.inputs.wgrad
- *     images are whole: where K ends within the last one, the pixels behind are numbers, too, as zeros multiply them
+ *     ${ out.whole_images }
 //% endif
 //% endif
  *
@@ -123,16 +119,9 @@ size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
 //% elif not out.problem.pointers
  * C         overlaps no other operand
 //% endif
-//% if out.problem.inputs.row_groups
- * offs      ascends from 0 or more to M at most, which is not checked; rows of C from its last number on stay as they are
-//% elif out.problem.inputs.masked
- * group_rows holds numbers from 0 to M, which is not checked
-//% elif out.problem.inputs.along_k
- * offs      ascends from 0 or more to K at most, which is not checked
-//% endif
-//% if out.problem.inputs.gathered
- * index_a   names rows that A has, which is not checked; A may have any number of them${ "; rows of C that no group has need none" if out.problem.inputs.groups }
-//% endif
+//% for name, holds in out.unchecked.items()
+ * ${ "%-9s" | format(name) } ${ holds }
+//% endfor
 //% if out.amaxes
  * ${ out.amaxes | join(", ") } may hold anything before: each launch sets them to 0 first${ "; where C has no element there is none, and they stay" if out.may_be_empty }
 //% endif

@@ -166,6 +166,7 @@ extern "C" cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribu
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on the PATH")
 def test_the_selftest_reaches_every_rule_and_holds_every_product_against_a_reference(tmp_path: Path) -> None:
     sizes: dict[str, Any] = {"M": "1..64", "N": "8..64", "K": 48}
+    images = "im2col=5x6x8_3x2_p1x1_s2x1"
     fields: tuple[dict[str, Any], ...] = (
         {"name": "linear", "types": "bf16", "layout": "rc", **sizes, "N": [40, 64], "epilogue": "bias+gelu"},
         {
@@ -179,9 +180,11 @@ def test_the_selftest_reaches_every_rule_and_holds_every_product_against_a_refer
         {"name": "pointers", "types": "f16", **sizes, "batch": 2, "pointers": True},
         {"name": "double", "types": "bf16", **sizes, "epilogue": "bias+aux+gelu+residual+row_amax"},
         {"name": "blocks", "types": "e4m3,e4m3,bf16", "layout": "rc", **sizes, "K": 200, "inputs": "blocks"},
-        {"name": "experts", "types": "bf16", "layout": "rc", **sizes, "inputs": "groups=5"},
-        {"name": "gated", "types": "bf16", **sizes, "inputs": "groups=3", "epilogue": "swiglu"},
-        {"name": "images", "types": "bf16", "layout": "rc", **sizes, "inputs": "im2col=5x6x8_3x2_p1x1_s2x1"},
+        {"name": "gated", "types": "bf16", **sizes, "inputs": "groups=3+gathered", "epilogue": "swiglu"},
+        {"name": "masked", "types": "bf16", "layout": "rc", **sizes, "inputs": "groups=3+masked"},
+        {"name": "deep", "types": "bf16,bf16,f32", "layout": "cr", **sizes, "inputs": "groups=4+along_k"},
+        {"name": "filters", "types": "bf16,bf16,f32", "layout": "cr", **sizes, "N": 48, "inputs": f"{images}+wgrad"},
+        {"name": "images", "types": "bf16", "layout": "rc", **sizes, "inputs": images},
         {"name": "scaled", "types": "e4m3,e4m3,f32", "layout": "rc", **sizes, "K": 200, "inputs": "groups=3+blocks"},
     )
     spec = spec_from({"name": "mylib", "product": list(fields)}, "sm_90", tmp_path)

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gemmgen
-from gemmgen.arrays.library import read_library
+from gemmgen.arrays.library import ArrayProduct, read_library
 from gemmgen.cli import main
 from gemmgen.exports.library import building, regret
 from gemmgen.exports.library.building import Options, library_texts
@@ -95,11 +95,9 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
         ),
         ({"kernels": 0}, "product linear: kernels = 0: write the most kernels per set, as 8"),
         ({"kernels": True}, "product linear: kernels = True: write the most"),
-        (
-            {"inputs": "groups=4+masked"},
-            "inputs = groups=4.masked: a library has kernels for codes, for blocks, groups of rows and images",
-        ),
         ({"layout": "rc", "inputs": "groups=4+scattered"}, "a library has no kernels that scatter rows"),
+        ({"inputs": "groups=4+masked", "batch": 4}, "groups=4.masked go with 4 products, and batch = ?"),
+        ({"inputs": "gathered", "invariant": True}, "invariant = true means nothing"),
         (
             {"types": "bf16,u4,bf16", "inputs": "scales=128"},
             "product linear: N = 1..8192 and K = 1..8192: codes of u4 are packed for one N and one K",
@@ -107,6 +105,10 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
         (
             {"layout": "rc", "inputs": "im2col=9x9x8_3x3"},
             "product linear: K = 1..8192, and inputs = im2col=9x9x8_3x3 have filters of 72",
+        ),
+        (
+            {"layout": "cr", "inputs": "im2col=9x9x8_3x3+wgrad", "N": 64},
+            "product linear: N = 64, and inputs = im2col=9x9x8_3x3.wgrad have filters of 72",
         ),
         ({"layout": "rc", "inputs": "im2col=9x9x8_3x3", "K": 72, "invariant": True}, "invariant = true means nothing"),
         ({"types": "bf16,u4,bf16", "N": 64, "K": 64}, "product linear: B of u4 needs scales"),
@@ -199,7 +201,46 @@ def test_every_kernel_of_experts_takes_whole_chunks_and_one_serves_all_weights()
         member(product, Problem(None, 4096, 7168, "bf16", layout="rc", inputs="groups=4"), "wgmma")
     with pytest.raises(InvalidInput, match="inputs = groups=8: their equal rows are not compared"):
         product_of(inputs="groups=8", invariant=True)
-    assert why_no_fallback(product) == "cuBLASLt is asked for no groups of rows"
+    assert why_no_fallback(product) == "cuBLASLt is asked for no groups"
+
+
+def test_groups_with_a_c_each_are_a_product_without_a_batch() -> None:
+    """Sizes are chosen for all their matrices C, which lie a stride apart."""
+    masked = product_of(N=[4096], K=[7168], inputs="groups=8+masked")
+    deep = product_of(layout="cr", M=[512], N=[256], K="1..4096", inputs="groups=4+along_k")
+    assert (masked.matrices_c, masked.general.batch, masked.batch) == (8, 8, None)
+    assert masked.m.tuned(8 * 4096, 132) == tuple(dict.fromkeys(m for m, *_ in masked._tuned(132)))
+    assert case_of(masked, (64, 136, 72), Needs.NONE).stride_c == 64 * 136
+    assert [one.name for one in deep.general.strides] == ["C"]
+    kernels = [member(one, one.general) for one in (masked, deep)]
+    choices = tuple(chosen_of(one.product, [one]) for one in kernels)
+    library = LibraryText(Spec("mylib", ("sm_90",), (masked, replace(deep, name="deep"))), choices)
+    assert not library.batched and {"group_rows", "offs", "stride_c"} <= {*library.fields}
+    header = library_texts(library)["mylib.h"]
+    assert "with matrices A, B and C each" in header and "group_rows holds numbers from 0 to M" in header
+    assert "for each of 4 groups along K, with a matrix C each" in header
+    assert "int batch;" not in header
+
+
+def test_rules_take_groups_for_one_product() -> None:
+    """As the dispatcher of C does: their number is the same in every call."""
+    asked: list[int] = []
+    rule = SimpleNamespace(needs=Needs.NONE, box=Box(), kernel=lambda sizes, batch: asked.append(batch) or 0)
+    choosing = cast(Any, SimpleNamespace(_rules=[rule], _names=("one",), _kernel=lambda name: name))
+    for product, batch in ((product_of(inputs="groups=8+masked"), None), (product_of(batch=3), 3)):
+        known = cast(Any, SimpleNamespace(case=product.general.case(m=8, n=16, k=16, batch=batch), forms={}))
+        assert cast(Any, ArrayProduct._choose(choosing, known, None, False)) == "one"
+    assert asked == [1, 3]
+
+
+def test_rows_by_an_index_and_gradients_of_filters_are_products() -> None:
+    tokens = product_of(N=[4096], K=[7168], inputs="groups=8+gathered")
+    assert tokens.whole_chunks and why_no_fallback(product_of(inputs="gathered")) == (
+        "cuBLASLt is asked for no rows by an index"
+    )
+    filters = product_of(layout="cr", M=[64], N=[72], K="1..4096", inputs="im2col=9x9x8_3x3+wgrad")
+    assert (filters.general.shape, filters.fixed(64, 72, 100).shape) == ("?x72x?", "?x72x100")
+    assert {one.shape for search in filters.searches(132) for one in search.problems} == {"?x72x?"}
 
 
 def test_kernels_are_tuned_on_both_sides_of_sizes_at_which_tiles_and_waves_begin() -> None:

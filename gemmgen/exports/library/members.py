@@ -239,8 +239,9 @@ def why_no_fallback(product: Product) -> str | None:
         return "the bits of cuBLASLt's rows depend on M"
     if not product.epilogue.is_linear:
         return f"the epilogue {product.epilogue} is not cuBLASLt's"
-    if product.inputs.groups or product.inputs.conv is not None:
-        return f"cuBLASLt is asked for no {'groups of rows' if product.inputs.groups else 'images'}"
+    if product.moved:
+        others = "rows by an index" if product.inputs.gathered else "images"
+        return f"cuBLASLt is asked for no {'groups' if product.inputs.groups else others}"
     if product.pointers:
         return "cuBLASLt takes no arrays of pointers"
     if types.compute is not Compute.FMA or any(dtype not in CUDA_TYPES for dtype in types.operands):

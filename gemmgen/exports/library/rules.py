@@ -96,14 +96,14 @@ def _part(section: _Section, product: Product, members: Sequence[Contestant], cl
     varying = [axis for axis, one in zip(AXES, ranges, strict=True) if not one.listed]
     stepped = len(varying) == 1 and not product.varies and all(len(one.listed) in (0, 1) for one in ranges)
     most = min(clock.most, A_FEW + FOR_EACH * len(taken)) if stepped else clock.most
-    grid = grid_of(ranges, taken, clock.spec, int(FIRST * most) if stepped else most, product.batch or 1)
+    grid = grid_of(ranges, taken, clock.spec, int(FIRST * most) if stepped else most, product.matrices_c)
     if len(taken) == 1:
         return _Part((Rule(section.needs, box, (numbers[0],), (grid[len(grid) // 2],)),))
     rows = _rows(product, taken, grid, section.needs, clock)
     none = f"none of the {len(taken)} kernels of {product.name} could be timed at any of {plural(len(grid), 'size')}"
     require(bool(rows), none)
     if stepped:
-        divisions = [division(one, varying[0], ranges, clock.spec, product.batch or 1) for one in taken]
+        divisions = [division(one, varying[0], ranges, clock.spec, product.matrices_c) for one in taken]
         rows, sets, rule = _steps_rule(varying[0], product, taken, rows, divisions, section.needs, clock, most)
         made = [rule]
     else:

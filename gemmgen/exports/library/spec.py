@@ -78,9 +78,9 @@ class Product:
     tune     sizes (M, N, K) to tune kernels for; if there are none, some of m, n and k
     invariant  whether the bits of a row of C are the same whatever M is, and wherever the row stands: all kernels are
                of one class of summation
-    inputs   how A and B are given: as plain matrices, B as codes of 4 or 8 bits with scales along K, both with scales
-             by block, with a B for each group of rows, which kernels find by `offs`: M is the number of all rows, or A
-             as images: M is the number of places of all of them
+    inputs   how A and B are given: as --inputs says it. With groups of rows M is the number of all rows, with masked
+             groups that of each, along K it is K that counts all groups; with images M, or K of a gradient, is the
+             number of places of all of them
     """
 
     name: str
@@ -109,16 +109,12 @@ class Product:
             require(one, f"{sizes}: codes of {self.types.b.label} are packed for one N and one K: write numbers")
         else:
             conv = self.inputs.conv
-            groups = self.inputs.row_groups > 0 and not self.inputs.gathered
-            known = self.inputs.is_plain or self.inputs.blocks or groups or self.inputs.images == "A"
-            require(
-                known,
-                f"inputs = {self.inputs}: a library has kernels for codes, for blocks, groups of rows and images",
-            )
-            filters = conv is None or self.k.listed == (conv.depth,)
-            require(filters, f"K = {self.k}, and inputs = {self.inputs} have filters of {conv.depth if conv else 0}")
-        told = f"inputs = {self.inputs}: their equal rows are not compared, so that invariant = true means nothing"
-        require(not (self.invariant and (self.inputs.groups or self.inputs.conv)), told)
+            depth = conv.depth if conv else 0
+            name, given = ("N", self.n) if self.inputs.wgrad else ("K", self.k)
+            filters = conv is None or given.listed == (depth,)
+            require(filters, f"{name} = {given}, and inputs = {self.inputs} have filters of {depth}")
+        unlike = f"inputs = {self.inputs}: their equal rows are not compared, so that invariant = true means nothing"
+        require(not (self.invariant and self.moved), unlike)
         assert self.general is not None  # Problem checks the rest
 
     @property
@@ -128,9 +124,19 @@ class Product:
         return self.inputs.coded
 
     @property
+    def moved(self) -> bool:
+        """Whether the device looks for rows of A, for B or for C: by groups, an index or the places of filters."""
+        return self.inputs.groups > 0 or self.inputs.gathered or self.inputs.conv is not None
+
+    @property
     def whole_chunks(self) -> bool:
         """Whether addresses and lines of all calls are of whole chunks, as no kernel takes others."""
-        return self.packed or self.inputs.row_groups > 0 or self.inputs.conv is not None
+        return self.packed or self.moved
+
+    @property
+    def matrices_c(self) -> int:
+        """Matrices C of a call for which sizes are chosen: the products of a batch, or groups with a C each."""
+        return self.batch or (self.inputs.groups if self.inputs.own_c else 1)
 
     @cached_property
     def general(self) -> Problem:
@@ -154,8 +160,9 @@ class Product:
             (n,), (k,) = self.n.listed, self.k.listed
             typical = {name: size for name, size in typical.items() if name == "M"}
         if self.inputs.conv is not None:
-            k = self.inputs.conv.depth
-            typical = {name: size for name, size in typical.items() if name != "K"}
+            n, k = (self.inputs.conv.depth, k) if self.inputs.wgrad else (n, self.inputs.conv.depth)
+            fixed = "N" if self.inputs.wgrad else "K"
+            typical = {name: size for name, size in typical.items() if name != fixed}
         fields: dict[str, Any] = {
             "types": self.types,
             "inputs": self.inputs,
@@ -225,9 +232,8 @@ class Product:
         """Sizes for which kernels are tuned: along the range if there is one, spread over them if there are more."""
         if sum(not one.listed for one in self.ranges) > 1:
             return tuple(spread(self.ranges, SPREAD))
-        batch = self.batch or 1
-        ms = self.m.tuned(self.n.nearest(LARGE) * batch, sms)
-        ns = self.n.tuned(self.m.nearest(LARGE) * batch, sms)
+        ms = self.m.tuned(self.n.nearest(LARGE) * self.matrices_c, sms)
+        ns = self.n.tuned(self.m.nearest(LARGE) * self.matrices_c, sms)
         ks = self.k.ladder()  # tiles do not divide K: no size of it needs another wave
         return tuple(combinations(ms, ns, ks))
 

@@ -77,9 +77,11 @@ class ProductText:
     @property
     def function_of(self) -> str:
         """A sentence about what the function computes."""
-        several = ", for each product of the batch" if self.out.problem.batched else ""
+        several = ", for each product of the batch" if self.out.takes_batch else ""
         if self.out.problem.inputs.groups:
-            several = f", for each of {self.out.problem.inputs.groups} groups of rows, with a matrix B each"
+            inputs = self.out.problem.inputs
+            own = "matrices A, B and C" if inputs.masked else f"a matrix {'C' if inputs.along_k else 'B'}"
+            several = f", {self.out.each}, with {own} each"
         return f"C = {self.out.formula}{several}."
 
     @property
@@ -100,7 +102,7 @@ class ProductText:
     def serves_doc(self) -> str:
         """The sizes that it serves beside them, as text."""
         if self.out.images:
-            return "all other M and N"
+            return f"all other M and {'K' if self.product.inputs.wgrad else 'N'}"
         return "all other M" if self.out.takes_packed else "all other sizes"
 
 
@@ -229,7 +231,8 @@ class LibraryText:
 
     @property
     def batched(self) -> bool:
-        return any(one.out.problem.batched for one in self.products)
+        """Whether some product takes the number of products."""
+        return any(one.out.takes_batch for one in self.products)
 
     @property
     def pointers(self) -> tuple[str, ...]:
@@ -293,7 +296,7 @@ class LibraryText:
 
     @property
     def _misaligned(self) -> Status:
-        if any(one.product.inputs.groups for one in self.products):
+        if any(one.product.moved for one in self.products):
             return MISALIGNED_WHERE_TOLD
         return MISALIGNED_BESIDE_CODES if self.takes_packed else MISALIGNED
 

@@ -7,6 +7,9 @@
 //% if out.images
  * ${ out.images }.
 //% endif
+//% if out.problem.inputs.wgrad
+ * ${ out.whole_images }.
+//% endif
  *
 //% for m in out.matrices
 //% set argument = out.located[m.name]
@@ -21,9 +24,8 @@ ${ line([argument], "device memory%s with a pointer for each product, to device 
 ${ line([argument], "device memory%s: %s%s; %s" | format(at, what, ", for each product" if out.problem.batched, access)) }
 //% endif
 //% endfor
-//% set groups = out.problem.inputs.groups
 //% for x in out.beside
-${ line([x.name], "device memory at an address divisible by %d: %s of %s, %s%s; read" | format(out.aligns[x.name], x.lies(out.problem.sizes), out.element[x.name], "without padding, " if not groups, x.meaning ~ (", which ascend from 0 or more to M at most; rows of C from the last one on stay as they are" if groups))) }
+${ line([x.name], "device memory at an address divisible by %d: %s of %s, %s%s; read%s" | format(out.aligns[x.name], x.lies(out.problem.sizes), out.element[x.name], "without padding, " if x.unit == 1 and x.name not in out.unchecked, x.meaning, "; %s %s" | format(x.name, out.unchecked[x.name]) if x.name in out.unchecked)) }
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
 ${ line([v.name], "device memory at an address divisible by %d: %s of %s, %s; %s" | format(out.aligns[v.name], out.problem.extent_of(v), out.element[v.name], v.note if v.is_amax else v.meaning if not out.problem.groups_of(v) else "%s: %s" | format(out.problem.whose(v), v.meaning), "written" if v.written else "read")) }
@@ -33,11 +35,11 @@ ${ line(out.runtime_sizes | reject("equalto", "batch") | list, "sizes in element
 //% set m = out.matrices | selectattr("ld", "equalto", ld.name) | first
 ${ line([ld.name], "elements from one %s of %s to the next, at least %s%s; 0 for %ss without a gap" | format(m.order, m.name, ld.line, " and divisible by %d" | format(ld.unit) if ld.unit > 1, m.order)) }
 //% endfor
-//% if out.problem.batched
+//% if out.takes_batch
 ${ line(["batch"], "products, 0 to %d" | format(out.size_limit)) }
 //% endif
 //% for x in out.runtime_strides
-${ line([x.name], "elements from one matrix to the next, at least (%s - 1) * %s + %s%s%s" | format(x.lines, x.ld, x.line, " and divisible by %d" | format(x.unit) if x.unit > 1, ", or 0: all %s share the matrix" | format("groups" if groups else "products") if x.may_be_zero)) }
+${ line([x.name], "elements from one matrix to the next, at least (%s - 1) * %s + %s%s%s" | format(x.lines, x.ld, x.line, " and divisible by %d" | format(x.unit) if x.unit > 1, ", or 0: all %s share the matrix" | format("groups" if out.problem.inputs.groups else "products") if x.may_be_zero)) }
 //% endfor
 //% if out.epilogue.scalars
 ${ line(out.epilogue.scalars, "factors of the formula above, passed by value") }

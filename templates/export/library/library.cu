@@ -155,7 +155,7 @@ constexpr double ${ e.name }_factors[] = {  // of these kernels, for M x N x K
 //% endfor
 };
 constexpr Times ${ e.name } = {
-    ${ e.estimates.sms }, ${ p.out.problem.batched | lower }, ${ e.kernels | length },
+    ${ e.estimates.sms }, ${ p.out.takes_batch | lower }, ${ e.kernels | length },
 //% for axis in e.estimates.axes
     {${ axis.first }, ${ axis.per_octave }, ${ axis.nodes }},
 //% endfor
@@ -209,7 +209,7 @@ cudaError_t check_sizes_${ p.name }(${ "Args" if lib.fixes_sizes else "const Arg
 cudaError_t complete_${ p.name }(Args& a)
 {
 //% for ld in p.out.runtime_lds
-    if (a.${ ld.name } == 0) a.${ ld.name } = std::max(${ ld.unit if p.product.inputs.groups else 1 }, ${ ld.line_of("a") });
+    if (a.${ ld.name } == 0) a.${ ld.name } = std::max(${ ld.unit if p.product.moved else 1 }, ${ ld.line_of("a") });
     if (a.${ ld.name } < ${ ld.line_of("a") }) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is less than %d", a.${ ld.name }, ${ ld.line_of("a") });
 //% if ld.unit > 1
     if (a.${ ld.name } % ${ ld.unit } != 0) return refuse(cudaErrorInvalidValue, "${ ld.name } = %d is no multiple of %d elements", a.${ ld.name }, ${ ld.unit });

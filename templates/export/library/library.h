@@ -2,15 +2,18 @@
  *
 //% for p in lib.products
  * ${ lib.name }_${ p.name }
- *     C = ${ p.out.formula }      sums in ${ p.out.types.accumulator.label }${ ", for each of a batch of products" if p.out.problem.batched }
-//% if p.out.problem.inputs.groups
- *     for each of ${ p.out.problem.inputs.groups } groups of rows, B one of as many matrices: group g has rows offs[g - 1] to offs[g], and may have none
+ *     C = ${ p.out.formula }      sums in ${ p.out.types.accumulator.label }${ ", for each of a batch of products" if p.out.takes_batch else ", for each of %s products" | format(p.out.batch) if p.out.problem.batched }
+//% if p.out.groups
+ *     ${ p.out.groups }
 //% endif
 //% if p.out.images
  *     ${ p.out.images }
 //% endif
+//% if p.out.problem.inputs.wgrad
+ *     ${ p.out.whole_images }
+//% endif
 //% for m in p.out.matrices
- *     ${ "%-8s" | format(m.name) } ${ p.out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ "pixel" if p.out.images and m.name == "A" else m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
+ *     ${ "%-8s" | format(m.name) } ${ p.out.element[m.name] }, ${ m.rows } x ${ m.cols }, ${ m.order }-major, ${ m.ld } elements from one ${ "pixel" if m.name == p.out.problem.inputs.images else m.order } to the next${ ", " ~ m.batch_stride ~ " to the next matrix" if m.batch_stride }
 //% if m.name in p.out.written
  *              is written: ${ p.out.written[m.name] }
 //% elif m.name == "B" and p.out.takes_packed
@@ -19,7 +22,7 @@
 //% endif
 //% endfor
 //% for x in p.out.beside
- *     ${ "%-8s" | format(x.name) } ${ p.out.element[x.name] }, ${ x.lies(p.out.problem.sizes) }${ ", without padding" if not p.out.problem.inputs.groups }: ${ x.meaning }
+ *     ${ "%-8s" | format(x.name) } ${ p.out.element[x.name] }, ${ x.lies(p.out.problem.sizes) }${ ", without padding" if x.unit == 1 and x.name not in p.out.unchecked }: ${ x.meaning }
 //% endfor
 //% for v in p.out.epilogue.operands if not v.is_matrix
  *     ${ "%-8s" | format(v.name) } ${ p.out.element[v.name] }, ${ p.out.problem.extent_of(v) }, ${ v.note if v.is_amax else p.out.problem.whose(v) ~ ": " ~ v.meaning }
@@ -76,8 +79,8 @@ typedef enum ${ lib.name }_product {
 //% for p in lib.products if p.out.takes_packed
  *             ${ p.out.name } takes such multiples alone; B is what ${ p.out.name }_pack_b wrote, and N and K are ${ p.out.sizes.N } and ${ p.out.sizes.K }, or 0
 //% endfor
-//% for p in lib.products if p.product.inputs.groups
- *             ${ p.out.name } takes such multiples alone, and offs at an address divisible by ${ p.out.aligns.offs }
+//% for p in lib.products if p.product.moved
+ *             ${ p.out.name } takes such multiples alone${ ", and %s at addresses divisible by %d" | format(p.out.beside | map(attribute="name") | join(" and "), p.out.aligns[p.out.beside[0].name]) if p.out.beside }
 //% endfor
 //% if lib.pointers
  *             of ${ lib.pointers | join(", ") }: arrays of `batch` pointers to the matrices, in device memory
