@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 from gemmgen.kernel.model import representative
 from gemmgen.lab.fma_shapes import LINEAR_LAYER
@@ -18,7 +19,7 @@ from gemmgen.problem.images import Conv
 from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.matrix import Layout
 from gemmgen.problem.types import Compute, Types
-from gemmgen.run.gpu.lt_epilogue import own_epilogue
+from gemmgen.run.gpu.lt_epilogue import adds_residual, own_epilogue
 
 FEW = 128  # rows or columns of C up to which the weights' bytes count as much as the products
 BLOCK = 64  # sizes that it divides fill the tiles of tensor cores
@@ -73,6 +74,8 @@ LAYERS_OF_IMAGES = (
 )
 GATED = ((16, 14336, 4096), (4096, 14336, 4096))  # two products each
 ATTENTION = ((1024, 1024, 64, "rc"), (1024, 64, 1024, "rr"))  # of 64 heads: Q * K^T, and what it weighs of V
+# Of attention with heads side by side in a token's row: heads, how many may share K and V, their size, and tokens.
+HEADS, SHARING, WIDTH, TOKENS = 32, 4, 128, 1024
 BATCHES = ((8, 4096), (8, 65536), (16, 4096), (16, 65536), (32, 4096), (32, 65536), (64, 512), (128, 512))
 BATCH_GOALS = ((16, 4.0), (32, 2.0), (64, 1.2))  # up to a largest size; 1.1 beyond
 
@@ -116,6 +119,24 @@ def _batched() -> Iterator[Problem]:
         yield Problem(size, size, size, types=BF16, batch=batch, pointers=pointers)
     for (m, n, k, layout), pointers in product(ATTENTION, (False, True)):
         yield Problem(m, n, k, types=BF16, layout=Layout.parse(layout), batch=64, pointers=pointers)
+    yield from _attention(TOKENS, HEADS, HEADS, WIDTH)
+    yield from _attention(TOKENS, SHARING, HEADS // SHARING, 0)
+    yield from _attention(SHARING, HEADS // SHARING, HEADS // SHARING, WIDTH)
+
+
+def _attention(rows: int, heads: int, kept: int, apart: int) -> Iterator[Problem]:
+    """Both products of a launch for so many `heads`: scores with a mask that all share, and what these weigh of V.
+
+    rows   rows of each: tokens, or the heads that share K and V, of one token
+    kept   heads that a row of K, or V, holds side by side
+    apart  elements from a head's K, or V, to the next; 0: all share them
+    """
+    step, row = (WIDTH, HEADS * WIDTH) if rows == TOKENS else (rows * WIDTH, WIDTH)  # from a head, or row, to the next
+    each: dict[str, Any] = {"batch": heads, "ldb": kept * WIDTH, "stride_b": apart}
+    of_scores: dict[str, Any] = {"types": Types(DType.BF16, DType.BF16, DType.F32), "layout": "rc"}
+    of_scores |= {"epilogue": "alpha * acc + residual", "stride_residual": 0}
+    yield Problem(rows, TOKENS, WIDTH, lda=row, stride_a=step, **each, **of_scores)
+    yield Problem(rows, WIDTH, TOKENS, types=BF16, ldc=row, stride_c=step, **each)
 
 
 def _batched_goal(problem: Problem) -> Goal:
@@ -216,7 +237,8 @@ TENSOR_GROUPS = (
 def tensor_group(problem: Problem) -> str:
     """The name of a problem's group, if its types or epilogue do not put it into a group of f32."""
     if not problem.epilogue.is_linear:
-        return "fused"
+        scores = problem.batched and adds_residual(problem) and problem.types.a is not DType.F32
+        return "bf16 batched" if scores else "fused"
     return _plain_group(problem) if problem.inputs.is_plain else _inputs_group(problem.inputs)
 
 

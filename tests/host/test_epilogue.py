@@ -575,3 +575,10 @@ def test_a_baseline_takes_its_own_epilogue_or_a_kernel_behind_it(text, words):
         assert own_epilogue(replace(problem, types=Types.parse(types))) == own_epilogue(problem)
     for types in ("f64", "bf16,bf16,f32", "f16_f16acc", "f32_bf16x6", "e4m3,e4m3,bf16_fast"):
         assert own_epilogue(replace(problem, types=Types.parse(types))) is None
+
+
+def test_a_baseline_adds_a_residual_as_its_c_where_both_have_one_type():
+    scores = Problem(64, 64, 64, types="bf16,bf16,f32", batch=4, epilogue="alpha * acc + residual", stride_residual=0)
+    assert baseline_words(scores) == ", residual as C" and epilogue_apart(scores) is None
+    for other in ({"types": Types.parse("bf16")}, {"epilogue": parse_epilogue("residual")}):
+        assert baseline_words(replace(scores, **other)) == " and a kernel behind it"

@@ -507,6 +507,21 @@ def test_cublaslt_adds_a_bias_of_its_own_type(driver, types, converts):
     assert not driver.live
 
 
+def test_cublaslt_adds_a_residual_as_a_c_of_its_own(driver):
+    module = importlib.import_module("gemmgen.run.gpu.cublaslt")
+    played, made = PlayedLt(), []
+    played.matrix_layout_create = lambda *given: made.append(given) or len(made)
+    case = Problem(8, 5, 16, types="bf16,bf16,f32", epilogue="alpha * acc + residual", ld_residual=9).case(alpha=3)
+    plan = module.LtPlan(SimpleNamespace(api=played, handle=77, workspace=0, compute_type=lambda types: 68), case)
+    plan.enqueue(0, {"A": 10, "B": 20, "C": 30, "residual": 40}, SimpleNamespace(handle=0))
+    ((_, _, alpha, b, of_b, a, of_a, beta, added, of_added, c, of_c, *_),) = played.products
+    assert [ctypes.c_float.from_address(at).value for at in (alpha, beta)] == [3, 1]
+    assert (a, b, added, c) == (10, 20, 40, 30)
+    lines = [made[one - 1][1:] for one in (of_a, of_b, of_added, of_c)]
+    assert lines == [(16, 8, 16), (5, 16, 5), (5, 8, 9), (5, 8, 5)]
+    plan.close()
+
+
 def test_input_sets_hold_the_data_that_a_protocol_asks_for(worker, driver):
     filled: list[str] = []
     for data in ("uniform", "normal"):

@@ -28,7 +28,8 @@ from gemmgen.support.short_repr import brief
 
 DATA = Path(__file__).parent / "data"
 TIMES = {path.stem.split("_")[1]: path for path in sorted(DATA.glob("h200_*_times.json"))}  # by family
-OTHERS = ("batch", "pointers", "epilogue", "inputs")  # of a problem, where they are not the usual ones
+DISTANCES = ("lda", "ldb", "ldc", "stride_a", "stride_b", "stride_c", "ld_residual", "stride_residual")
+OTHERS = ("batch", "pointers", "epilogue", "inputs", *DISTANCES)  # of a problem, where they are not the usual ones
 
 
 @dataclass(frozen=True)

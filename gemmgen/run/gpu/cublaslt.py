@@ -18,7 +18,7 @@ from gemmgen.problem.inputs import BLOCK, SCALES_TOGETHER
 from gemmgen.problem.matrix import Matrix
 from gemmgen.problem.types import Compute, Types
 from gemmgen.run.gpu.launching import Pointers
-from gemmgen.run.gpu.lt_epilogue import own_epilogue
+from gemmgen.run.gpu.lt_epilogue import adds_residual, own_epilogue
 from gemmgen.run.gpu.sampling import allocate
 from gemmgen.support.errors import CandidateFailed, Failure, NoBaseline
 
@@ -87,12 +87,15 @@ class LtPlan:
         self._library = library
         types = case.problem.types
         scalar = types.scalar
-        self._alpha, self._beta = np.array([case.alpha], scalar.numpy), np.array([case.beta], scalar.numpy)
+        self._added = "residual" if adds_residual(case.problem) else "C"  # what beta multiplies
+        beta = case.beta if self._added == "C" else 1.0
+        self._alpha, self._beta = np.array([case.alpha], scalar.numpy), np.array([beta], scalar.numpy)
         try:
             self._operation = api.matmul_desc_create(library.compute_type(types), DATA_TYPES[scalar])
         except api.cuBLASLtError as error:
             raise _no_kernel(case, error) from error
-        self._layouts = {name: self._layout(matrix) for name, matrix in zip("ABC", case.matrices, strict=True)}
+        taken = dict.fromkeys(("A", "B", "C", self._added))
+        self._layouts = {name: self._layout(case.tensors[name]) for name in taken}
         for attribute, order in (("TRANSA", case.b.order), ("TRANSB", case.a.order)):  # swapped: see the module
             if order == "c":
                 transposed = ctypes.c_int32(OPERATION_T)
@@ -160,7 +163,7 @@ class LtPlan:
 
     def enqueue(self, algorithm: int, pointers: Pointers, stream: Any) -> None:
         """Enqueue one product on `stream`. Raises CandidateFailed (launch)."""
-        api, c, c_layout = self._library.api, pointers["C"], self._layouts["C"]
+        api = self._library.api
         if self._scaled:
             self._point_to_scales(pointers["scales_a"], pointers["scales_b"])
         if self._own is not None and self._own.bias:
@@ -176,10 +179,10 @@ class LtPlan:
                 pointers["A"],
                 self._layouts["A"],
                 self._beta.ctypes.data,
-                c,
-                c_layout,
-                c,
-                c_layout,
+                pointers[self._added],
+                self._layouts[self._added],
+                pointers["C"],
+                self._layouts["C"],
                 self._algorithms[algorithm].ctypes.data,
                 int(self._library.workspace),
                 WORKSPACE_BYTES,
@@ -215,8 +218,7 @@ class LtPlan:
         _set(api.matmul_preference_set_attribute, preference, attribute, ctypes.c_uint64(WORKSPACE_BYTES))
         results = api.MatmulHeuristicResult(REQUESTED)
         count = np.zeros(1, np.int32)
-        c = self._layouts["C"]
-        operands = self._layouts["B"], self._layouts["A"], c, c
+        operands = (self._layouts[name] for name in ("B", "A", self._added, "C"))
         try:
             api.matmul_algo_get_heuristic(
                 self._library.handle, self._operation, *operands, preference, REQUESTED, results.ptr, count.ctypes.data

@@ -19,7 +19,8 @@ from gemmgen.render.naming import short_name
 
 APART_COLUMNS = 256  # that a block of the kernel behind the product serves: of one row
 APART = "a kernel behind it"
-# Types shared by A, B and C for which cuBLASLt computes epilogues. It adds a bias of that type.
+ADDED = "residual as C"
+# Types of A, B and C (of A and B beside a residual) for which cuBLASLt computes epilogues. It adds a bias of C's type.
 OWN_TYPES = (DType.F32, DType.BF16, DType.F16)
 LEFT = "partials"  # the parameter that is where a product was left which is no C: see `left_apart`
 
@@ -70,6 +71,17 @@ def own_epilogue(problem: Problem) -> LtEpilogue | None:
     return _own().get(problem.epilogue) if alike and not problem.pointers else None
 
 
+def adds_residual(problem: Problem) -> bool:
+    """Whether cuBLASLt adds the residual of `problem` itself: as its beta * C with a C that is not the result.
+
+    C and the result have one type, and C may lie with strides of its own.
+    """
+    types, added = problem.types, str(problem.epilogue) == "alpha * acc + residual"
+    known = types.a is types.b and types.a in OWN_TYPES and types.compute in (Compute.FMA, Compute.TF32)
+    plain = problem.inputs.is_plain and not problem.pointers
+    return added and known and plain and problem.dtype_of("residual") is types.c
+
+
 def left_apart(problem: Problem) -> DType | None:
     """The type of the product that is left for a separate epilogue kernel; None if the product is left in C.
 
@@ -87,7 +99,8 @@ def epilogue_apart(problem: Problem, arch: str = DEFAULT_ARCH) -> KernelSource |
     `left_apart` lies at the parameter LEFT: M x N, with as many times N as B has matrices. The result is also None if
     the epilogue needs sums of A or B.
     """
-    if problem.epilogue.is_linear or problem.epilogue.sums or own_epilogue(problem) is not None:
+    own = own_epilogue(problem) is not None or adds_residual(problem)
+    if problem.epilogue.is_linear or problem.epilogue.sums or own:
         return None
     plan = NAIVE.plan(problem, NAIVE.config_type(BM=1, BN=APART_COLUMNS))
     kernel = _Apart(plan, arch, short_name(problem, arch, "apart"))
@@ -117,10 +130,12 @@ def product_before(case: Case) -> Case:
 
 
 def baseline_epilogue(problem: Problem) -> str:
-    """The name of the baseline's epilogue: "GELU_BIAS", or `APART`; empty for a linear one."""
+    """The name of the baseline's epilogue: "GELU_BIAS", `ADDED` or `APART`; empty for a linear one."""
     own = own_epilogue(problem)
     if own is not None:
         return own.name
+    if adds_residual(problem):
+        return ADDED
     return "" if problem.epilogue.is_linear else APART
 
 
