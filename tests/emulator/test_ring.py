@@ -42,6 +42,11 @@ def rendered(subject: Subject, *edits: tuple[str, str]) -> KernelSource:
     return source
 
 
+def narrow(subject: Subject, m: int, n: int) -> Subject:
+    """That kernel for so small a C, so that launches of a long K are short: a bisection takes dozens of them."""
+    return replace(subject, problem=replace(subject.problem, m=m, n=n))
+
+
 def judged(emulator, source: KernelSource) -> DomainTally:
     kernel, tally = emulator.load(source), DomainTally()
     try:
@@ -84,7 +89,7 @@ def test_narrow_types_are_right(types, compute, bits, emulator):
 
 
 def test_one_product_that_floats_do_not_miss_is_found(emulator):
-    wrong = rendered(NAIVE_BF16, (LAST, PAST_16_BITS))
+    wrong = rendered(narrow(NAIVE_BF16, 3, 4), (LAST, PAST_16_BITS))
     kernel = emulator.load(wrong)
     deep = [one for one in vast_situations(wrong, 2562) if one.case.k > 2**16]
     assert deep and all(check(kernel, one) == 0 for one in deep)
@@ -95,7 +100,7 @@ def test_one_product_that_floats_do_not_miss_is_found(emulator):
 
 @pytest.mark.soak
 def test_a_product_with_another_line_is_found(emulator):
-    wrong = rendered(NAIVE_RR, ("lda + k]", "lda + k - (k == 65777 && m == 1)]"))
+    wrong = rendered(narrow(NAIVE_RR, 2, 1), ("lda + k]", "lda + k - (k == 65777 && m == 1)]"))
     with pytest.raises(Wrong, match=r"C\[1\]\[0\] is .*; A's column 6577[67] and B's row 65777 alone"):
         judged(emulator, wrong)
 
@@ -114,7 +119,7 @@ SAME = "(a == 0.0f ? a : __uint_as_float(__float_as_uint(a) + 0x800000u) - a)"
     ],
 )
 def test_what_is_no_ring_is_not_judged(edit, why, emulator):
-    tally = judged(emulator, rendered(NAIVE_RR, (FMA, edit)))
+    tally = judged(emulator, rendered(narrow(NAIVE_RR, 2, 3), (FMA, edit)))
     assert tally.ring is None and tally.no_ring is not None and why in tally.no_ring
 
 
