@@ -86,10 +86,11 @@ def situations(types: Types, k: int, seeds: int) -> list[Situation]:
 
 
 @ANY_KERNEL
-def test_sums_of_tensor_cores_are_right(text: str, compute: str, instruction: str, arch: str) -> None:
+@pytest.mark.parametrize("seeds", [2, pytest.param(8, marks=pytest.mark.soak)])  # with and without C
+def test_sums_of_tensor_cores_are_right(text: str, compute: str, instruction: str, arch: str, seeds: int) -> None:
     types = Types.parse(text, Compute.parse(compute))
     for k in (0, 1, 70, 300):
-        for what in situations(types, k, seeds=4):
+        for what in situations(types, k, seeds):
             comparison = compare(what, computed(what, instruction, arch))
             assert comparison.mismatch is None, f"{what}: {comparison.mismatch}"
 
