@@ -304,10 +304,10 @@ def test_threads_that_draw_random_numbers_do_not_disturb_draws() -> None:
     thread = threading.Thread(target=disturb)
     thread.start()
     try:
-        points = list(islice(draw_points([NAIVE], ARCHS["sm_90"].limits, 1), 20))
+        points = list(islice(draw_points([NAIVE], ARCHS["sm_90"].limits, 1), 8))
     finally:
         over.set()
         thread.join()
     assert [point.name for point in points] == [
-        point.name for point in islice(draw_points([NAIVE], ARCHS["sm_90"].limits, 1), 20)
+        point.name for point in islice(draw_points([NAIVE], ARCHS["sm_90"].limits, 1), 8)
     ]
