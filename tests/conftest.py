@@ -3,6 +3,7 @@
 Folders:   host      nothing
            compile   NVRTC           \\ missing, they skip with the reason; in CI they fail with it
            emulator  a C++ compiler  /
+           tools     no tests: `from builds import built` runs a compiler once for the same files
 Fixtures:  gpu                             an NVIDIA GPU: missing, tests that take it skip with the reason
            torch, transformers, jax, browser  extras: likewise; `pytest --extras` runs the tests that take one,
                                               and no others, and fails them where it is missing

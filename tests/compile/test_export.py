@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builds import run
 
 from gemmgen.exports.folder import export, export_all
 from gemmgen.exports.interface import Interface
@@ -143,12 +144,6 @@ SHARING = (
     SPLIT,
     kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),
 )
-
-
-def run(*command: str | Path, folder: Path) -> None:
-    """Run a tool in `folder`; its output is the failure's message."""
-    result = subprocess.run([str(part) for part in command], cwd=folder, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:

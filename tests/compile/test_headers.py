@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from builds import built
 
 from gemmgen.exports.folder import own_texts
 from gemmgen.exports.library.building import library_texts
@@ -99,7 +99,7 @@ COMPILERS = [
 
 def takes(folder: Path, compiler: tuple[str, ...], text: str) -> None:
     command = [*compiler, *STRICT, "-isystem", str(CUDA), f"-I{folder}", "-"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    done = built(command, folder, text)
     assert done.returncode == 0, done.stderr
 
 
@@ -144,7 +144,7 @@ def test_nvcc_takes_headers_after_macros_without_a_warning(headers: Path, tmp_pa
         "-c",
         "user.cu",
     )
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = built(command, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

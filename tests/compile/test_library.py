@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from builds import built
 
 import gemmgen
 from gemmgen.exports.library.building import library_texts
@@ -65,8 +66,8 @@ def test_one_folder_builds_for_two_architectures_without_a_warning(tmp_path: Pat
     made = gemmgen.library(spec, to=tmp_path / "out", device="emulator", examples=0, points=64)
     (specific,) = {f"mylib_{one.name}" for choice in made.choices for one in choice.kernels if one.arch == "sm_90a"}
     sources = [tmp_path / "out" / f"{name}.cu" for name in ("mylib", specific)]
-    built = subprocess.run([*NVCC, *BUILDS, "-c", *sources], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stdout + built.stderr
+    done = built([*NVCC, *BUILDS, "-c", *sources], tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
     assert len(list(tmp_path.glob("*.o"))) == len(sources)
 
 
@@ -116,10 +117,8 @@ def on_the_host(folder: Path, library: LibraryText, right: str = "", wrong: str 
     (folder / "device.cpp").write_text(DEVICE)
     sources = (*sorted(folder.glob("*.cpp")), HOST_KERNEL / "runtime.cpp")
     flags = ("-std=c++17", "-O1", "-cudart", "none", "-t0", "-I.", f"-I{HOST_KERNEL}")
-    built = subprocess.run(
-        ["nvcc", *flags, *sources, "-o", "selftest"], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert built.returncode == 0, built.stdout + built.stderr
+    done = built(["nvcc", *flags, *sources, "-o", "selftest"], folder)
+    assert done.returncode == 0, done.stdout + done.stderr
     return folder / "selftest"
 
 
@@ -348,8 +347,8 @@ def dispatcher_of(folder: Path, members: int) -> tuple[Choice, Path]:
     ]
     nowhere = [f"-Xlinker=--defsym={name}=0" for name in (*missing, "cudaGetErrorString")]
     command = (*NVCC, "-O3", "-cudart", "none", *nowhere, "mylib.cpp", "calls.cpp", "device.cpp", "-o", "calls")
-    built = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stdout + built.stderr
+    done = built(command, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
     return choice, folder / "calls"
 
 

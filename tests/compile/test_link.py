@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builds import built, run
 
 import gemmgen
 from gemmgen.exports.folder import export, kernel_texts, require_exportable
@@ -33,13 +34,6 @@ needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is no
 needs_cmake = pytest.mark.skipif(
     not (shutil.which("nvcc") and shutil.which("cmake")), reason="nvcc or cmake is not on the PATH"
 )
-
-
-def run(*command: str | Path, folder: Path) -> str:
-    """What a tool says in `folder`; it has to succeed."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 def spec_of(folder: Path, name: str, *architectures: str, **fields: Any) -> Spec:
@@ -191,7 +185,7 @@ def gencode(*architectures: str) -> list[str]:
 def compiled(folder: Path, file: Path, *architectures: str) -> tuple[bool, str]:
     """Whether nvcc compiles a file for these architectures without a warning, and what it says."""
     command = (*NVCC, *gencode(*architectures), "-c", file, "-o", folder / "out.o")
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = built(command, folder)
     return done.returncode == 0, done.stdout + done.stderr
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from itertools import product
@@ -15,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
+from builds import built
 
 import gemmgen
 from gemmgen.run.emulator.compiler import HostCompiler
@@ -266,7 +266,8 @@ def compiled(folder: Path, names: Iterable[str], flag: str) -> Call:
     except CandidateFailed as error:
         pytest.skip(f"no C++ compiler: {error}")
     command = [*compiler.command, *FLAGS, flag, f"-I{NATIVE}", "-x", "c++", "-", "-o", f"{folder}/numbers.so"]
-    subprocess.run(command, input=source(names).encode(), check=True)
+    done = built(command, folder, source(names))
+    assert done.returncode == 0, done.stderr
     library = ctypes.CDLL(f"{folder}/numbers.so")
 
     def run(name: str, *given: npt.ArrayLike) -> Array:

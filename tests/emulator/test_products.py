@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from builds import built
 
 from gemmgen.problem.device import ARCHS, WARP
 from gemmgen.problem.dtype import DType
@@ -147,7 +147,8 @@ unsigned wgmma_place(unsigned thread, unsigned number) {
 def native(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library = tmp_path_factory.mktemp("products") / "products.so"
     given = f"-I{NATIVE}", "-include", "vector", "-x", "c++", "-", "-o", str(library)
-    subprocess.run([*HostCompiler.find().command, *FLAGS, *given], input=PROGRAM.encode(), check=True)
+    done = built([*HostCompiler.find().command, *FLAGS, *given], library.parent, PROGRAM)
+    assert done.returncode == 0, done.stderr
     found = ctypes.CDLL(str(library))
     found.use_table.restype = ctypes.c_size_t
     found.has.restype = ctypes.c_bool

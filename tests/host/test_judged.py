@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from builds import built
 
 from gemmgen.families import NAIVE
 from gemmgen.problem.dtype import DType
@@ -80,7 +80,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ctypes.CDLL]:
     source.write_text(SHIM + plain_path("judge").read_text())
     library = folder / "judge.so"
     flags = ("-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC")
-    subprocess.run([*HostCompiler.find().command, *flags, str(source), "-o", str(library)], check=True)
+    done = built([*HostCompiler.find().command, *flags, source, "-o", library], folder)
+    assert done.returncode == 0, done.stderr
     return ctypes.CDLL(str(library))
 
 

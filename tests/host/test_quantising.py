@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import re
-import subprocess
 
 import numpy as np
 import pytest
+from builds import built
 
 from gemmgen.arrays.quantising import LEAST, TEAMS, THREADS, quantise_rows, quantise_squares
 from gemmgen.problem.dtype import DType
@@ -58,7 +58,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     source.write_text(SHIM + text)
     library = folder / "quantise.so"
     flags = ("-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC")
-    subprocess.run([*HostCompiler.find().command, *flags, str(source), "-o", str(library)], check=True)
+    done = built([*HostCompiler.find().command, *flags, source, "-o", library], folder)
+    assert done.returncode == 0, done.stderr
     found = ctypes.CDLL(str(library))
     ctypes.c_void_p.in_dll(found, "encode").value = ctypes.cast(encode, ctypes.c_void_p).value
     return found

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from builds import built
 
 from gemmgen.problem.dtype import DType
 from gemmgen.run.emulator.compiler import HostCompiler
@@ -39,7 +39,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ctypes.CDLL]:
     source.write_text(SHIM + text.replace(F16, HOST_F16))
     library = folder / "random.so"
     flags = ("-std=c++17", "-O1", "-shared", "-fPIC")
-    subprocess.run([*HostCompiler.find().command, *flags, str(source), "-o", str(library)], check=True)
+    done = built([*HostCompiler.find().command, *flags, source, "-o", library], folder)
+    assert done.returncode == 0, done.stderr
     return ctypes.CDLL(str(library))
 
 
