@@ -40,14 +40,17 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.wgmma import wgmmas
 from gemmgen.render.kernel_text import environment
 from gemmgen.render.prepare_text import copy_texts
+from gemmgen.run import compile as nvrtc_compile
+from gemmgen.run.emulator import program as interpreter
+from gemmgen.run.emulator import ptx
 from gemmgen.run.emulator.compiler import HostCompiler
-from gemmgen.run.emulator.program import KIND
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.run.nvrtc import compiler_version
 from gemmgen.support.errors import CandidateFailed
 from gemmgen.support.files import Store
 
 TESTS = Path(__file__).parent
+COMPILED = (interpreter.KIND, ptx.KIND, nvrtc_compile.KIND, fastcall.KIND)  # what compilers make, by its content
 # System calls that a confined process never makes, by their numbers on x86_64 and aarch64.
 FORBIDDEN_CALLS = """
 fork 57 -, vfork 58 -, clone3 435 435, execve 59 221, execveat 322 281, kill 62 129, tkill 200 130, ptrace 101 117,
@@ -191,15 +194,16 @@ def store(tmp_path: Path) -> Store:
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One cache of this run, for all tests that do not harm it and all of xdist's workers.
 
-    What the emulator compiles is the user's cache's, where every other test finds it, too.
+    COMPILED is the user's cache's, where every other test and the next run find it, too.
     """
     base = tmp_path_factory.getbasetemp()
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-cache"
-    compiled, here = Store().root / KIND, folder / "gemmgen" / KIND
-    compiled.mkdir(exist_ok=True)
-    here.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileExistsError):  # another worker was first
-        here.symlink_to(compiled)
+    (folder / "gemmgen").mkdir(parents=True, exist_ok=True)
+    for kind in COMPILED:
+        compiled = Store().root / kind
+        compiled.mkdir(exist_ok=True)
+        with suppress(FileExistsError):  # another worker was first
+            (folder / "gemmgen" / kind).symlink_to(compiled)
     return folder
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from gemmgen.problem.types import Types
@@ -51,8 +49,8 @@ SYNCS = 2  # cluster_sync in TEXT, which alone pay for the order of the whole GP
 
 
 @pytest.mark.parametrize("split", [False, True])
-def test_the_functions_of_clusters_are_there(split: bool, tmp_path: Path) -> None:
+def test_the_functions_of_clusters_are_there(split: bool, shared_store: Store) -> None:
     text = environment(Types.parse("f32")).from_string(TEXT).render(split=split)
-    machine_code = disassemble(compile_text(text, "sm_90", Store(tmp_path)).cubin).text
+    machine_code = disassemble(compile_text(text, "sm_90", shared_store).cubin).text
     assert [name for name in NAMES if name not in machine_code] == []
     assert machine_code.count("MEMBAR.ALL.GPU") == machine_code.count("CCTL.IVALL") == SYNCS

@@ -71,9 +71,9 @@ def test_an_arch_specific_familys_kernels_have_its_instructions(store: Store, mo
     assert again == compiled
 
 
-def test_texts_that_differ_in_names_have_the_same_machine_code(store: Store) -> None:
+def test_texts_that_differ_in_names_have_the_same_machine_code(shared_store: Store) -> None:
     texts = (NAIVE, NAIVE.replace("row", "line").replace("naive", "plain"), NAIVE.replace("k % 64", "(k + 1) % 64"))
-    cubins = [compile_text(text, "sm_90", store).cubin for text in texts]
+    cubins = [compile_text(text, "sm_90", shared_store).cubin for text in texts]
     assert cubins[0] != cubins[1] and machine_code(cubins[0]) == machine_code(cubins[1])
     assert {kind for kind, _ in machine_code(cubins[0])} == {"text", "nv.constant0"}
     assert machine_code(cubins[0]) != machine_code(cubins[2])
@@ -88,24 +88,26 @@ def test_texts_that_differ_in_names_have_the_same_machine_code(store: Store) -> 
     ],
 )
 @pytest.mark.parametrize("kind", ["constexpr", "__device__ const"])
-def test_tables_count_where_the_code_reads_them(store: Store, kind: str, read: str, other: str, same: bool) -> None:
+def test_tables_count_where_the_code_reads_them(
+    shared_store: Store, kind: str, read: str, other: str, same: bool
+) -> None:
     texts = (
         f"{kind} int TABLE[4] = {values};\n{NAIVE.replace('float sum = 0', f'float sum = {read}')}"
         for values in ("{1, 2, 3, 4}", other)
     )
-    cubins = [compile_text(text, "sm_90", store).cubin for text in texts]
+    cubins = [compile_text(text, "sm_90", shared_store).cubin for text in texts]
     assert same_machine_code(*cubins) == same
 
 
-def test_a_constant_that_no_code_reads_does_not_count(store: Store) -> None:
+def test_a_constant_that_no_code_reads_does_not_count(shared_store: Store) -> None:
     texts = NAIVE, f"constexpr int UNUSED = 5;\n{NAIVE}"
-    one, other = (compile_text(text, "sm_90", store).cubin for text in texts)
+    one, other = (compile_text(text, "sm_90", shared_store).cubin for text in texts)
     assert one != other and same_machine_code(one, other)
 
 
-def test_compiled_kernel_says_what_it_needs(store: Store) -> None:
+def test_compiled_kernel_says_what_it_needs(shared_store: Store) -> None:
     source = source_of(NAIVE)
-    compiled = compile_kernel(source, "sm_90", store)
+    compiled = compile_kernel(source, "sm_90", shared_store)
     assert compiled.cubin.startswith(b"\x7fELF")
     assert compiled.source == source.digest
     assert compiled.shared_bytes == 256
@@ -114,12 +116,12 @@ def test_compiled_kernel_says_what_it_needs(store: Store) -> None:
     assert compiled.compiler.startswith("NVRTC ")
 
 
-def test_spills_and_stack_are_counted(store: Store) -> None:
+def test_spills_and_stack_are_counted(shared_store: Store) -> None:
     text = NAIVE.replace("__global__ void", "__global__ void __maxnreg__(24)").replace(
         "float sum = 0;", "float sum = 0, t[64];\n#pragma unroll\nfor (int i = 0; i < 64; ++i) t[i] = A[i * K];"
     )
     text = text.replace("C[threadIdx.x] = sum;", "for (int i = 0; i < 64; ++i) C[i] = sum * t[i];")
-    compiled = compile_kernel(source_of(text), "sm_90", store)
+    compiled = compile_kernel(source_of(text), "sm_90", shared_store)
     assert compiled.stack_bytes > 0
 
 
@@ -234,8 +236,8 @@ def test_endless_compilation_ends(monkeypatch: pytest.MonkeyPatch, store: Store)
     assert result == Failure("compile", "no answer in 0.01 s", "nvrtc")
 
 
-def test_main_loop_of_the_disassembly(store: Store) -> None:
-    sass = disassemble(compile_kernel(source_of(NAIVE), "sm_90", store).cubin)
+def test_main_loop_of_the_disassembly(shared_store: Store) -> None:
+    sass = disassemble(compile_kernel(source_of(NAIVE), "sm_90", shared_store).cubin)
     assert sass.kernel.counts["FFMA"] >= sass.main_loop.counts["FFMA"] > 0
     assert 0 < sass.main_loop.total < sass.kernel.total
     assert sass.main_loop.per_fma("LDS") > 0
@@ -249,15 +251,15 @@ def test_disassembly_without_its_tool(monkeypatch: pytest.MonkeyPatch) -> None:
         disassemble(b"")
 
 
-def test_lines_are_added_and_the_resources_stay(store: Store) -> None:
+def test_lines_are_added_and_the_resources_stay(shared_store: Store) -> None:
     text = plain_path("changed").read_text()
-    plain, lines = (compile_text(text, "sm_90", store, *options) for options in ((), (LINES,)))
+    plain, lines = (compile_text(text, "sm_90", shared_store, *options) for options in ((), (LINES,)))
     assert b".debug_line" in lines.cubin and b".debug_line" not in plain.cubin
     assert lines.registers == plain.registers
-    assert compile_text(text, "sm_90", store, LINES) == lines, "kept apart"
+    assert compile_text(text, "sm_90", shared_store, LINES) == lines, "kept apart"
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.cu")), ids=lambda path: path.stem)
-def test_kernels_that_are_no_products_compile(store: Store, path: Path) -> None:
-    compiled = compile_text(path.read_text(), "sm_90", store)
+def test_kernels_that_are_no_products_compile(shared_store: Store, path: Path) -> None:
+    compiled = compile_text(path.read_text(), "sm_90", shared_store)
     assert compiled.spill_bytes == 0 and path.stem.encode() in compiled.cubin

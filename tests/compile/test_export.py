@@ -439,10 +439,10 @@ def test_launcher_answers_without_a_gpu(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", [FREE, KERNELS[4], STREAM], ids=["run-time sizes", "dynamic shared", "stream"])
-def test_nvrtc_takes_the_kernel_alone(tmp_path: Path, source: KernelSource) -> None:
+def test_nvrtc_takes_the_kernel_alone(tmp_path: Path, source: KernelSource, shared_store: Store) -> None:
     export(source, RECORD, tmp_path)
-    alone = compile_text(source.text, "sm_90", Store(tmp_path / "store"))
-    exported = compile_text((tmp_path / f"{source.name}.cu").read_text(), "sm_90", Store(tmp_path / "store"))
+    alone = compile_text(source.text, "sm_90", shared_store)
+    exported = compile_text((tmp_path / f"{source.name}.cu").read_text(), "sm_90", shared_store)
     assert (exported.registers, exported.shared_bytes) == (alone.registers, alone.shared_bytes)
 
 

@@ -18,13 +18,13 @@ GOLDEN = sorted((Path(__file__).parent.parent / "golden").glob("*.cu"))
     [path if number % 12 == 0 else pytest.param(path, marks=pytest.mark.soak) for number, path in enumerate(GOLDEN)],
     ids=lambda path: path.stem,
 )
-def test_golden_kernels_compile_without_spills(path: Path, store: Store) -> None:
-    compiled = compile_text(path.read_text(), ARCH if path.stem.startswith("wgmma") else "sm_90", store)
+def test_golden_kernels_compile_without_spills(path: Path, shared_store: Store) -> None:
+    compiled = compile_text(path.read_text(), ARCH if path.stem.startswith("wgmma") else "sm_90", shared_store)
     assert compiled.spill_bytes == 0
     assert compiled.shared_bytes <= 48 * 1024
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_100", "sm_120"])
-def test_a_golden_kernel_compiles_for_every_generation(arch: str, store: Store) -> None:
+def test_a_golden_kernel_compiles_for_every_generation(arch: str, shared_store: Store) -> None:
     (path,) = (path for path in GOLDEN if path.stem == "double_buffer")
-    assert compile_text(path.read_text(), arch, store).arch == arch
+    assert compile_text(path.read_text(), arch, shared_store).arch == arch

@@ -26,11 +26,11 @@ def executor(seconds: float, threads: int, uuid: str = "GPU-1") -> Any:
 
 
 @pytest.mark.parametrize("name", FMA_COUNT)
-def test_whole_turns_of_the_loop_do_the_count(name: str, store: Store) -> None:
+def test_whole_turns_of_the_loop_do_the_count(name: str, shared_store: Store) -> None:
     constants = re.findall(r"constexpr int (?:CHAINS|UNROLL) = (\d+);", plain_path(name).read_text())
     turn = math.prod(map(int, constants))
     assert FMA_COUNT[name] % turn == 0
-    code = disassemble(plain_cubin(name, "sm_90", store)).text
+    code = disassemble(plain_cubin(name, "sm_90", shared_store)).text
     outside = len(re.findall(rf"\b{name.upper()}\b", code)) - turn  # the factor x, which takes one
     assert 0 <= outside <= 2
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -38,17 +37,17 @@ def check(mma: Mma | Wgmma, arch: Arch, store: Store) -> None:
 
 
 @pytest.mark.parametrize(("arch", "name"), SHOWN.items(), ids=SHOWN)
-def test_a_native_instruction_is_one_of_the_machine(arch: str, name: str, tmp_path: Path) -> None:
-    check(MMAS[name], ARCHS[arch], Store(tmp_path))
+def test_a_native_instruction_is_one_of_the_machine(arch: str, name: str, shared_store: Store) -> None:
+    check(MMAS[name], ARCHS[arch], shared_store)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("arch", ARCHS.values(), ids=list(ARCHS))
-def test_each_instruction_is_one_of_the_machine_where_it_is_native(arch: Arch, tmp_path: Path) -> None:
+def test_each_instruction_is_one_of_the_machine_where_it_is_native(arch: Arch, shared_store: Store) -> None:
     for one in TRIED:
         if one.why_not(arch) is None:
-            check(one, arch, Store(tmp_path))
+            check(one, arch, shared_store)
 
 
-def test_wgmma_is_compiled_for_the_architecture_that_has_it(tmp_path: Path) -> None:
-    check(Wgmma(8, DType.S8, DType.U8, DType.S32), ARCHS["sm_90"], Store(tmp_path))
+def test_wgmma_is_compiled_for_the_architecture_that_has_it(shared_store: Store) -> None:
+    check(Wgmma(8, DType.S8, DType.U8, DType.S32), ARCHS["sm_90"], shared_store)

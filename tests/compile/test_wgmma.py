@@ -98,18 +98,17 @@ OTHERS = ("UTMALDG.2D", "UTMALDG.3D", "UTMASTG.2D", "USETMAXREG", "SYNCS", "ELEC
 
 
 @pytest.fixture(scope="module")
-def machine_code(tmp_path_factory: pytest.TempPathFactory) -> str:
+def machine_code(shared_store: Store) -> str:
     text = environment(Types.parse("f32")).from_string(TEXT).render(instructions=list(INSTRUCTIONS))
-    store = Store(Path(tmp_path_factory.mktemp("store")))
-    return disassemble(compile_text(text, ARCH, store).cubin).text
+    return disassemble(compile_text(text, ARCH, shared_store).cubin).text
 
 
-def test_the_kernel_by_hand_compiles_without_spilling(tmp_path: Path) -> None:
+def test_the_kernel_by_hand_compiles_without_spilling(shared_store: Store) -> None:
     text = (Path(__file__).parents[1] / "kernels" / "wgmma.cu").read_text()
     rendered = (
         environment(Types.parse("f32")).from_string(text).render(instruction=wgmmas()["wgmma_m64n64k16_bf16"], n=0)
     )
-    assert compile_text(rendered, ARCH, Store(tmp_path)).spill_bytes == 0
+    assert compile_text(rendered, ARCH, shared_store).spill_bytes == 0
 
 
 @pytest.mark.parametrize("one", INSTRUCTIONS, ids=lambda one: one.function)
