@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -191,6 +191,7 @@ class Kernel:
         return most(case.a, operands.a, -1), most(case.b, operands.b, -2)
 
 
+@cache
 def table_of(dtype: DType) -> np.ndarray:
     """The numbers of bit patterns, of types of at most two bytes; of others it is not read."""
     return dtype.decode(np.arange(2**16, dtype=np.uint32).astype(dtype.bits).view(dtype.numpy))
@@ -206,7 +207,7 @@ def situations(types: str, batch: int = 1, epilogue: str | None = None) -> Itera
 
 
 @pytest.mark.parametrize("types", TYPES)
-@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_what_is_judged_in_place_is_what_numpy_finds(compiled: ctypes.CDLL, types: str, batch: int) -> None:
     for what in situations(types, batch):
         kernel = Kernel(compiled, what.case.problem).makes(what)
@@ -306,7 +307,7 @@ EPILOGUES = (
 
 
 @pytest.mark.parametrize(("types", "epilogue"), EPILOGUES)
-@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("batch", [pytest.param(1, marks=pytest.mark.soak), 2])
 def test_what_is_judged_behind_an_epilogue_is_what_numpy_finds(
     compiled: ctypes.CDLL, types: str, epilogue: str, batch: int
 ) -> None:
