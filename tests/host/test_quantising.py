@@ -48,6 +48,9 @@ def encode(value: float) -> int:
     return int(DType.E4M3.encode(np.array([value])).view(np.uint8)[0])
 
 
+TYPES = (DType.F32, DType.F16, DType.BF16)
+
+
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     folder = tmp_path_factory.mktemp("quantise")
@@ -73,8 +76,14 @@ def drawn(dtype: DType, rows: int, k: int, lead: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("squares", [False, True])
-@pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.BF16])
-@pytest.mark.parametrize(("rows", "k", "lead"), [(3, 256, 256), (130, 136, 147), (1, 128, 128), (257, 16, 24)])
+@pytest.mark.parametrize(
+    ("rows", "k", "lead", "dtype"),
+    [
+        *((*sizes, dtype) for sizes in ((3, 256, 256), (1, 128, 128), (257, 16, 24)) for dtype in TYPES),
+        (130, 136, 147, DType.F32),
+        *(pytest.param(130, 136, 147, dtype, marks=pytest.mark.soak) for dtype in TYPES[1:]),
+    ],
+)
 def test_the_kernel_makes_what_the_host_makes(compiled, rows, k, lead, dtype: DType, squares: bool) -> None:
     x = drawn(dtype, rows, k, lead)
     codes, scales = (quantise_squares if squares else quantise_rows)(x)
