@@ -30,6 +30,7 @@ from gemmgen.verification.random_kernels import LAYOUTS, draw_points, schedules
 from gemmgen.verification.situation import ALL_DATA_KINDS
 
 LIMITS = ARCHS["sm_90"].limits
+COUNT = 56  # kernels drawn: some of every schedule
 
 
 @pytest.fixture
@@ -68,18 +69,18 @@ def test_a_short_run_passes(environment: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_the_same_seed_tries_the_same_cases(lanes: Sequence[Child], tmp_path: Path) -> None:
-    runs = [fuzz(lanes, "emulator", LIMITS, [NAIVE], tmp_path, Budget(situations=40), seed=7).tally for _ in range(2)]
+    runs = [fuzz(lanes, "emulator", LIMITS, [NAIVE], tmp_path, Budget(situations=20), seed=7).tally for _ in range(2)]
     assert runs[0].data == runs[1].data and runs[0].worst == runs[1].worst
 
 
 def test_drawn_kernels_are_accepted_and_meet_every_schedule() -> None:
     drawn = draw_points(list(FAMILIES.values()), LIMITS, seed=0)
-    points = [next(drawn) for _ in range(80)]
+    points = [next(drawn) for _ in range(COUNT)]
     assert all(first_rejection(point.family, point.problem, point.config, LIMITS) is None for point in points)
     known = {schedule for family in FAMILIES.values() for schedule in schedules(family)}
     assert {point.schedule for point in points} == known
     assert {str(point.problem.layout) for point in points} == set(LAYOUTS)
-    assert len({point.name for point in points}) == 80
+    assert len({point.name for point in points}) == COUNT
     by_pointers = {point.family for point in points if point.problem.pointers}
     assert by_pointers and SKINNY not in by_pointers
 
@@ -194,9 +195,9 @@ class PassingLane:
 
 def test_only_kernels_that_leave_the_wanted_sizes_to_run_time_are_tried(tmp_path: Path) -> None:
     lane = PassingLane()
-    given = [cast(Child, lane)], "emulator", LIMITS, [WGMMA, NAIVE], tmp_path, Budget(situations=400)
+    given = [cast(Child, lane)], "emulator", LIMITS, [WGMMA, NAIVE], tmp_path, Budget(situations=160)
     assert fuzz(*given, open_sizes=("M", "K")).passed
-    assert len(lane.problems) == 10 and all(one.m is None and one.k is None for one in lane.problems)
+    assert len(lane.problems) == 4 and all(one.m is None and one.k is None for one in lane.problems)
     assert {one.n is None for one in lane.problems} == {True, False}
 
 
