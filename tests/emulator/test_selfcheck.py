@@ -53,6 +53,7 @@ LONG = {
     "the last block keeps its own part in registers",
     "an alpha that is no number counts where K = 0",
     "zeros of the weights are skipped",
+    "products of a batch by pointers counted in 16 bits",
 }
 QUICK = [bug for bug in BUGS if bug.breaks != "branch" and not bug.name.endswith("sampled") and bug.name not in LONG]
 BRANCH = next(bug for bug in BUGS if bug.name == "the k tile 40 is not loaded")
