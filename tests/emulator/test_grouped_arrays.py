@@ -281,4 +281,4 @@ def test_a_library_chooses_among_kernels_of_experts_by_the_rows_of_all(experts: 
     header = (experts / "moe.h").read_text()
     assert "for each of 3 groups of rows, B one of as many matrices" in header
     assert "bias_n   float, 3 x N, row-major, a row for each group: added" in header
-    assert "moe_experts takes such multiples alone, and offs at an address divisible by 16" in header
+    assert "moe_experts takes such multiples alone, and offs at addresses divisible by 16" in header

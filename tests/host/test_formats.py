@@ -143,9 +143,9 @@ def test_times_of_batches_and_several_families_go_out_and_come_back(tmp_path: Pa
 
 
 def test_files_of_times_do_not_hold_every_problem(tmp_path: Path) -> None:
-    padded = Problem(64, 64, 64, ldc=80)
-    row = Result(SIMT.default(padded).values, 5.0, registers=99)
-    found = [results_of(row, problem=padded, family=SIMT, device="H100")]
+    promised = Problem(None, 64, 64, "f32", ldc=None, ld_align=8)
+    row = Result(SIMT.default(promised).values, 5.0, registers=99)
+    found = [results_of(row, problem=promised, family=SIMT, device="H100")]
     with pytest.raises(InvalidInput, match="measured times hold shape, types, layout, batch, pointers, epilogue"):
         times_of(found, None, "a test", Store(tmp_path))
 
