@@ -92,6 +92,7 @@ def _number(truth: ast.expr) -> ast.expr:
     return ast.BinOp(truth, ast.Mult(), ast.Constant(1))
 
 
+@cache
 def holds_in(text: str) -> Callable[[Mapping[str, Numbers]], npt.NDArray[np.bool_]]:
     """Return a function that says in which rows of columns `text` is true; division by zero is not an error there."""
     tree = _OfColumns().visit(deepcopy(_parse(text)))
