@@ -3,11 +3,13 @@
     pip install 'gemmgen[torch]' 'transformers>=5'
     python examples/mixture.py                     # layers of Qwen3-30B-A3B's sizes in bf16, on a GPU of sm_90a
     python examples/mixture.py --layers 8 --prompt 1024 4096 --batch 1 8 64 256
+    python examples/mixture.py --index             # with kernels that gather tokens and scatter results, too
     python examples/mixture.py --device cpu        # a tiny model in the emulator
 
 One call of gemmgen.torch.replace_experts changes the model. Kernels of a few configs are timed for each number of rows,
 with the gate or the router's weights in their epilogues or without, and the fastest serves: in prefill one for any
-number of rows, in decoding one for just as many as there are.
+number of rows, in decoding one for just as many as there are. A time counts what torch does for the kernel: it copies
+tokens in the order of their experts, and results in that of tokens. With --index kernels compete that do so themselves.
 
 Logits are compared with those of the model's weights in f32, ours beside torch's: both err by bf16's rounding, and may
 choose another expert than f32 does where a token's probabilities are close together. Prefill is the whole prompt at
@@ -61,25 +63,26 @@ CONTENDERS = ("torch", "gemmgen", "torch compiled", "gemmgen compiled")
 
 def kernels_of(chosen: int, arguments: argparse.Namespace) -> Callable[[Any], Sequence[Any]]:
     """For experts, of which each token has `chosen`: kernels that layers of one shape share."""
+    problems = partial(gemmgen.torch.Experts.problems, gathered=arguments.index, scattered=arguments.index)
     if arguments.device == "cpu":
         of_problem = cache(lambda problem: gemmgen.load(gemmgen.generate(problem, family="wgmma"), device="emulator"))
-        return lambda experts: [of_problem(problem) for problem in gemmgen.torch.Experts.problems(experts)]
+        return lambda experts: [of_problem(problem) for problem in problems(experts)]
     rows = max(arguments.prompt) * chosen, *(batch * chosen for batch in arguments.batch)
-    fastest = cache(lambda *ways: _fastest(ways, rows))
-    problems = gemmgen.torch.Experts.problems
+    fastest = cache(lambda *ways: _fastest(ways, rows, chosen))
+    plain = gemmgen.torch.Experts.problems
 
     def found(experts: Any) -> Sequence[Any]:
-        pairs = zip(problems(experts), problems(experts, fused=False), strict=True)
-        return [kernel for ways in pairs for kernel in fastest(*ways)]
+        ways = [plain(experts), plain(experts, fused=False), *([problems(experts)] if arguments.index else [])]
+        return [kernel for of_product in zip(*ways, strict=True) for kernel in fastest(*of_product)]
 
     return found
 
 
-def _fastest(ways: Sequence[Any], rows: Sequence[int]) -> list[Any]:
-    """The fastest kernel of two ways for the first number of rows, for any number, and for each of the others one."""
+def _fastest(ways: Sequence[Any], rows: Sequence[int], chosen: int) -> list[Any]:
+    """The fastest kernel of some ways for the first number of rows, for any number, and for each of the others one."""
     known, kernels = {kernel: config for problem in ways for kernel, config in _known(problem)}, []
     for number in rows:
-        call = caller(ways[0], number)
+        call = caller(ways[0], number, chosen)
         found = times([recorded(partial(call, kernel)) for kernel in known], 5)
         taken = dict(zip(known, map(median, found), strict=True))
         ranking = sorted(known, key=taken.__getitem__)
@@ -99,24 +102,29 @@ def _known(problem: Any, *configs: dict[str, int]) -> Iterator[tuple[Any, dict[s
         yield gemmgen.load(source, device="gpu"), config
 
 
-def caller(problem: Any, rows: int) -> Callable[[Any], Any]:
-    """Computes a product of experts by a kernel, and what it leaves by torch, with rows that are spread at random."""
-    groups, gated = problem.inputs.groups, problem.products == 2
-    x = torch.randn(rows, problem.k, device="cuda", dtype=torch.bfloat16)
+def caller(problem: Any, rows: int, chosen: int) -> Callable[[Any], Any]:
+    """Computes a product of experts by a kernel, and what it leaves by torch, for tokens that choose at random."""
+    groups, first = problem.inputs.groups, problem.products == 2
+    x = torch.randn(rows // chosen if first else rows, problem.k, device="cuda", dtype=torch.bfloat16)
     weight = torch.randn(groups, problem.products * problem.n, problem.k, device="cuda", dtype=torch.bfloat16)
-    counts = torch.bincount(torch.randint(groups, (rows,)), minlength=groups)
-    offs, scales = counts.cumsum(0, dtype=torch.int32).to("cuda"), torch.rand(rows, device="cuda")
+    expert, order = torch.randint(groups, (rows,), device="cuda").sort()
+    offs = torch.bincount(expert, minlength=groups).cumsum(0, dtype=torch.int32)
+    scales, token, place = torch.rand(rows, device="cuda"), (order // chosen).int(), order.int()
 
     def call(kernel: Any) -> Any:
-        if "scale_m" in kernel.traced.operands:
-            return kernel(x, weight.mT, offs=offs, scale_m=scales)
-        y = kernel(x, weight.mT, offs=offs)
-        if kernel.traced.products == 2:
-            return y
-        if not gated:
-            return y * scales[:, None]
-        gate, up = y.chunk(2, 1)
-        return torch.nn.functional.silu(gate) * up
+        takes, given = kernel.traced.operands, {"offs": offs}
+        given |= {"scale_m": scales} if "scale_m" in takes else {}
+        if first:
+            gathers = "index_a" in takes
+            y = kernel(x if gathers else x[token], weight.mT, **given, **({"index_a": token} if gathers else {}))
+            if kernel.traced.products == 2:
+                return y
+            gate, up = y.chunk(2, 1)
+            return torch.nn.functional.silu(gate) * up
+        scatters = "index_c" in takes
+        y = kernel(x, weight.mT, **given, **({"index_c": place} if scatters else {}))
+        y = y if "scale_m" in takes else y * scales[:, None]
+        return y if scatters else torch.empty_like(y).index_copy_(0, order, y)
 
     return call
 
@@ -215,6 +223,7 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, nargs="+", help="tokens of prompts (1024; on the CPU 5 12)")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 8, 64], help="sequences decoded at once (1 8 64)")
     parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--index", action="store_true", help="kernels that gather and scatter rows compete, too")
     parser.add_argument("--no-compile", dest="compile", action="store_false", help="leave torch.compile out")
     arguments = parser.parse_args()
     arguments.prompt = arguments.prompt or ([5, 12] if arguments.device == "cpu" else [1024])
