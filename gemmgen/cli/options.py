@@ -221,9 +221,9 @@ _PROBLEM = (
         "and C, too, and a number of rows; groups=8+along_k: ranges of K, each with its C. gathered: A's rows by their "
         "numbers; scattered: C's rows. blocks: A has scales of 1 x 128, B of 128 x 128; blocks+lines: B, too, of "
         "1 x 128; with +padded rows of scales begin at multiples of 16 bytes. Scales and blocks go with groups=8. "
-        "im2col=56x56x64_3x3_p1x1_s1x1_d1x1: A is images. Family naive serves all; mma and skinny (sm_80 and newer) "
-        "and wgmma (sm_90) B of codes with scales; mma and wgmma im2col; wgmma groups=8 and, with --compute promoted, "
-        "blocks.",
+        "im2col=56x56x64_3x3_p1x1_s1x1_d1x1: A is images; with +wgrad B is. Family naive serves all; mma and skinny "
+        "(sm_80 and newer) and wgmma (sm_90) B of codes with scales; mma and wgmma im2col; wgmma groups, gathered and "
+        "scattered rows, wgrad and, with --compute promoted, blocks.",
     ),
     _distance_option(
         "--ld-residual", "Leading dimension of the epilogue's residual in elements; ? leaves it to run time."
