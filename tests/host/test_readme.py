@@ -13,10 +13,13 @@ import pytest
 from gemmgen.cli import COMMANDS, cli
 from gemmgen.exports.library.spec import read_spec
 from gemmgen.families import FAMILIES
+from gemmgen.lab.runtime_m import RUNTIME_M
 from gemmgen.lab.scores import Summary, scores_in, summaries
+from gemmgen.lab.shapes import GROUPS
 from gemmgen.problem.epilogue import parse_epilogue
 from gemmgen.problem.forms import FORM_NAMES
 from gemmgen.problem.functions import FUNCTIONS
+from gemmgen.problem.inputs import COMPANIONS, SWITCHES
 from gemmgen.problem.operands import ACCUMULATORS, DEPTH, OPERANDS, SCALARS, SUMS, C
 from gemmgen.problem.parser import FORM_CALLS
 from gemmgen.verification.situation import ALL_DATA_KINDS
@@ -188,6 +191,19 @@ def test_all_that_an_epilogue_may_name_is_described() -> None:
 )
 def test_epilogues_that_the_docs_show_are_some(line: str) -> None:
     assert parse_epilogue(shlex.split(line)[1]).names
+
+
+def test_all_forms_of_a_and_b_are_in_one_table() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
+    (table,) = re.findall(r"^\| `--inputs` \|.*\n(?:\|.*\n)*", page, re.MULTILINE)
+    told = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", table))))
+    assert {*SWITCHES, *COMPANIONS, "plain", "scales", "zeros", "groups", "im2col", "wgrad"} <= told
+
+
+def test_all_groups_of_the_suite_are_in_one_table() -> None:
+    (table,) = re.findall(r"^\| `--group` \|.*\n((?:\|.*\n)*)", (ROOT / "docs" / "suite.md").read_text(), re.MULTILINE)
+    first = " ".join(line.split(" | ")[0] for line in table.splitlines())
+    assert {*re.findall(r"`([^`]+)`", first)} == {*GROUPS, RUNTIME_M}
 
 
 def test_the_table_of_commands_writes_arguments_as_help_does() -> None:
