@@ -79,7 +79,15 @@ def images_text(problem: Problem) -> str | None:
         return None
     places, taps = (f"{rows} x {columns}" for rows, columns in (conv.places, conv.taps))
     one, other = ("K", "column n of C") if problem.inputs.wgrad else ("row m of C", "K")
-    return f"{one} is (image, p, q) of {places} places, {other} is (r, s, c) of {taps} taps"
+    return f"{one} is output pixel (image, p, q) of {places}, {other} is (r, s, c): tap (r, s) of {taps}, channel c"
+
+
+def walk_text(problem: Problem) -> str:
+    """Padding, stride and dilation of a convolution, in words; "" if all are the default or there is none."""
+    walk = problem.inputs.conv.walk if problem.inputs.conv else {}
+    sides = {4: " (top, left, bottom, right)"}
+    told = ((name, " x ".join(map(str, numbers)), sides.get(len(numbers), "")) for name, numbers in walk.items())
+    return ", ".join(f"{name} {numbers}{which}" for name, numbers, which in told)
 
 
 def block(plan: Plan) -> str:

@@ -70,10 +70,16 @@ class Convolution:
         return cls.of(of_image, of_filter, given.get("p", 0), given.get("s", 1), given.get("d", 1))
 
     def __str__(self) -> str:
-        pad = self.pad[:2] if self.pad[:2] == self.pad[2:] else self.pad
-        more = (("p", pad, 0), ("s", self.stride, 1), ("d", self.dilation, 1))
-        told = ("_" + letter + "x".join(map(str, of)) for letter, of, plain in more if any(one != plain for one in of))
+        told = (f"_{name[0]}{'x'.join(map(str, numbers))}" for name, numbers in self.walk.items())
         return f"{'x'.join(map(str, self.size))}_{'x'.join(map(str, self.taps))}{''.join(told)}"
+
+    @property
+    def walk(self) -> dict[str, tuple[int, ...]]:
+        """Padding, stride and dilation by these names, without those that are the default: rows, then columns; padding
+        that differs between opposite sides is top, left, bottom, right."""
+        pad = self.pad[:2] if self.pad[:2] == self.pad[2:] else self.pad
+        given = {"padding": (pad, 0), "stride": (self.stride, 1), "dilation": (self.dilation, 1)}
+        return {name: of for name, (of, default) in given.items() if any(one != default for one in of)}
 
     @property
     def extent(self) -> tuple[int, int]:

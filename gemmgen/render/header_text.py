@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gemmgen.kernel.launch import Launch
-from gemmgen.kernel.notes import images_text, matrix_texts
+from gemmgen.kernel.notes import images_text, matrix_texts, walk_text
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.operands import Operand
 
@@ -53,19 +53,24 @@ class HeaderText:
         """A line each for a batch, a convolution and groups of rows."""
         images, groups = images_text(self.problem), self.problem.inputs.groups
         if self.problem.inputs.masked:
-            yield f"for each of {groups} groups, whose first rows count, group_rows of them; further rows stay as is"
+            rows = "the first group_rows[g] rows of group g"
+            yield f"{groups} products, one per group: {rows}; C's other rows stay as they are"
         elif self.problem.inputs.along_k:
-            yield f"for each of {groups} ranges of K, which end where offs says; A * B of an empty one is 0"
+            depths = "group g sums k from offs[g - 1], or 0, to offs[g]"
+            yield f"{groups} products, one per group: {depths}; an empty one has A * B = 0"
         elif self.problem.batched:
             count = self.problem.sizes["batch"] or "a batch's"
             where = ", whose matrices lie where A_array, B_array and C_array say" if self.problem.pointers else ""
             yield f"for each of {count} products{where}"
         if images is not None:
             yield images
+            if walk := walk_text(self.problem):
+                yield walk
         if groups and not self.problem.inputs.own_c:
-            yield f"for each of {groups} groups of rows, B one of as many matrices; rows past the last end stay as is"
+            rows = f"{groups} groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]"
+            yield f"{rows}; further rows stay as they are"
         if self.problem.inputs.scattered:
-            yield "row m becomes row index_c[m] of C, which may have more rows than M; other rows stay as is"
+            yield "C may have more rows than M: those that index_c does not name stay as they are"
 
     @property
     def operands(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-//% from "device/tma.cu" import coordinates, bound_coordinates, numbers
+//% from "device/tma.cu" import about_im2col, coordinates, bound_coordinates, numbers
 /*# Clusters (sm_90): blocks on neighbouring SMs that reach each other's shared memory. The kernel says `__cluster_dims__(2, 1, 1)`,
     which its grid has to be a multiple of. Static shared arrays have no place in one: their offsets are the compiler's. #*/
 
@@ -85,7 +85,9 @@ __device__ __forceinline__ void tma_load_multicast_${ rank }d(void* to, const Te
 //% endmacro
 
 //% macro tma_im2col_multicast()
-// tma_load_im2col to all blocks of the cluster whose bit of `blocks` is set, as tma_load_multicast_2d.
+${ about_im2col() | trim("\n") }
+// Each block of the cluster whose bit of `blocks` is set has them at the same address of its shared memory, and counts
+// them at its own barrier.
 __device__ __forceinline__ void tma_load_multicast_im2col(void* to, const TensorMap* map, unsigned long long* barrier, int channel, int column, int row, int image, unsigned short right, unsigned short down, unsigned short blocks)
 {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"

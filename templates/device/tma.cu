@@ -21,7 +21,9 @@ __device__ __forceinline__ MapOrigin map_origin(const void* matrix)
 
 /*# For bounded maps: see gemmgen/kernel/tensor_map.py. #*/
 //% macro bound(view)
-// Coordinates (x, BOUND - n, BOUND, end) of a tensor map are a box that begins n lines before line `end`: from there on it has zeros.
+// A box with coordinates (x, BOUND - n, BOUND, end) begins n lines before line `end`. The tensor map has BOUND lines, so
+// that TMA fills the box with zeros from line `end` on: the third coordinate moves its address back by BOUND lines, the
+// fourth moves it on by `end` lines.
 constexpr int BOUND = 1 << ${ view.bound_bits };
 //% endmacro
 
@@ -59,10 +61,13 @@ __device__ __forceinline__ void tma_store_wait_read()
 //% endmacro
 
 /*# Boxes of images, by im2col mode: see gemmgen/kernel/tensor_map.py. #*/
+//% macro about_im2col()
+// Start loading pixels of images (NHWC): those that lie under one tap of the filter at consecutive output pixels, their
+// channels from `channel` on. At the first of these the filter begins at `column` and `row`, and the tap is that far
+// `right` and `down`. All bytes count at `barrier`, also those of pixels outside of an image, which become zeros.
+//% endmacro
 //% macro tma_im2col()
-// Start loading channels from `channel` on of pixels of images (NHWC) that lie under one tap of a filter, at consecutive places
-// of the filter, the first of which begins at `column` and `row`; the tap lies so far `right` and `down` from there. All bytes
-// count at `barrier`, also those outside of an image, which become zeros.
+${ about_im2col() | trim("\n") }
 __device__ __forceinline__ void tma_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier, int channel, int column, int row, int image, unsigned short right, unsigned short down)
 {
     asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "

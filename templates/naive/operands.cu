@@ -68,7 +68,7 @@ ${ matrices_of(kernel, "group") | trim("\n") }
     const int row_a = index_a[m];
 //% endif
 //% if kernel.problem.inputs.images == "A"
-    ${ place_at(kernel.problem.inputs.conv, "m") }
+    ${ place_at("m") }
 //% endif
 //% endmacro
 
@@ -80,40 +80,35 @@ ${ "index_c[m]" if kernel.problem.inputs.scattered else "m" }
 /*# The tap and the channel of column n, where columns of C are those of filters. #*/
 //% macro find_tap(kernel)
 //% if kernel.problem.inputs.wgrad
-    ${ tap_at(kernel.problem.inputs.conv, "n") }
+    ${ tap_at("n") }
 //% endif
 //% endmacro
 
-//% macro place_at(conv, number)
-const int q = ${ number } % ${ conv.places[1] }, p = ${ number } / ${ conv.places[1] } % ${ conv.places[0] }, image = ${ number } / ${ conv.places[0] * conv.places[1] };
+//% macro place_at(number)
+const int q = ${ number } % Q, p = ${ number } / Q % P, image = ${ number } / (P * Q);  // the output pixel
 //%- endmacro
 
-//% macro tap_at(conv, number)
-const int channel = ${ number } % ${ conv.size[2] }, tap = ${ number } / ${ conv.size[2] };
-//%- endmacro
-
-//% macro times(text, count)
-${ text if count == 1 else "%s * %d" | format(text, count) }
+//% macro tap_at(number)
+const int channel = ${ number } % CHANNELS, tap = ${ number } / CHANNELS;
 //%- endmacro
 
 /*# a, the element of A for row m in column k. #*/
 //% macro read_a(kernel)
 //% set row = "row_a" if kernel.problem.inputs.gathered else "m"
 //% if kernel.problem.inputs.images == "A"
-        ${ tap_at(kernel.problem.inputs.conv, "k") }
-${ read_pixel(kernel.problem.inputs.conv, "a", "A[%s]", "lda") }
+        ${ tap_at("k") }
+${ read_pixel("a", "A", "lda") }
 //%- else
         const ${ T } a = A[${ "Offset(%s) * s.lda + k" % row if kernel.problem.layout.a == "r" else "Offset(k) * s.lda + m" }];
 //% endif
 //% endmacro
 
-/*# An element of A or B: the pixel under a tap of the filter at a place. #*/
-//% macro read_pixel(conv, to, element, ld)
-//% set height, width = conv.size[:2]
-        const int y = ${ times("p", conv.stride[0]) }${ " - %d" % conv.pad[0] if conv.pad[0] } + ${ times("tap / %d" % conv.taps[1] if conv.taps[1] > 1 else "tap", conv.dilation[0]) };
-        const int x = ${ times("q", conv.stride[1]) }${ " - %d" % conv.pad[1] if conv.pad[1] }${ " + " ~ times("tap %% %d" % conv.taps[1], conv.dilation[1]) if conv.taps[1] > 1 };
-        const bool inside = y >= 0 && y < ${ height } && x >= 0 && x < ${ width };  // around the image lie zeros
-        const ${ T } ${ to } = inside ? static_cast<${ T }>(${ element | format("((Offset(image) * %d + y) * %d + x) * s.%s + channel" | format(height, width, ld)) }) : ${ zero };
+/*# An element of A or B: a channel of the pixel that lies under the tap for an output pixel. #*/
+//% macro read_pixel(to, images, ld)
+        const int y = p * STRIDE_H - PAD_H + tap / S * DILATION_H;
+        const int x = q * STRIDE_W - PAD_W + tap % S * DILATION_W;
+        const bool inside = y >= 0 && y < H && x >= 0 && x < W;  // padding is zeros
+        const ${ T } ${ to } = inside ? static_cast<${ T }>(${ images }[((Offset(image) * H + y) * W + x) * s.${ ld } + channel]) : ${ zero };
 //% endmacro
 
 /*# b, the element of B in row k and column n; b2, b3 and b4 are those of further matrices, which lie beside the first. #*/
@@ -123,8 +118,8 @@ ${ read_pixel(kernel.problem.inputs.conv, "a", "A[%s]", "lda") }
 //% set inputs = kernel.problem.inputs
 //% set place = "first_b + " ~ place if inputs.coded and inputs.groups else place
 //% if inputs.images == "B"
-        ${ place_at(inputs.conv, "k") }
-${ read_pixel(inputs.conv, "b", "B[%s]", "ldb") }
+        ${ place_at("k") }
+${ read_pixel("b", "B", "ldb") }
 //%- elif inputs.group is none
         const ${ T } b${ matrix if matrix > 1 } = B[${ place }];${ "  // of the %s matrix, beside the first" | format(("second", "third", "fourth")[matrix - 2]) if matrix > 1 }
 //% else

@@ -1,50 +1,43 @@
-/*# A or B holds images, and a row of it is what a filter meets at one place: TMA gathers its lines tap by tap, in im2col mode. #*/
+/*# A or B holds images, and its rows are output pixels: TMA gathers the pixels under the filter tap by tap, in im2col mode. #*/
 //% from "device/cluster.cu" import tma_im2col_multicast
 //% from "device/tma.cu" import tma_im2col
 //% macro functions(view)
-//% set conv, x = view.conv, view.images
-//% set row, along, cut = ("m", "k", view.cut_k) if x.along_k else ("k", "n", view.cut_n)
-//% set (rows, columns), (r, s), channels = conv.places, conv.taps, conv.size[2]
+//% set x = view.images
+//% set row, along = ("m", "k") if x.along_k else ("k", "n")
 ${ tma_im2col_multicast() if x.shared else tma_im2col() }
-// A place of the filter: the column and the row of an image, or of the zeros around it, where the filter begins.
+// Where the filter begins for an output pixel: the pixel of an image under its first tap, which may lie in the padding.
 struct Place { int column, row, image; };
 
 //% if x.along_k
-// That of a row of C.
+// Where it begins for row m of C, which is one.
 //% else
-// That of an element of K.
+// Where it begins for k, which is one.
 //% endif
 __device__ __forceinline__ Place place_of_row(int ${ row })
 {
-    return {${ row } % ${ columns }${ start(conv.stride[1], conv.pad[1]) }, ${ row } / ${ columns } % ${ rows }${ start(conv.stride[0], conv.pad[0]) }, ${ row } / ${ rows * columns }};
+    return {${ row } % Q * STRIDE_W - PAD_W, ${ row } / Q % P * STRIDE_H - PAD_H, ${ row } / (P * Q)};
 }
 
 //% if x.along_k
-// Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, of rows from `place` on.
+// Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, in rows from `place` on.
 //% else
-// Start loading a box of B: columns n to n + LINE_B, which are channels of one tap, of rows from `place` on.
+// Start loading a box of B: columns n to n + LINE_B, which are channels of one tap, in rows from `place` on.
 //% endif
 //% if x.chunks
-// These are 16 bytes, which have no swizzle: the leading distance of ${ x.X }'s descriptors goes from one box to the next.
+// These are 16 bytes, which need no swizzle: the leading byte offset of ${ x.X }'s descriptors leads from one box to the next.
 //% endif
 __device__ __forceinline__ void load_pixels(${ factor[x.X] }* to, const TensorMap* map, unsigned long long* barrier, int ${ along }, Place place${ ", unsigned short blocks" if x.shared })
 {
-//% if cut
-    const int tap = min(${ along } / ${ channels }, ${ r * s - 1 });  // behind ${ along | upper }: channels that the last one lacks, which are zeros
-    const int channel = ${ along } - tap * ${ channels };
+//% if view.cut_taps
+    const int tap = min(${ along } / CHANNELS, R * S - 1);  // behind ${ along | upper }: channels that the last tap lacks, which TMA fills with zeros
+    const int channel = ${ along } - tap * CHANNELS;
 //% else
-    const int tap = ${ along } / ${ channels }, channel = ${ along } % ${ channels };
+    const int tap = ${ along } / CHANNELS, channel = ${ along } % CHANNELS;
 //% endif
-    tma_load_${ "multicast_" if x.shared }im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % ${ s }${ times(conv.dilation[1]) }, tap / ${ s }${ times(conv.dilation[0]) }${ ", blocks" if x.shared });
+    tma_load_${ "multicast_" if x.shared }im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W, tap / S * DILATION_H${ ", blocks" if x.shared });
 }
 
 //% endmacro
-//% macro start(stride, pad)
-${ times(stride) }${ " - %d" | format(pad) if pad }
-//%- endmacro
-//% macro times(number)
-${ " * %d" | format(number) if number > 1 }
-//%- endmacro
 /*# The place of row `first`, from which on a block brings rows of x, #*/
 //% macro place(x, first)
 const Place place = place_of_row(${ first }${ " + part" if x.shared });

@@ -1,8 +1,9 @@
-// gemm_f16_rr_Mx72x72_residual_sm90_0be99ae9
+// gemm_f16_rr_Mx72x72_residual_sm90_e77f6b5d
 //
 //     C = alpha * acc + beta * C + residual      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                C is read unless beta = 0, A and B always
-//     row m of C is (image, p, q) of 14 x 28 places, K is (r, s, c) of 3 x 2 taps
+//     row m of C is output pixel (image, p, q) of 14 x 28, K is (r, s, c): tap (r, s) of 3 x 2, channel c
+//     padding 1 x 0, stride 2 x 1, dilation 1 x 2
 //
 //     A  images x 28 x 30 x 12, row-major, lda = 12
 //     B  72 x 72, row-major, ldb = 72
@@ -11,7 +12,7 @@
 //
 // Block   64 x 64 of C by 128 threads, in k tiles of 32, 24592 bytes of shared memory
 // Warp    32 x 32 of C: for each 16 k, 8 mmas of 16 x 8 x 16, whose fragments 4 ldmatrix bring
-// Images  threads copy rows of A from images, tap by tap: pixels around an image are zeros
+// Images  implicit GEMM: threads copy rows of A from images, tap by tap; padding is zeros
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 // Split-K 2 blocks compute a tile, each over a part of K; the last to arrive adds up their sums
 //
@@ -93,6 +94,21 @@ constexpr int B_ITERATIONS = (BK * B_LANES + THREADS - 1) / THREADS;  // accesse
 constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, the unit of the swizzle
 constexpr int B_PHASE = 1;        // consecutive lines that swizzle alike: they fill the banks together
 constexpr int B_SWIZZLED = 8;     // chunks of a line that the swizzle permutes
+
+// Convolution
+constexpr int H = 28;          // rows of an image
+constexpr int W = 30;          // columns of an image
+constexpr int CHANNELS = 12;   // channels of a pixel
+constexpr int P = 14;          // rows of output pixels per image
+constexpr int Q = 28;          // columns of output pixels per image
+constexpr int R = 3;           // rows of taps of a filter
+constexpr int S = 2;           // columns of taps of a filter
+constexpr int PAD_H = 1;       // rows of padding above an image
+constexpr int PAD_W = 0;       // columns of padding left of an image
+constexpr int STRIDE_H = 2;    // rows that the filter moves from one row of output pixels to the next
+constexpr int STRIDE_W = 1;    // columns that it moves from one output pixel to the next
+constexpr int DILATION_H = 1;  // rows of pixels from one row of taps to the next
+constexpr int DILATION_W = 2;  // columns of pixels from one column of taps to the next
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -318,41 +334,43 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// A's tile, as this thread copies it: where the filter lies for each of its rows, and the first k.
+// What a thread knows of its rows of A's tile, each an output pixel, and the tile's first k.
 struct Pixels {
-    const F16* first[A_ITERATIONS];  // the pixel under the first tap, or where it would lie
-    unsigned inside[A_ITERATIONS];  // a bit for each row of taps: whether the image has it there
+    const F16* first[A_ITERATIONS];  // the pixel under the filter's first tap, an address that may lie in the padding
+    unsigned inside[A_ITERATIONS];  // bit r: the image has the r-th row of taps
     int k;
 };
 
-// That of rows of C from `m` on, from k on. Each row's place in its image is found here, once.
+// The pixels of the tile that begins at row m of C and at k. Divisions are done here, once per row.
 __device__ __forceinline__ Pixels pixels_of_tile(const F16* A, Shape s, int m, int k)
 {
     Pixels tile;
     tile.k = k;
     #pragma unroll
     for (int i = 0; i < A_ITERATIONS; ++i) {
+        // the output pixel, among those of all images
         const int place = m + threadIdx.x / A_LANES + i * (THREADS / A_LANES);
-        const int row = place / 28 % 14 * 2 - 1, column = place % 28;
-        tile.first[i] = A + ((Offset(place / 392) * 28 + row) * 30 + column) * s.lda;
+        const int row = place / Q % P * STRIDE_H - PAD_H, column = place % Q * STRIDE_W - PAD_W;
+        tile.first[i] = A + ((Offset(place / (P * Q)) * H + row) * W + column) * s.lda;
         tile.inside[i] = 0;
-        for (int tap = 0; tap < 3; ++tap) {
-            const int at = row + tap;
-            tile.inside[i] |= unsigned(at >= 0 && at < 28) << tap;
+        for (int tap = 0; tap < R; ++tap) {
+            const int at = row + tap * DILATION_H;
+            tile.inside[i] |= unsigned(at >= 0 && at < H) << tap;
         }
     }
     return tile;
 }
 
-// Start this thread's copies of A's tile to shared memory: channels of the pixel under a tap, for each of its rows.
-// Zeros stand for pixels around the image and for what lies outside A.
+// Start this thread's copies of A's tile to shared memory: for each of its rows, channels of the pixel under one tap.
+// Zeros stand for padding and for what lies outside A.
 __device__ __forceinline__ void copy_a(const Pixels& tile, Shape s, int rows, int depth, TileA& shared)
 {
     const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
-    const int element = tile.k + k;  // of a filter
-    const int tap_row = min(element / 24, 2);  // the last one behind K, too
-    const int tap_column = element / 12 % 2, channel = element % 12;
-    const Offset distance = (Offset(tap_row) * 30 + tap_column * 2) * s.lda + channel;
+    const int element = tile.k + k;  // (r, s, c) as one number
+    const int tap_row = min(element / (S * CHANNELS), R - 1);  // behind K the last row, as `tap` has no bits for more
+    const int tap_column = element / CHANNELS % S, channel = element % CHANNELS;
+    // from the pixel under the first tap
+    const Offset distance = (Offset(tap_row) * (DILATION_H * W) + tap_column * DILATION_W) * s.lda + channel;
     const unsigned tap = 1u << tap_row;
     #pragma unroll
     for (int i = 0; i < A_ITERATIONS; ++i) {
@@ -480,7 +498,7 @@ __device__ __forceinline__ void store_row(F16* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_rr_Mx72x72_residual_sm90_0be99ae9(
+gemm_f16_rr_Mx72x72_residual_sm90_e77f6b5d(
     const F16* __restrict__ A, const F16* __restrict__ B, F16* __restrict__ C, const float* __restrict__ residual,
     float* __restrict__ partials, unsigned* __restrict__ semaphores, int M, float alpha, float beta)
 {

@@ -1,8 +1,9 @@
-// gemm_bf16bf16f32_rc_Mx256x128_sm90_b97d8fab
+// gemm_bf16bf16f32_rc_Mx256x128_sm90_8f68418a
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
-//     row m of C is (image, p, q) of 14 x 14 places, K is (r, s, c) of 1 x 1 taps
+//     row m of C is output pixel (image, p, q) of 14 x 14, K is (r, s, c): tap (r, s) of 1 x 1, channel c
+//     stride 2 x 2
 //
 //     A  images x 28 x 28 x 128, row-major, lda = 128
 //     B  128 x 256, column-major, ldb = 128
@@ -10,7 +11,7 @@
 //
 // Block   128 x 128 of C by 256 threads, in k tiles of 32, 49152 bytes of shared memory
 // Warp    32 x 64 of C: for each 16 k, 16 mmas of 16 x 8 x 16, whose fragments 6 ldmatrix bring
-// Images  threads copy rows of A from images, tap by tap
+// Images  implicit GEMM: threads copy rows of A from images, tap by tap
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 //
 // Launch  ceil(M / 128) * ceil(N / 128) blocks of 256 threads
@@ -67,6 +68,16 @@ constexpr int B_ITERATIONS = (BN * B_LANES + THREADS - 1) / THREADS;  // accesse
 constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, the unit of the swizzle
 constexpr int B_PHASE = 2;        // consecutive lines that swizzle alike: they fill the banks together
 constexpr int B_SWIZZLED = 4;     // chunks of a line that the swizzle permutes
+
+// Convolution
+constexpr int H = 28;        // rows of an image
+constexpr int W = 28;        // columns of an image
+constexpr int P = 14;        // rows of output pixels per image
+constexpr int Q = 14;        // columns of output pixels per image
+constexpr int PAD_H = 0;     // rows of padding above an image
+constexpr int PAD_W = 0;     // columns of padding left of an image
+constexpr int STRIDE_H = 2;  // rows that the filter moves from one row of output pixels to the next
+constexpr int STRIDE_W = 2;  // columns that it moves from one output pixel to the next
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -210,28 +221,29 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// A's tile, as this thread copies it: where the filter lies for each of its rows, and the first k.
+// What a thread knows of its rows of A's tile, each an output pixel, and the tile's first k.
 struct Pixels {
-    const BF16* first[A_ITERATIONS];  // the pixel under the first tap, or where it would lie
+    const BF16* first[A_ITERATIONS];  // the pixel under the filter's first tap, an address that may lie in the padding
     int k;
 };
 
-// That of rows of C from `m` on, from k on. Each row's place in its image is found here, once.
+// The pixels of the tile that begins at row m of C and at k. Divisions are done here, once per row.
 __device__ __forceinline__ Pixels pixels_of_tile(const BF16* A, Shape s, int m, int k)
 {
     Pixels tile;
     tile.k = k;
     #pragma unroll
     for (int i = 0; i < A_ITERATIONS; ++i) {
+        // the output pixel, among those of all images
         const int place = m + threadIdx.x / A_LANES + i * (THREADS / A_LANES);
-        const int row = place / 14 % 14 * 2, column = place % 14 * 2;
-        tile.first[i] = A + ((Offset(place / 196) * 28 + row) * 28 + column) * s.lda;
+        const int row = place / Q % P * STRIDE_H - PAD_H, column = place % Q * STRIDE_W - PAD_W;
+        tile.first[i] = A + ((Offset(place / (P * Q)) * H + row) * W + column) * s.lda;
     }
     return tile;
 }
 
-// Start this thread's copies of A's tile to shared memory: channels of the pixel under a tap, for each of its rows.
-// Zeros stand for what lies outside A.
+// Start this thread's copies of A's tile to shared memory: for each of its rows, channels of the pixel under one tap.
+// Zeros stand for padding and for what lies outside A.
 __device__ __forceinline__ void copy_a(const Pixels& tile, Shape s, int rows, TileA& shared)
 {
     const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
@@ -350,7 +362,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16bf16f32_rc_Mx256x128_sm90_b97d8fab(
+gemm_bf16bf16f32_rc_Mx256x128_sm90_8f68418a(
     const BF16* __restrict__ A, const BF16* __restrict__ B, float* __restrict__ C, int M, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];

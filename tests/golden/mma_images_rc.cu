@@ -1,8 +1,9 @@
-// gemm_bf16_rc_Mx64x576_bias_relu_sm90_a117533d
+// gemm_bf16_rc_Mx64x576_bias_relu_sm90_c0fd23cc
 //
 //     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
-//     row m of C is (image, p, q) of 56 x 56 places, K is (r, s, c) of 3 x 3 taps
+//     row m of C is output pixel (image, p, q) of 56 x 56, K is (r, s, c): tap (r, s) of 3 x 3, channel c
+//     padding 1 x 1
 //
 //     A  images x 56 x 56 x 64, row-major, lda = 64
 //     B  576 x 64, column-major, ldb = 576
@@ -11,7 +12,7 @@
 //
 // Block   128 x 64 of C by 128 threads, in k tiles of 64, 73728 bytes of shared memory
 // Warp    32 x 64 of C: for each 16 k, 16 mmas of 16 x 8 x 16, whose fragments 6 ldmatrix bring
-// Images  threads copy rows of A from images, tap by tap: pixels around an image are zeros
+// Images  implicit GEMM: threads copy rows of A from images, tap by tap; padding is zeros
 // Stages  cp.async fills shared memory 2 stages ahead of its use
 //
 // Launch  ceil(M / 128) * ceil(N / 64) blocks of 128 threads, 73728 bytes of dynamic shared memory
@@ -79,6 +80,21 @@ constexpr int B_ITERATIONS = (BN * B_LANES + THREADS - 1) / THREADS;  // accesse
 constexpr int CHUNK_B = 8;        // elements of a chunk of 16 bytes, the unit of the swizzle
 constexpr int B_PHASE = 1;        // consecutive lines that swizzle alike: they fill the banks together
 constexpr int B_SWIZZLED = 8;     // chunks of a line that the swizzle permutes
+
+// Convolution
+constexpr int H = 56;          // rows of an image
+constexpr int W = 56;          // columns of an image
+constexpr int CHANNELS = 64;   // channels of a pixel
+constexpr int P = 56;          // rows of output pixels per image
+constexpr int Q = 56;          // columns of output pixels per image
+constexpr int R = 3;           // rows of taps of a filter
+constexpr int S = 3;           // columns of taps of a filter
+constexpr int PAD_H = 1;       // rows of padding above an image
+constexpr int PAD_W = 1;       // columns of padding left of an image
+constexpr int STRIDE_H = 1;    // rows that the filter moves from one row of output pixels to the next
+constexpr int STRIDE_W = 1;    // columns that it moves from one output pixel to the next
+constexpr int DILATION_H = 1;  // rows of pixels from one row of taps to the next
+constexpr int DILATION_W = 1;  // columns of pixels from one column of taps to the next
 
 // How C leaves registers
 constexpr int TM = 2 * MMAS_M;  // rows of C that a thread has sums of
@@ -229,46 +245,48 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// A's tile, as this thread copies it: where the filter lies for each of its rows, and the first k.
+// What a thread knows of its rows of A's tile, each an output pixel, and the tile's first k.
 struct Pixels {
-    const BF16* first[A_ITERATIONS];  // the pixel under the first tap, or where it would lie
-    unsigned inside[A_ITERATIONS];  // a bit for each row, then for each column of taps: whether the image has it there
+    const BF16* first[A_ITERATIONS];  // the pixel under the filter's first tap, an address that may lie in the padding
+    unsigned inside[A_ITERATIONS];  // bit r: the image has the r-th row of taps; bit R + s: the s-th column
     int k;
 };
 
-// That of rows of C from `m` on, from k on. Each row's place in its image is found here, once.
+// The pixels of the tile that begins at row m of C and at k. Divisions are done here, once per row.
 __device__ __forceinline__ Pixels pixels_of_tile(const BF16* A, Shape s, int m, int k)
 {
     Pixels tile;
     tile.k = k;
     #pragma unroll
     for (int i = 0; i < A_ITERATIONS; ++i) {
+        // the output pixel, among those of all images
         const int place = m + threadIdx.x / A_LANES + i * (THREADS / A_LANES);
-        const int row = place / 56 % 56 - 1, column = place % 56 - 1;
-        tile.first[i] = A + ((Offset(place / 3136) * 56 + row) * 56 + column) * s.lda;
+        const int row = place / Q % P * STRIDE_H - PAD_H, column = place % Q * STRIDE_W - PAD_W;
+        tile.first[i] = A + ((Offset(place / (P * Q)) * H + row) * W + column) * s.lda;
         tile.inside[i] = 0;
-        for (int tap = 0; tap < 3; ++tap) {
-            const int at = row + tap;
-            tile.inside[i] |= unsigned(at >= 0 && at < 56) << tap;
+        for (int tap = 0; tap < R; ++tap) {
+            const int at = row + tap * DILATION_H;
+            tile.inside[i] |= unsigned(at >= 0 && at < H) << tap;
         }
-        for (int tap = 0; tap < 3; ++tap) {
-            const int at = column + tap;
-            tile.inside[i] |= unsigned(at >= 0 && at < 56) << (3 + tap);
+        for (int tap = 0; tap < S; ++tap) {
+            const int at = column + tap * DILATION_W;
+            tile.inside[i] |= unsigned(at >= 0 && at < W) << (R + tap);
         }
     }
     return tile;
 }
 
-// Start this thread's copies of A's tile to shared memory: channels of the pixel under a tap, for each of its rows.
-// Zeros stand for pixels around the image and for what lies outside A.
+// Start this thread's copies of A's tile to shared memory: for each of its rows, channels of the pixel under one tap.
+// Zeros stand for padding and for what lies outside A.
 __device__ __forceinline__ void copy_a(const Pixels& tile, Shape s, int rows, TileA& shared)
 {
     const int first = threadIdx.x / A_LANES, k = threadIdx.x % A_LANES * VA;
-    const int element = tile.k + k;  // of a filter
-    const int tap_row = element / 192;
-    const int tap_column = element / 64 % 3, channel = element % 64;
-    const Offset distance = (Offset(tap_row) * 56 + tap_column) * s.lda + channel;
-    const unsigned tap = 1u << tap_row | 1u << (3 + tap_column);
+    const int element = tile.k + k;  // (r, s, c) as one number
+    const int tap_row = element / (S * CHANNELS);
+    const int tap_column = element / CHANNELS % S, channel = element % CHANNELS;
+    // from the pixel under the first tap
+    const Offset distance = (Offset(tap_row) * (DILATION_H * W) + tap_column * DILATION_W) * s.lda + channel;
+    const unsigned tap = 1u << tap_row | 1u << (R + tap_column);
     #pragma unroll
     for (int i = 0; i < A_ITERATIONS; ++i) {
         const int m = first + i * (THREADS / A_LANES);
@@ -400,7 +418,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_Mx64x576_bias_relu_sm90_a117533d(
+gemm_bf16_rc_Mx64x576_bias_relu_sm90_c0fd23cc(
     const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, const float* __restrict__ bias_n,
     int M, float alpha, float beta)
 {

@@ -1,7 +1,8 @@
-// gemm_bf16_rc_Mx64x576_sm90_ef4916b3
+// gemm_bf16_rc_Mx64x576_sm90_db90e362
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
-//     row m of C is (image, p, q) of 28 x 28 places, K is (r, s, c) of 3 x 3 taps
+//     row m of C is output pixel (image, p, q) of 28 x 28, K is (r, s, c): tap (r, s) of 3 x 3, channel c
+//     padding 1 x 1, stride 2 x 2
 //
 //     A  images x 56 x 56 x 64, row-major, lda = 64
 //     B  576 x 64, column-major, ldb = 576
@@ -51,12 +52,26 @@ constexpr int BN = 16;  // columns of C that a block computes
 // Work split
 constexpr int THREADS = BM * BN;  // threads a block
 
+// Convolution
+constexpr int H = 56;          // rows of an image
+constexpr int W = 56;          // columns of an image
+constexpr int CHANNELS = 64;   // channels of a pixel
+constexpr int P = 28;          // rows of output pixels per image
+constexpr int Q = 28;          // columns of output pixels per image
+constexpr int S = 3;           // columns of taps of a filter
+constexpr int PAD_H = 1;       // rows of padding above an image
+constexpr int PAD_W = 1;       // columns of padding left of an image
+constexpr int STRIDE_H = 2;    // rows that the filter moves from one row of output pixels to the next
+constexpr int STRIDE_W = 2;    // columns that it moves from one output pixel to the next
+constexpr int DILATION_H = 1;  // rows of pixels from one row of taps to the next
+constexpr int DILATION_W = 1;  // columns of pixels from one column of taps to the next
+
 static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_Mx64x576_sm90_ef4916b3(
+gemm_bf16_rc_Mx64x576_sm90_db90e362(
     const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, int M, float alpha, float beta)
 {
     const Shape s{M};
@@ -65,15 +80,15 @@ gemm_bf16_rc_Mx64x576_sm90_ef4916b3(
     const int m = tile_m * BM + threadIdx.x / BN;
     const int n = tile_n * BN + threadIdx.x % BN;  // neighbouring threads read neighbouring columns of B
     if (m >= s.M || n >= s.N) return;
-    const int q = m % 28, p = m / 28 % 28, image = m / 784;
+    const int q = m % Q, p = m / Q % P, image = m / (P * Q);  // the output pixel
 
     float acc = 0.0f;
     for (int k = 0; k < s.K; ++k) {
-        const int channel = k % 64, tap = k / 64;
-        const int y = p * 2 - 1 + tap / 3;
-        const int x = q * 2 - 1 + tap % 3;
-        const bool inside = y >= 0 && y < 56 && x >= 0 && x < 56;  // around the image lie zeros
-        const float a = inside ? static_cast<float>(A[((Offset(image) * 56 + y) * 56 + x) * s.lda + channel]) : 0.0f;
+        const int channel = k % CHANNELS, tap = k / CHANNELS;
+        const int y = p * STRIDE_H - PAD_H + tap / S * DILATION_H;
+        const int x = q * STRIDE_W - PAD_W + tap % S * DILATION_W;
+        const bool inside = y >= 0 && y < H && x >= 0 && x < W;  // padding is zeros
+        const float a = inside ? static_cast<float>(A[((Offset(image) * H + y) * W + x) * s.lda + channel]) : 0.0f;
         const float b = B[Offset(n) * s.ldb + k];
         acc = fmaf(a, b, acc);
     }

@@ -1,7 +1,8 @@
-// gemm_bf16_rr_Mx64x576_sm90_b1bcad1f
+// gemm_bf16_rr_Mx64x576_sm90_b49e5b90
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     row m of C is (image, p, q) of 56 x 56 places, K is (r, s, c) of 3 x 3 taps
+//     row m of C is output pixel (image, p, q) of 56 x 56, K is (r, s, c): tap (r, s) of 3 x 3, channel c
+//     padding 1 x 1
 //
 //     A  images x 56 x 56 x 64, row-major, lda = 64
 //     B  576 x 64, row-major, ldb = 64
@@ -11,7 +12,7 @@
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 3 stages;
 //         2 consumer warpgroups: 64 x 64 of C each by 8 wgmmas of 64 x 64 x 16 a k tile
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
-// Images  TMA gathers rows of A from images, tap by tap (im2col mode): pixels around an image are zeros
+// Images  implicit GEMM: TMA gathers rows of A from images, tap by tap (im2col mode); padding is zeros
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 256) * ceil(N / 64) * 2 blocks of 384 threads, 164864 bytes of dynamic shared memory
@@ -71,6 +72,19 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 // Clusters
 constexpr int CLUSTER_M = CLUSTER * BM;  // rows of C that a cluster computes
 constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block brings
+
+// Convolution
+constexpr int CHANNELS = 64;   // channels of a pixel
+constexpr int P = 56;          // rows of output pixels per image
+constexpr int Q = 56;          // columns of output pixels per image
+constexpr int R = 3;           // rows of taps of a filter
+constexpr int S = 3;           // columns of taps of a filter
+constexpr int PAD_H = 1;       // rows of padding above an image
+constexpr int PAD_W = 1;       // columns of padding left of an image
+constexpr int STRIDE_H = 1;    // rows that the filter moves from one row of output pixels to the next
+constexpr int STRIDE_W = 1;    // columns that it moves from one output pixel to the next
+constexpr int DILATION_H = 1;  // rows of pixels from one row of taps to the next
+constexpr int DILATION_W = 1;  // columns of pixels from one column of taps to the next
 
 // Shared memory
 constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
@@ -319,9 +333,9 @@ __device__ __forceinline__ void wgmma_m64n64k16_bf16_trans_b(float (&d)[32], uns
 }
 #undef SUMS
 
-// Start loading channels from `channel` on of pixels of images (NHWC) that lie under one tap of a filter, at
-// consecutive places of the filter, the first of which begins at `column` and `row`; the tap lies so far `right` and
-// `down` from there. All bytes count at `barrier`, also those outside of an image, which become zeros.
+// Start loading pixels of images (NHWC): those that lie under one tap of the filter at consecutive output pixels, their
+// channels from `channel` on. At the first of these the filter begins at `column` and `row`, and the tap is that far
+// `right` and `down`. All bytes count at `barrier`, also those of pixels outside of an image, which become zeros.
 __device__ __forceinline__ void tma_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier,
                                                 int channel, int column, int row, int image, unsigned short right,
                                                 unsigned short down)
@@ -333,22 +347,24 @@ __device__ __forceinline__ void tma_load_im2col(void* to, const TensorMap* map, 
                    "h"(right), "h"(down) : "memory");
 }
 
-// A place of the filter: the column and the row of an image, or of the zeros around it, where the filter begins.
+// Where the filter begins for an output pixel: the pixel of an image under its first tap, which may lie in the padding.
 struct Place { int column, row, image; };
 
-// That of a row of C.
+// Where it begins for row m of C, which is one.
 __device__ __forceinline__ Place place_of_row(int m)
 {
-    return {m % 56 - 1, m / 56 % 56 - 1, m / 3136};
+    return {m % Q * STRIDE_W - PAD_W, m / Q % P * STRIDE_H - PAD_H, m / (P * Q)};
 }
 
-// Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, of rows from `place` on.
+// Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, in rows from `place` on.
 __device__ __forceinline__ void load_pixels(BF16* to, const TensorMap* map, unsigned long long* barrier, int k,
                                             Place place)
 {
-    const int tap = min(k / 64, 8);  // behind K: channels that the last one lacks, which are zeros
-    const int channel = k - tap * 64;
-    tma_load_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % 3, tap / 3);
+    // behind K: channels that the last tap lacks, which TMA fills with zeros
+    const int tap = min(k / CHANNELS, R * S - 1);
+    const int channel = k - tap * CHANNELS;
+    tma_load_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W,
+                    tap / S * DILATION_H);
 }
 
 // Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
@@ -443,7 +459,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx64x576_sm90_b1bcad1f(
+gemm_bf16_rr_Mx64x576_sm90_b49e5b90(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int M, float alpha, float beta)
 {

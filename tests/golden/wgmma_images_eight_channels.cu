@@ -1,7 +1,8 @@
-// gemm_bf16_rc_Mx64x392_sm90_f25a4d13
+// gemm_bf16_rc_Mx64x392_sm90_196f6508
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     row m of C is (image, p, q) of 112 x 112 places, K is (r, s, c) of 7 x 7 taps
+//     row m of C is output pixel (image, p, q) of 112 x 112, K is (r, s, c): tap (r, s) of 7 x 7, channel c
+//     padding 3 x 3, stride 2 x 2
 //
 //     A  images x 224 x 224 x 8, row-major, lda = 8
 //     B  392 x 64, column-major, ldb = 392
@@ -10,7 +11,7 @@
 // Block   128 x 64 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 64 x 64 of C each by 4 wgmmas of 64 x 64 x 16 a k tile
-// Images  TMA gathers rows of A from images, tap by tap (im2col mode): pixels around an image are zeros
+// Images  implicit GEMM: TMA gathers rows of A from images, tap by tap (im2col mode); padding is zeros
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 115712 bytes of dynamic shared memory
@@ -65,6 +66,19 @@ constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+
+// Convolution
+constexpr int CHANNELS = 8;    // channels of a pixel
+constexpr int P = 112;         // rows of output pixels per image
+constexpr int Q = 112;         // columns of output pixels per image
+constexpr int R = 7;           // rows of taps of a filter
+constexpr int S = 7;           // columns of taps of a filter
+constexpr int PAD_H = 3;       // rows of padding above an image
+constexpr int PAD_W = 3;       // columns of padding left of an image
+constexpr int STRIDE_H = 2;    // rows that the filter moves from one row of output pixels to the next
+constexpr int STRIDE_W = 2;    // columns that it moves from one output pixel to the next
+constexpr int DILATION_H = 1;  // rows of pixels from one row of taps to the next
+constexpr int DILATION_W = 1;  // columns of pixels from one column of taps to the next
 
 // Shared memory
 constexpr int LINE_A = 8;   // elements of a line of A's boxes, the span of the swizzle
@@ -283,9 +297,9 @@ __device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned lo
 }
 #undef SUMS
 
-// Start loading channels from `channel` on of pixels of images (NHWC) that lie under one tap of a filter, at
-// consecutive places of the filter, the first of which begins at `column` and `row`; the tap lies so far `right` and
-// `down` from there. All bytes count at `barrier`, also those outside of an image, which become zeros.
+// Start loading pixels of images (NHWC): those that lie under one tap of the filter at consecutive output pixels, their
+// channels from `channel` on. At the first of these the filter begins at `column` and `row`, and the tap is that far
+// `right` and `down`. All bytes count at `barrier`, also those of pixels outside of an image, which become zeros.
 __device__ __forceinline__ void tma_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier,
                                                 int channel, int column, int row, int image, unsigned short right,
                                                 unsigned short down)
@@ -297,23 +311,25 @@ __device__ __forceinline__ void tma_load_im2col(void* to, const TensorMap* map, 
                    "h"(right), "h"(down) : "memory");
 }
 
-// A place of the filter: the column and the row of an image, or of the zeros around it, where the filter begins.
+// Where the filter begins for an output pixel: the pixel of an image under its first tap, which may lie in the padding.
 struct Place { int column, row, image; };
 
-// That of a row of C.
+// Where it begins for row m of C, which is one.
 __device__ __forceinline__ Place place_of_row(int m)
 {
-    return {m % 112 * 2 - 3, m / 112 % 112 * 2 - 3, m / 12544};
+    return {m % Q * STRIDE_W - PAD_W, m / Q % P * STRIDE_H - PAD_H, m / (P * Q)};
 }
 
-// Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, of rows from `place` on.
-// These are 16 bytes, which have no swizzle: the leading distance of A's descriptors goes from one box to the next.
+// Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, in rows from `place` on.
+// These are 16 bytes, which need no swizzle: the leading byte offset of A's descriptors leads from one box to the next.
 __device__ __forceinline__ void load_pixels(BF16* to, const TensorMap* map, unsigned long long* barrier, int k,
                                             Place place)
 {
-    const int tap = min(k / 8, 48);  // behind K: channels that the last one lacks, which are zeros
-    const int channel = k - tap * 8;
-    tma_load_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % 7, tap / 7);
+    // behind K: channels that the last tap lacks, which TMA fills with zeros
+    const int tap = min(k / CHANNELS, R * S - 1);
+    const int channel = k - tap * CHANNELS;
+    tma_load_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W,
+                    tap / S * DILATION_H);
 }
 
 // Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
@@ -406,7 +422,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx64x392_sm90_f25a4d13(
+gemm_bf16_rc_Mx64x392_sm90_196f6508(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int M, float alpha, float beta)
 {

@@ -1,8 +1,9 @@
-// gemm_f16_rc_Mx256x144_bias_relu_sm90_2f8e4d46
+// gemm_f16_rc_Mx256x144_bias_relu_sm90_745ced17
 //
 //     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
-//     row m of C is (image, p, q) of 15 x 27 places, K is (r, s, c) of 3 x 3 taps
+//     row m of C is output pixel (image, p, q) of 15 x 27, K is (r, s, c): tap (r, s) of 3 x 3, channel c
+//     padding 1 x 1 x 2 x 0 (top, left, bottom, right), stride 2 x 1, dilation 1 x 2
 //
 //     A  images x 28 x 30 x 16, row-major, lda = 16
 //     B  144 x 256, column-major, ldb = 144
@@ -13,7 +14,7 @@
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
 // Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
-// Images  TMA gathers rows of A from images, tap by tap (im2col mode): pixels around an image are zeros
+// Images  implicit GEMM: TMA gathers rows of A from images, tap by tap (im2col mode); padding is zeros
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) * 2 blocks of 384 threads, 164864 bytes of dynamic shared memory
@@ -80,6 +81,19 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 // Clusters
 constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
 constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
+
+// Convolution
+constexpr int CHANNELS = 16;   // channels of a pixel
+constexpr int P = 15;          // rows of output pixels per image
+constexpr int Q = 27;          // columns of output pixels per image
+constexpr int R = 3;           // rows of taps of a filter
+constexpr int S = 3;           // columns of taps of a filter
+constexpr int PAD_H = 1;       // rows of padding above an image
+constexpr int PAD_W = 1;       // columns of padding left of an image
+constexpr int STRIDE_H = 2;    // rows that the filter moves from one row of output pixels to the next
+constexpr int STRIDE_W = 1;    // columns that it moves from one output pixel to the next
+constexpr int DILATION_H = 1;  // rows of pixels from one row of taps to the next
+constexpr int DILATION_W = 2;  // columns of pixels from one column of taps to the next
 
 // Shared memory
 constexpr int LINE_A = 16;  // elements of a line of A's boxes, the span of the swizzle
@@ -320,7 +334,11 @@ __device__ __forceinline__ void wgmma_m64n128k16_f16(float (&d)[64], unsigned lo
 }
 #undef SUMS
 
-// tma_load_im2col to all blocks of the cluster whose bit of `blocks` is set, as tma_load_multicast_2d.
+// Start loading pixels of images (NHWC): those that lie under one tap of the filter at consecutive output pixels, their
+// channels from `channel` on. At the first of these the filter begins at `column` and `row`, and the tap is that far
+// `right` and `down`. All bytes count at `barrier`, also those of pixels outside of an image, which become zeros.
+// Each block of the cluster whose bit of `blocks` is set has them at the same address of its shared memory, and counts
+// them at its own barrier.
 __device__ __forceinline__ void tma_load_multicast_im2col(void* to, const TensorMap* map, unsigned long long* barrier,
                                                           int channel, int column, int row, int image,
                                                           unsigned short right, unsigned short down,
@@ -333,23 +351,24 @@ __device__ __forceinline__ void tma_load_multicast_im2col(void* to, const Tensor
                    "h"(right), "h"(down), "h"(blocks) : "memory");
 }
 
-// A place of the filter: the column and the row of an image, or of the zeros around it, where the filter begins.
+// Where the filter begins for an output pixel: the pixel of an image under its first tap, which may lie in the padding.
 struct Place { int column, row, image; };
 
-// That of a row of C.
+// Where it begins for row m of C, which is one.
 __device__ __forceinline__ Place place_of_row(int m)
 {
-    return {m % 27 - 1, m / 27 % 15 * 2 - 1, m / 405};
+    return {m % Q * STRIDE_W - PAD_W, m / Q % P * STRIDE_H - PAD_H, m / (P * Q)};
 }
 
-// Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, of rows from `place` on.
+// Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, in rows from `place` on.
 __device__ __forceinline__ void load_pixels(F16* to, const TensorMap* map, unsigned long long* barrier, int k,
                                             Place place, unsigned short blocks)
 {
-    const int tap = min(k / 16, 8);  // behind K: channels that the last one lacks, which are zeros
-    const int channel = k - tap * 16;
-    tma_load_multicast_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % 3 * 2, tap / 3,
-                              blocks);
+    // behind K: channels that the last tap lacks, which TMA fills with zeros
+    const int tap = min(k / CHANNELS, R * S - 1);
+    const int channel = k - tap * CHANNELS;
+    tma_load_multicast_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W,
+                              tap / S * DILATION_H, blocks);
 }
 
 // Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
@@ -460,7 +479,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, int rows, ThreadOrig
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_Mx256x144_bias_relu_sm90_2f8e4d46(
+gemm_f16_rc_Mx256x144_bias_relu_sm90_745ced17(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int M, float alpha, float beta)
 {

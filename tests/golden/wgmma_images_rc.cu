@@ -1,7 +1,8 @@
-// gemm_bf16_rc_Mx256x2304_sm90_79cd9a0f
+// gemm_bf16_rc_Mx256x2304_sm90_5149986e
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     row m of C is (image, p, q) of 14 x 14 places, K is (r, s, c) of 3 x 3 taps
+//     row m of C is output pixel (image, p, q) of 14 x 14, K is (r, s, c): tap (r, s) of 3 x 3, channel c
+//     padding 1 x 1
 //
 //     A  images x 14 x 14 x 256, row-major, lda = 256
 //     B  2304 x 256, column-major, ldb = 2304
@@ -10,7 +11,7 @@
 // Block   128 x 256 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 16 a k tile
-// Images  TMA gathers rows of A from images, tap by tap (im2col mode): pixels around an image are zeros
+// Images  implicit GEMM: TMA gathers rows of A from images, tap by tap (im2col mode); padding is zeros
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic shared memory
@@ -65,6 +66,18 @@ constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+
+// Convolution
+constexpr int CHANNELS = 256;  // channels of a pixel
+constexpr int P = 14;          // rows of output pixels per image
+constexpr int Q = 14;          // columns of output pixels per image
+constexpr int S = 3;           // columns of taps of a filter
+constexpr int PAD_H = 1;       // rows of padding above an image
+constexpr int PAD_W = 1;       // columns of padding left of an image
+constexpr int STRIDE_H = 1;    // rows that the filter moves from one row of output pixels to the next
+constexpr int STRIDE_W = 1;    // columns that it moves from one output pixel to the next
+constexpr int DILATION_H = 1;  // rows of pixels from one row of taps to the next
+constexpr int DILATION_W = 1;  // columns of pixels from one column of taps to the next
 
 // Shared memory
 constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
@@ -291,9 +304,9 @@ __device__ __forceinline__ void wgmma_m64n256k16_bf16(float (&d)[128], unsigned 
 }
 #undef SUMS
 
-// Start loading channels from `channel` on of pixels of images (NHWC) that lie under one tap of a filter, at
-// consecutive places of the filter, the first of which begins at `column` and `row`; the tap lies so far `right` and
-// `down` from there. All bytes count at `barrier`, also those outside of an image, which become zeros.
+// Start loading pixels of images (NHWC): those that lie under one tap of the filter at consecutive output pixels, their
+// channels from `channel` on. At the first of these the filter begins at `column` and `row`, and the tap is that far
+// `right` and `down`. All bytes count at `barrier`, also those of pixels outside of an image, which become zeros.
 __device__ __forceinline__ void tma_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier,
                                                 int channel, int column, int row, int image, unsigned short right,
                                                 unsigned short down)
@@ -305,21 +318,22 @@ __device__ __forceinline__ void tma_load_im2col(void* to, const TensorMap* map, 
                    "h"(right), "h"(down) : "memory");
 }
 
-// A place of the filter: the column and the row of an image, or of the zeros around it, where the filter begins.
+// Where the filter begins for an output pixel: the pixel of an image under its first tap, which may lie in the padding.
 struct Place { int column, row, image; };
 
-// That of a row of C.
+// Where it begins for row m of C, which is one.
 __device__ __forceinline__ Place place_of_row(int m)
 {
-    return {m % 14 - 1, m / 14 % 14 - 1, m / 196};
+    return {m % Q * STRIDE_W - PAD_W, m / Q % P * STRIDE_H - PAD_H, m / (P * Q)};
 }
 
-// Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, of rows from `place` on.
+// Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, in rows from `place` on.
 __device__ __forceinline__ void load_pixels(BF16* to, const TensorMap* map, unsigned long long* barrier, int k,
                                             Place place)
 {
-    const int tap = k / 256, channel = k % 256;
-    tma_load_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % 3, tap / 3);
+    const int tap = k / CHANNELS, channel = k % CHANNELS;
+    tma_load_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W,
+                    tap / S * DILATION_H);
 }
 
 // Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
@@ -409,7 +423,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx256x2304_sm90_79cd9a0f(
+gemm_bf16_rc_Mx256x2304_sm90_5149986e(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int M, float alpha, float beta)
 {

@@ -1,8 +1,9 @@
-// gemm_bf16bf16f32_cr_64x576xK_sm90_045a7b73
+// gemm_bf16bf16f32_cr_64x576xK_sm90_80cbcd27
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
-//     K is (image, p, q) of 56 x 56 places, column n of C is (r, s, c) of 3 x 3 taps
+//     K is output pixel (image, p, q) of 56 x 56, column n of C is (r, s, c): tap (r, s) of 3 x 3, channel c
+//     padding 1 x 1
 //
 //     A  64 x K, column-major, lda = 64
 //     B  images x 56 x 56 x 64, row-major, ldb = 64
@@ -11,7 +12,7 @@
 // Block   64 x 192 of C by 256 threads, in k tiles of 64
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         1 consumer warpgroup: 64 x 192 of C by 4 wgmmas of 64 x 192 x 16 a k tile
-// Images  TMA gathers rows of B from images, tap by tap (im2col mode): pixels around an image are zeros
+// Images  implicit GEMM: TMA gathers rows of B from images, tap by tap (im2col mode); padding is zeros
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 // Split-K a cluster's 4 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the
 //         tile
@@ -58,6 +59,18 @@ constexpr int K_STEP = 16;                      // k of an instruction
 
 // Split-K
 constexpr int PART_N = BN / SPLIT;  // columns of the tile that a block stores
+
+// Convolution
+constexpr int CHANNELS = 64;   // channels of a pixel
+constexpr int P = 56;          // rows of output pixels per image
+constexpr int Q = 56;          // columns of output pixels per image
+constexpr int S = 3;           // columns of taps of a filter
+constexpr int PAD_H = 1;       // rows of padding above an image
+constexpr int PAD_W = 1;       // columns of padding left of an image
+constexpr int STRIDE_H = 1;    // rows that the filter moves from one row of output pixels to the next
+constexpr int STRIDE_W = 1;    // columns that it moves from one output pixel to the next
+constexpr int DILATION_H = 1;  // rows of pixels from one row of taps to the next
+constexpr int DILATION_W = 1;  // columns of pixels from one column of taps to the next
 
 // Shared memory
 constexpr int LINE_A = 64;                            // elements of a line of A's boxes, the span of the swizzle
@@ -271,9 +284,9 @@ __device__ __forceinline__ void wgmma_m64n192k16_bf16_trans_a_trans_b(float (&d)
 }
 #undef SUMS
 
-// Start loading channels from `channel` on of pixels of images (NHWC) that lie under one tap of a filter, at
-// consecutive places of the filter, the first of which begins at `column` and `row`; the tap lies so far `right` and
-// `down` from there. All bytes count at `barrier`, also those outside of an image, which become zeros.
+// Start loading pixels of images (NHWC): those that lie under one tap of the filter at consecutive output pixels, their
+// channels from `channel` on. At the first of these the filter begins at `column` and `row`, and the tap is that far
+// `right` and `down`. All bytes count at `barrier`, also those of pixels outside of an image, which become zeros.
 __device__ __forceinline__ void tma_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier,
                                                 int channel, int column, int row, int image, unsigned short right,
                                                 unsigned short down)
@@ -285,21 +298,22 @@ __device__ __forceinline__ void tma_load_im2col(void* to, const TensorMap* map, 
                    "h"(right), "h"(down) : "memory");
 }
 
-// A place of the filter: the column and the row of an image, or of the zeros around it, where the filter begins.
+// Where the filter begins for an output pixel: the pixel of an image under its first tap, which may lie in the padding.
 struct Place { int column, row, image; };
 
-// That of an element of K.
+// Where it begins for k, which is one.
 __device__ __forceinline__ Place place_of_row(int k)
 {
-    return {k % 56 - 1, k / 56 % 56 - 1, k / 3136};
+    return {k % Q * STRIDE_W - PAD_W, k / Q % P * STRIDE_H - PAD_H, k / (P * Q)};
 }
 
-// Start loading a box of B: columns n to n + LINE_B, which are channels of one tap, of rows from `place` on.
+// Start loading a box of B: columns n to n + LINE_B, which are channels of one tap, in rows from `place` on.
 __device__ __forceinline__ void load_pixels(BF16* to, const TensorMap* map, unsigned long long* barrier, int n,
                                             Place place)
 {
-    const int tap = n / 64, channel = n % 64;
-    tma_load_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % 3, tap / 3);
+    const int tap = n / CHANNELS, channel = n % CHANNELS;
+    tma_load_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W,
+                    tap / S * DILATION_H);
 }
 
 // Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
@@ -405,7 +419,7 @@ __device__ __forceinline__ void stage_row(float* c, int row, int column, int sec
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
 //               empty[stage] of each block that fills a part of it
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16bf16f32_cr_64x576xK_sm90_045a7b73(
+gemm_bf16bf16f32_cr_64x576xK_sm90_80cbcd27(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int K, float alpha, float beta)
 {

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.families.base import Family, constants, launch_of, never_cut, run_bytes, sides, sizes_of, tile_grid
+from gemmgen.families.images import OF_TAPS, image_constants
 from gemmgen.families.mma.axes import CONSTRAINTS, MMA_M, PAIR_N, PRUNING, MmaConfig
 from gemmgen.families.mma.operands import (
     CODES,
@@ -33,6 +34,7 @@ from gemmgen.families.mma.operands import (
     k_step,
     operand_constants,
     rendered,
+    single_tap,
 )
 from gemmgen.kernel.config import Config, Derived
 from gemmgen.kernel.cost import (
@@ -155,6 +157,7 @@ class MmaFamily(Family):
             *_tiling(k_step(problem.types.a)),
             *operand_constants(problem, mma, a),
             *operand_constants(problem, mma, b),
+            *image_constants(problem.inputs.conv),
             *_results(2 if _pairs(problem)[0] else 1, columns, gcd(access, columns)),
             PACKED_SHARED_BYTES if problem.coded else SHARED_BYTES,
         )
@@ -195,6 +198,9 @@ class MmaFamily(Family):
         choices = {"ASYNC", "EXCHANGE", "MMA_K", "SWIZZLE", "PDL", "SHARED_BYTES"}
         choices |= {"MMA_SINCE", "MMA_UNTIL", "MMA_AGAIN"} | ({"B_LANES"} if "CHUNK_K" in plan.constants else set())
         places = set() if cast(MmaConfig, plan.config).SWIZZLE else {f"{x}_{of}" for x in "AB" for of in SWIZZLES}
+        conv = plan.problem.inputs.conv
+        if conv is not None:
+            choices |= (OF_TAPS if single_tap(conv) else set()) | (set() if any(conv.crosses) else {"R"})
         return frozenset(choices | places | ({"SPLIT"} if plan.launch.splits == 1 else set()))
 
     def view(self, plan: Plan) -> MmaView:
@@ -240,8 +246,8 @@ def _multiplying(plan: Plan) -> Iterator[str]:
     if plan.problem.types.compute is Compute.PROMOTED:
         yield promoted_sums(mma.BK)
     if plan.problem.inputs.conv:
-        zeros = ": pixels around an image are zeros" * any(plan.problem.inputs.conv.crosses)
-        yield f"Images  threads copy rows of A from images, tap by tap{zeros}"
+        zeros = "; padding is zeros" * any(plan.problem.inputs.conv.crosses)
+        yield f"Images  implicit GEMM: threads copy rows of A from images, tap by tap{zeros}"
     if mma.ASYNC:
         yield f"Stages  cp.async fills shared memory {plural(plan.work.prefetch, 'stage')} ahead of its use"
     else:

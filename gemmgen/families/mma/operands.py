@@ -37,7 +37,7 @@ class Operand(Side):
     swizzled  whether chunks of a shared line trade places
     words     whether copies through registers hold elements of 8 bits as words
     codes     what B has instead of elements, if it has packed codes
-    conv      of the images that A holds, if it does: a row of its tile is what a filter meets at a place
+    conv      of the images that A holds, if it does: a row of its tile is an output pixel
     """
 
     copy: str
@@ -64,6 +64,11 @@ class Operand(Side):
         return self.fragment == LDMATRIX_PAIRS
 
     @property
+    def one_tap(self) -> bool:
+        """Whether filters have a single tap, which is inside the image for each output pixel."""
+        return self.conv is not None and single_tap(self.conv)
+
+    @property
     def at_edge(self) -> bool:
         return self.mn_edge or self.k_edge
 
@@ -79,6 +84,11 @@ def fragment_of(dtype: DType, along_k: bool) -> str:
     if along_k:
         return LDMATRIX if dtype.size <= LDMATRIX_BYTES else LDS
     return {1: LDMATRIX_PAIRS, 2: LDMATRIX}.get(dtype.size, LDS)
+
+
+def single_tap(conv: Convolution) -> bool:
+    """Whether each row of A is a pixel as it lies: no tap, no padding has to be looked for."""
+    return conv.taps == (1, 1) and not any(conv.crosses)
 
 
 def k_step(dtype: DType) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gemmgen.families.base import CUDA_CORES, GRID_FITS, Family, constants, launch_of, tile_grid
+from gemmgen.families.images import image_constants, unread
 from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.cost import registers
@@ -44,6 +45,7 @@ class Naive(Family):
         return (
             Derived("THREADS", "BM * BN", "threads a block"),
             Derived("SHARED_BYTES", "0", "shared memory a block, in bytes"),
+            *image_constants(problem.inputs.conv),
         )
 
     def plan(self, problem: Problem, config: Config) -> Plan:
@@ -68,7 +70,7 @@ class Naive(Family):
         return "naive/naive.cu"
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        return frozenset({"SHARED_BYTES"})
+        return frozenset({"SHARED_BYTES"}) | unread(plan.problem.inputs.conv, "R")
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         return (Tile("thread", 1, 1, plan.launch.threads),)

@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cache
 
 from gemmgen.families.base import elements_of
+from gemmgen.families.images import image_constants
 from gemmgen.families.wgmma.axes import WgmmaConfig
 from gemmgen.families.wgmma.operands import PACKED_WORDS, Operand, feeds, operands, piece_box, staged, swaps
 from gemmgen.kernel.config import Derived
@@ -48,6 +49,7 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
         *_clusters(a if a.shared else b),
         *_pieces(problem.types.compute.pieces),
         *_parts(config),
+        *image_constants(problem.inputs.conv),
         *_lines(a, elements),
         *(_gathered(_chunks(problem, config)) if a.gathered else ()),
         *(_packed_lines(problem) if b.packed else _lines(b, elements)),
@@ -218,16 +220,16 @@ def _gathered(chunks: int) -> tuple[Derived, ...]:
     """How threads of the producer copy rows of A. They hand over a k tile only after they have started the copies of
     COPIES_AHEAD further ones. As a consumer holds a stage until it has the next one, two must be left for it."""
     lines = (
-        ("CHUNKS_A", str(chunks), f"of {UNIT} bytes in a line of A"),
+        ("CHUNKS_A", str(chunks), f"chunks of {UNIT} bytes per line of A"),
         (
             "ROWS_A",
             f"(BM * CHUNKS_A + {WARPGROUP - 1}) / {WARPGROUP}",
-            "rows of A's k tile that a thread copies parts of",
+            "rows of A's k tile of which a thread copies chunks",
         ),
         (
             "COPIES_AHEAD",
             "(STAGES > 2) + (STAGES > 4)",
-            "k tiles whose copies may be under way as the next one's start",
+            "k tiles whose copies may be in flight when those of the next one start",
         ),
     )
     return tuple(Derived(*line, STAGED) for line in lines)

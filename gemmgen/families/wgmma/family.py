@@ -31,6 +31,7 @@ from types import MappingProxyType
 from typing import cast
 
 from gemmgen.families.base import Family, constants, launch_of, sizes_of, tile_grid
+from gemmgen.families.images import unread
 from gemmgen.families.wgmma.axes import CONSTRAINTS, PRUNING, WgmmaConfig
 from gemmgen.families.wgmma.constants import derived, direct, donates, mmas, range_step, single
 from gemmgen.families.wgmma.cost import across, cluster_tile, cost_of, work_of
@@ -39,6 +40,7 @@ from gemmgen.families.wgmma.operands import (
     as_product,
     can_feed,
     cuts_lines,
+    cuts_taps,
     feeds,
     instruction,
     maps_of,
@@ -209,6 +211,8 @@ class WgmmaFamily(Family):
             names |= {"C_BOXES"}
         if direct(plan.problem, one):
             names |= {"TM", "TN", "FM", "FN", "STEP_M", "STEP_N", "VC"}
+        rows = () if cuts_taps(plan.problem, one) else ("R",)
+        names |= unread(plan.problem.inputs.conv, "H", "W", *rows)  # TMA finds the pixels
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
         return frozenset(names | ({"PITCH_C"} if staged(plan.problem) else {"C_STAGES"}))
 
@@ -321,15 +325,15 @@ def _inputs_prose(problem: Problem) -> Iterator[str]:
     """Header lines on A and B that are more than two plain matrices."""
     if problem.inputs.conv:
         rows = f"rows of {problem.inputs.images}"
-        yield f"Images  TMA gathers {rows} from images, tap by tap (im2col mode): pixels around an image are zeros"
+        yield f"Images  implicit GEMM: TMA gathers {rows} from images, tap by tap (im2col mode); padding is zeros"
     if problem.inputs.gathered:
-        yield "Rows    of A are named by an index: threads of the producer copy them by cp.async, laid out as TMA would"
+        yield "Gather  threads of the producer copy the rows of A that index_a names by cp.async, swizzled as TMA would"
     if problem.inputs.masked:
-        yield "Groups  have tiles where they have rows: warps find those of their block by the groups' numbers of rows"
+        yield "Groups  have only tiles with rows: each warp finds its block's tiles from group_rows"
     if problem.inputs.row_groups:
-        yield "Groups  each begins with a tile of its own: warps find those of their block by the groups' ends"
+        yield "Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs"
     if problem.inputs.along_k:
-        yield "Groups  begin and end at any k: maps are bounded, so that TMA gives zeros behind a group's last k"
+        yield "Groups  begin and end at any k: TMA fills k tiles with zeros behind a group's last k (see BOUND)"
     if problem.pointers:
         yield "Maps    of all memory from address 0 on: two coordinates carry that of a product's matrix"
     if problem.coded:
@@ -346,7 +350,7 @@ def _stores_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
         return
     yield "Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered"
     if problem.inputs.ragged_groups:
-        yield "        pieces in which a group ends leave by threads, which store the group's rows alone"
+        yield "        a piece in which a group ends is stored by threads, without the rows behind the group"
     elif one.WHOLE:
         yield "        pieces of it are staged whole: TMA drops what lies beyond C"
 

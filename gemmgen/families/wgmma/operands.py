@@ -250,6 +250,12 @@ def _operand(config: WgmmaConfig, side: Side, size: int, extent: Size, ragged: b
     return replace(found, images=True, chunks=line * size == UNIT) if images else found
 
 
+def cuts_taps(problem: Problem, config: WgmmaConfig) -> bool:
+    """Whether a box of images may begin behind a filter's last tap, where TMA is to fill it with zeros."""
+    conv, across = problem.inputs.conv, config.BN if problem.inputs.wgrad else config.BK
+    return conv is not None and conv.depth % across != 0
+
+
 def mapped(problem: Problem) -> tuple[MatrixSizes, ...]:
     """The matrices that TMA moves, except those that an epilogue reaches as it does C, and C of groups of rows."""
     reached = not c_by_tma(problem) or problem.epilogue.written_matrices or problem.inputs.ragged_groups

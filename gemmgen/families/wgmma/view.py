@@ -17,7 +17,7 @@ from gemmgen.families.wgmma.constants import (
     single,
     stored,
 )
-from gemmgen.families.wgmma.operands import c_by_tma, mapped, operands, piece_box, row_access, staged, swaps
+from gemmgen.families.wgmma.operands import c_by_tma, cuts_taps, mapped, operands, piece_box, row_access, staged, swaps
 from gemmgen.kernel.plan import Plan
 from gemmgen.kernel.prepare import Codes
 from gemmgen.kernel.tensor_map import BOUND, MOST_DIMENSIONS, PATTERN_LINES, UNIT
@@ -60,6 +60,7 @@ class WgmmaView:
         self.batched = problem.batched  # tensor maps have a third dimension
         self.batch = problem.batch or "batch"  # how many matrices that counts: a number, or the parameter's name
         self.conv = problem.inputs.conv  # of images, which A or B holds; None: both hold matrices
+        self.cut_taps = cuts_taps(problem, one)  # a box of channels may begin behind the last tap
         self.gathered = problem.inputs.gathered  # threads copy rows of A that an index names
         self.cut_rows_of_a = not problem.k or self.cut_k  # of which some may end inside of a k tile
         self.images = next((x for x in (self.a, self.b) if x.images), None)  # which of them

@@ -91,6 +91,7 @@ INPUT_EDITS = (
             "for (int k = min(block + 128, s.K) - 1; k >= block; --k)"),
     )),
     Edit("coordinates compared as unsigned numbers", NAIVE_CONV, (
-        ("y >= 0 && y < 8 && x >= 0 && x < 9", "static_cast<unsigned>(y) < 8u && static_cast<unsigned>(x) < 9u"),
+        ("y >= 0 && y < H && x >= 0 && x < W",
+         "static_cast<unsigned>(y) < unsigned(H) && static_cast<unsigned>(x) < unsigned(W)"),
     )),
 )  # fmt: skip

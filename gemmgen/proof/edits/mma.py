@@ -55,11 +55,11 @@ MMA_EDITS = (
         ("== K_STEPS) { cp_async_wait<STAGES - 2>();", "== K_STEPS) { cp_async_wait<0>();"),)),
     Edit("bits of a tap's row and column one by one", on.MMA_IMAGES, (
         ("(tile.inside[i] & tap) == tap",
-         "(tile.inside[i] >> tap_row & tile.inside[i] >> (3 + tap_column) & 1u) != 0"),)),
+         "(tile.inside[i] >> tap_row & tile.inside[i] >> (R + tap_column) & 1u) != 0"),)),
     Edit("a pixel's place found by subtraction", on.MMA_IMAGES, (
-        ("const int row = place / 9 % 3 * 2 - 1, column = place % 9 - 1;",
-         "const int within = place - place / 27 * 27, line = within / 9; "
-         "const int row = line * 2 - 1, column = within - line * 9 - 1;"),)),
+        ("const int row = place / Q % P * STRIDE_H - PAD_H, column = place % Q * STRIDE_W - PAD_W;",
+         "const int within = place - place / (P * Q) * (P * Q), line = within / Q; "
+         "const int row = line * STRIDE_H - PAD_H, column = (within - line * Q) * STRIDE_W - PAD_W;"),)),
     Edit("what a lane keeps is chosen first", on.MMA_EXCHANGE, (("""\
         const int got = __shfl_xor_sync(0xffffffffu, upper ? first : second, DISTANCE);
         (upper ? first : second) = got;

@@ -35,13 +35,14 @@ WGMMA_EDITS = (
         ("const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;",
          "int lane = 0; while (of_lane(tiles, lane) <= number) ++lane;"),)),
     Edit("a box's channels by what is left of k", on.WGMMA_IMAGES, (
-        ("channel = k % 32;", "channel = k - tap * 32;"),)),
+        ("channel = k % CHANNELS;", "channel = k - tap * CHANNELS;"),)),
     Edit("a place found by subtraction", on.WGMMA_IMAGES, (
-        ("return {m % 7 - 1, m / 7 % 3 * 2 - 1, m / 21};",
-         "const int image = m / 21, within = m - image * 21, p = within / 7; "
-         "return {within - p * 7 - 1, p * 2 - 1, image};"),)),
+        ("return {m % Q * STRIDE_W - PAD_W, m / Q % P * STRIDE_H - PAD_H, m / (P * Q)};",
+         "const int image = m / (P * Q), within = m - image * (P * Q), p = within / Q; "
+         "return {(within - p * Q) * STRIDE_W - PAD_W, p * STRIDE_H - PAD_H, image};"),)),
     Edit("boxes behind K of channels that no tap has", on.WGMMA_IMAGES_PAIR, (
-        ("min(k / 16, 8)", "k / 16"), ("channel = k - tap * 16;", "channel = k < s_K ? k % 16 : 16;"),
+        ("min(k / CHANNELS, R * S - 1)", "k / CHANNELS"),
+        ("channel = k - tap * CHANNELS;", "channel = k < s_K ? k % CHANNELS : CHANNELS;"),
         ("const int tap", "constexpr int s_K = 144; const int tap"))),
     Edit("fragments of other columns", on.WGMMA_COLUMNS, (
         ("(warp % 2 * 2 + g / 4) ^ (g / 2 % 2 * 5)", "warp % 2 * 4 + g / 2"),)),
