@@ -1,22 +1,17 @@
 /*# Pieces of C whose rows an index names one by one, so that threads move them. #*/
-//% from "wgmma/moves/masked.cu" import each_chunk
+//% from "wgmma/store/chunks.cu" import load_chunks, store_chunks
 //% macro functions(view)
-// The first `rows` rows of a staged piece to those rows of C that `index` names, up to `columns`: 16 bytes at a time. `to` is the
-// piece's first column in C's first row.
+// Store the first `rows` rows of a staged piece, and of these the first `columns` elements: row m to row index[m] of C. `to` is the
+// piece's first column in row 0 of C.
 __device__ __forceinline__ void scatter_rows(${ TC }* to, const int* index, Shape s, int rows, int columns, const ${ TC }* piece)
 {
-${ each_chunk(view) }        if (${ "m < %s && " | format(view.box_lines) if view.part_step }m < rows && n < columns) *reinterpret_cast<uint4*>(to + Offset(index[m]) * s.ldc + n) = *reinterpret_cast<const uint4*>(piece + staged_at(m, n));
-    }
-}
+${ store_chunks(view, "index[m]", rows_end=false) }}
 
 //% if view.reads_c
-// The other way; the piece's further rows and columns become zero.
+// Load the old elements of the same rows of C to the staged piece; its other elements become zero.
 __device__ __forceinline__ void gather_rows_of_c(const ${ TC }* from, const int* index, Shape s, int rows, int columns, ${ TC }* piece)
 {
-${ each_chunk(view) }        const bool exists = m < rows && n < columns;
-        ${ "if (m < %s) " | format(view.box_lines) if view.part_step }*reinterpret_cast<uint4*>(piece + staged_at(m, n)) = exists ? *reinterpret_cast<const uint4*>(from + Offset(index[m]) * s.ldc + n) : uint4{};
-    }
-}
+${ load_chunks(view, "index[m]") }}
 
 //% endif
 //% endmacro
