@@ -114,17 +114,17 @@ class Inputs:
     along_k   groups are ranges of K: `offs` holds their ends, group g has k from offs[g - 1] to offs[g], and its own C.
               K is that of all groups together. A group without any k has a product of 0
     gathered  row m of C is computed from row index_a[m] of A. Indices may repeat, and A has any number of rows
-    scattered row m of the product becomes row index_c[m] of C, which has at least M rows. No two rows that are computed
-              become the same one. The other rows of C keep their values
+    scattered row m of the product is stored in row index_c[m] of C, which has at least M rows. No two rows that are
+              computed have the same index. The other rows of C keep their values
     blocks    A has a scale for each BLOCK elements along K of a row, B has one for each BLOCK x BLOCK elements. The
               product of both, rounded to f32, multiplies the sum of a block: total = fma(scale, sum, total)
     lines     with blocks: B, too, has a scale for each BLOCK elements along K, of a column
     padded    with blocks: rows of scales along M, and along N with lines, begin at multiples of 16 bytes, as TMA loads
               them in DeepGEMM; otherwise they follow each other, as in torch
-    conv      A holds images: each row of C is computed from the pixels under a filter at one place; None: a matrix
-    wgrad     with conv: B holds the images instead, K counts places, and C is the gradient of the filters: A is that of
-              the convolution's result, M x K for M filters, and C's columns are (r, s, c). Images are whole: where K
-              ends inside of one, its pixels are numbers all the same, which A's zeros multiply
+    conv      A holds images: each row of C is an output pixel, computed from those under the filter; None: a matrix
+    wgrad     with conv: B holds the images instead, K counts output pixels, and C is the gradient of the filters: A is
+              that of the convolution's result, M x K for M filters, and C's columns are (r, s, c). The last image is
+              whole and finite even if K ends within it: its other pixels are multiplied by A's zeros
     """
 
     group: int | None = None
@@ -281,14 +281,14 @@ class Inputs:
         if self.groups:
             name, what = "offs", f"ends of the groups {'along K' if self.along_k else 'of rows'}"
             if self.masked:
-                name, what = "group_rows", "the number of rows of each group that count"
+                name, what = "group_rows", "how many of each group's rows are computed"
             yield Companion(name, DType.S32, Extent(), Extent(number=self.groups), what)
         if self.gathered:
-            yield Companion("index_a", DType.S32, Extent(), Extent("M"), "the row of A that a row of C comes of")
+            told = "row m of the product is computed from row index_a[m] of A"
+            yield Companion("index_a", DType.S32, Extent(), Extent("M"), told)
         if self.scattered:
-            yield Companion(
-                "index_c", DType.S32, Extent(), Extent("M"), "the row of C that a row of the product becomes"
-            )
+            told = "row m of the product is stored in row index_c[m] of C"
+            yield Companion("index_c", DType.S32, Extent(), Extent("M"), told)
         if self.blocks:
             along_k, f32, unit = Extent("K", BLOCK), DType.F32, SCALES_TOGETHER if self.padded else 1
             of_a = f"a scale for each {BLOCK} along K of a row of A"

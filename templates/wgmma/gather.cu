@@ -8,9 +8,9 @@ ${ "1 + 128" if view.gathered else "1" }
 ${ cp_async() }
 //% set exists = (["rows[i] >= 0"] if view.rows_end else []) + (["bytes > 0"] if view.cut_rows_of_a else [])
 //% if view.rows_end
-// This thread's rows of A, for those of C from `first` on, up to `end`: -1 where C has none.
+// The rows of A that this thread copies, for rows of C from `first` on; -1 from row `end` on.
 //% else
-// This thread's rows of A, for those of C from `first` on.
+// The rows of A that this thread copies, for rows of C from `first` on.
 //% endif
 __device__ __forceinline__ void find_rows(const int* index_a, int first, ${ "int end, " if view.rows_end }int (&rows)[ROWS_A])
 {
@@ -21,10 +21,10 @@ __device__ __forceinline__ void find_rows(const int* index_a, int first, ${ "int
     }
 }
 
-// Start copying this thread's part of A's k tile from k on: 16 bytes of each of its rows, in each box. They lie as TMA would
-// leave them: the number of a chunk of 16 bytes is XORed with its line's.
+// Start copying this thread's part of A's k tile, which begins at k: for each box a chunk of 16 bytes of each of its rows. Chunks
+// lie where TMA would put them: their numbers within a line are XORed with the line's number.
 //% if exists
-// What does not exist becomes zeros.
+// Rows and k that do not exist become zeros.
 //% endif
 __device__ __forceinline__ void copy_rows(${ factor["A"] }* to, const ${ factor["A"] }* A, Shape s, const int (&rows)[ROWS_A], int k)
 {
@@ -53,7 +53,8 @@ __device__ __forceinline__ void copy_rows(${ factor["A"] }* to, const ${ factor[
     }
 }
 
-// Hand over a stage once this thread's copies to it have landed: consumers read it by the async proxy.
+// Hand a stage to the consumers, after this thread's copies to it have landed. The fence makes them visible to wgmma, which reads
+// by the async proxy.
 __device__ __forceinline__ void hand_over(Shared& shared, int stage)
 {
     fence_proxy_async();
@@ -63,8 +64,8 @@ __device__ __forceinline__ void hand_over(Shared& shared, int stage)
 //% endmacro
 /*# What a thread knows of its copies: k tiles behind the first of which it has not handed over. #*/
 //% macro start()
-Ring landing;     // the oldest k tile that this thread has not handed over,
-int pending = 0;  // and how many it has not: they land while it starts the next ones
+Ring landing;     // the oldest stage that this thread has not handed over
+int pending = 0;  // stages not handed over: their copies land while those of the next ones start
 //% endmacro
 /*# Its rows of a tile, #*/
 //% macro rows(view)

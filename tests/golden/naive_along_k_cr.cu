@@ -1,8 +1,8 @@
-// gemm_bf16bf16f32_cr_Mx300xK_sm90_75470ea3
+// gemm_bf16bf16f32_cr_Mx300xK_sm90_1937ae25
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
-//     for each of 8 ranges of K, which end where offs says; A * B of an empty one is 0
+//     8 products, one per group: group g sums k from offs[g - 1], or 0, to offs[g]; an empty one has A * B = 0
 //
 //     A  M x K, column-major, lda at run time
 //     B  K x 300, row-major, ldb = 300
@@ -52,7 +52,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16bf16f32_cr_Mx300xK_sm90_75470ea3(
+gemm_bf16bf16f32_cr_Mx300xK_sm90_1937ae25(
     const BF16* __restrict__ A, const BF16* __restrict__ B, float* __restrict__ C, const int* __restrict__ offs, int M,
     int K, int lda, long long stride_c, float alpha, float beta)
 {

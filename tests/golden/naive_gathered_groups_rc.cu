@@ -1,14 +1,14 @@
-// gemm_f16f16f32_rc_Mx300x64_sm90_edc19cd6
+// gemm_f16f16f32_rc_Mx300x64_sm90_b1de567f
 //
 //     C = alpha * A * B + beta * C      A f16, B f16, C f32; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
-//     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
+//     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
 //
 //     A  M x 64, row-major, lda = 64
 //     B  64 x 300, column-major, ldb = 64, stride_b = 19200
 //     C  M x 300, row-major, ldc = 300
 //     offs  8 elements: ends of the groups of rows
-//     index_a  M elements: the row of A that a row of C comes of
+//     index_a  M elements: row m of the product is computed from row index_a[m] of A
 //
 // Block   16 x 16 of C by 256 threads
 // Bound   global memory: every FMA takes two reads of it, most of which caches serve
@@ -59,7 +59,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_rc_Mx300x64_sm90_edc19cd6(
+gemm_f16f16f32_rc_Mx300x64_sm90_b1de567f(
     const F16* __restrict__ A, const F16* __restrict__ B, float* __restrict__ C, const int* __restrict__ offs,
     const int* __restrict__ index_a, int M, float alpha, float beta)
 {

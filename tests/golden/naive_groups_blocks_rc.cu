@@ -1,8 +1,8 @@
-// gemm_e4m3e4m3bf16_rc_Mx300xK_sm90_0395d8e2
+// gemm_e4m3e4m3bf16_rc_Mx300xK_sm90_654b041a
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
-//     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
+//     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
 //
 //     A  M x K, row-major, lda at run time
 //     B  K x 300, column-major, ldb at run time, stride_b at run time
@@ -77,7 +77,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_e4m3e4m3bf16_rc_Mx300xK_sm90_0395d8e2(
+gemm_e4m3e4m3bf16_rc_Mx300xK_sm90_654b041a(
     const E4M3* __restrict__ A, const E4M3* __restrict__ B, BF16* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ scales_a, const float* __restrict__ scales_b, int M, int K, int lda, int ldb,
     long long stride_b, float alpha, float beta)

@@ -1,7 +1,7 @@
-// gemm_bf16_rc_Mx300x64_sm90_ae88f47c
+// gemm_bf16_rc_Mx300x64_sm90_f70eb654
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
-//     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
+//     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
 //
 //     A  M x 64, row-major, lda = 64
 //     B  64 x 300, column-major, ldb = 64, stride_b = 19200
@@ -59,7 +59,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_Mx300x64_sm90_ae88f47c(
+gemm_bf16_rc_Mx300x64_sm90_f70eb654(
     const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, const int* __restrict__ offs, int M,
     float alpha, float beta)
 {

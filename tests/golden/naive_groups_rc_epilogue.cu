@@ -1,9 +1,9 @@
-// gemm_e4m3e4m3bf16_rc_Mx300xK_scale_m_scale_b_bias_sm90_45f40a96
+// gemm_e4m3e4m3bf16_rc_Mx300xK_scale_m_scale_b_bias_sm90_78a4e539
 //
 //     C = alpha * acc * scale_m * scale_b + beta * C + bias_n      acc = A * B; A e4m3, B e4m3, C bf16;
 //                                                                  sums in f32 on CUDA cores;
 //                                                                  C is read unless beta = 0, A and B always
-//     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
+//     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
 //
 //     A  M x K, row-major, lda at run time
 //     B  K x 300, column-major, ldb at run time, stride_b at run time
@@ -97,7 +97,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int m, int n, float
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_e4m3e4m3bf16_rc_Mx300xK_scale_m_scale_b_bias_sm90_45f40a96(
+gemm_e4m3e4m3bf16_rc_Mx300xK_scale_m_scale_b_bias_sm90_78a4e539(
     const E4M3* __restrict__ A, const E4M3* __restrict__ B, BF16* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ bias_n, const float* __restrict__ scale_m, const float* __restrict__ scale_b, int M,
     int K, int lda, int ldb, long long stride_b, float alpha, float beta)

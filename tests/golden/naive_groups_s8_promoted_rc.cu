@@ -1,8 +1,8 @@
-// gemm_f16s8f32_promoted_rc_Mx300x72_sm90_dcde89c0
+// gemm_f16s8f32_promoted_rc_Mx300x72_sm90_17242bf9
 //
 //     C = alpha * A * B + beta * C      A f16, B s8, C f32; sums in f32 on CUDA cores, as --compute promoted says;
 //                                       C is read unless beta = 0, A and B always
-//     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
+//     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
 //
 //     A  M x 72, row-major, lda = 72
 //     B  72 x 300, column-major, ldb = 72, stride_b = 21600
@@ -58,7 +58,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16s8f32_promoted_rc_Mx300x72_sm90_dcde89c0(
+gemm_f16s8f32_promoted_rc_Mx300x72_sm90_17242bf9(
     const F16* __restrict__ A, const signed char* __restrict__ B, float* __restrict__ C, const int* __restrict__ offs,
     const F16* __restrict__ scales_b, int M, float alpha, float beta)
 {

@@ -1,8 +1,8 @@
-// gemm_bf16u4f32_rr_Mx300xK_sm90_6c983304
+// gemm_bf16u4f32_rr_Mx300xK_sm90_79e72238
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C f32; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
-//     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
+//     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
 //
 //     A  M x K, row-major, lda at run time
 //     B  K x 300, row-major, ldb = 300, stride_b at run time
@@ -68,7 +68,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16u4f32_rr_Mx300xK_sm90_6c983304(
+gemm_bf16u4f32_rr_Mx300xK_sm90_79e72238(
     const BF16* __restrict__ A, const unsigned char* __restrict__ B, float* __restrict__ C,
     const int* __restrict__ offs, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b, int M,
     int K, int lda, long long stride_b, float alpha, float beta)

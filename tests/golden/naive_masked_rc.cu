@@ -1,12 +1,12 @@
-// gemm_bf16_rc_Mx300x64_sm90_946a9756
+// gemm_bf16_rc_Mx300x64_sm90_53346e43
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
-//     for each of 8 groups, whose first rows count, group_rows of them; further rows stay as is
+//     8 products, one per group: the first group_rows[g] rows of group g; C's other rows stay as they are
 //
 //     A  M x 64, row-major, lda = 64, stride_a at run time
 //     B  64 x 300, column-major, ldb = 64, stride_b = 19200
 //     C  M x 300, row-major, ldc = 300, stride_c at run time
-//     group_rows  8 elements: the number of rows of each group that count
+//     group_rows  8 elements: how many of each group's rows are computed
 //
 // Block   16 x 16 of C by 256 threads
 // Bound   global memory: every FMA takes two reads of it, most of which caches serve
@@ -63,7 +63,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_Mx300x64_sm90_946a9756(
+gemm_bf16_rc_Mx300x64_sm90_53346e43(
     const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, const int* __restrict__ group_rows,
     int M, long long stride_a, long long stride_c, float alpha, float beta)
 {

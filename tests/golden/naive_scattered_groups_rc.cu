@@ -1,15 +1,15 @@
-// gemm_f16f16f32_rc_Mx300x64_scale_m_sm90_6f11d2f0
+// gemm_f16f16f32_rc_Mx300x64_scale_m_sm90_096b597e
 //
 //     C = alpha * acc * scale_m + beta * C      acc = A * B; A f16, B f16, C f32; sums in f32 on CUDA cores;
 //                                               C is read unless beta = 0, A and B always
-//     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
-//     row m becomes row index_c[m] of C, which may have more rows than M; other rows stay as is
+//     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
+//     C may have more rows than M: those that index_c does not name stay as they are
 //
 //     A  M x 64, row-major, lda = 64
 //     B  64 x 300, column-major, ldb = 64, stride_b = 19200
 //     C  M x 300, row-major, ldc = 300
 //     offs  8 elements: ends of the groups of rows
-//     index_c  M elements: the row of C that a row of the product becomes
+//     index_c  M elements: row m of the product is stored in row index_c[m] of C
 //     scale_m  M elements, one a row of C
 //
 // Block   16 x 16 of C by 256 threads
@@ -75,7 +75,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int m, float acc, f
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_rc_Mx300x64_scale_m_sm90_6f11d2f0(
+gemm_f16f16f32_rc_Mx300x64_scale_m_sm90_096b597e(
     const F16* __restrict__ A, const F16* __restrict__ B, float* __restrict__ C, const int* __restrict__ offs,
     const int* __restrict__ index_c, const float* __restrict__ scale_m, int M, float alpha, float beta)
 {

@@ -1,8 +1,8 @@
-// gemm_bf16bf16f32_cr_1536x2048xK_sm90_ca10dfd6
+// gemm_bf16bf16f32_cr_1536x2048xK_sm90_0785c99f
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
-//     for each of 128 ranges of K, which end where offs says; A * B of an empty one is 0
+//     128 products, one per group: group g sums k from offs[g - 1], or 0, to offs[g]; an empty one has A * B = 0
 //
 //     A  1536 x K, column-major, lda = 1536
 //     B  K x 2048, row-major, ldb = 2048
@@ -12,7 +12,7 @@
 // Block   128 x 256 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 16 a k tile
-// Groups  begin and end at any k: maps are bounded, so that TMA gives zeros behind a group's last k
+// Groups  begin and end at any k: TMA fills k tiles with zeros behind a group's last k (see BOUND)
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) * batch blocks of 384 threads, 230400 bytes of dynamic shared memory
@@ -113,11 +113,12 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
     return {(first + within % height) * BM, within / height * BN};
 }
 
-// Coordinates (x, BOUND - n, BOUND, end) of a tensor map are a box that begins n lines before line `end`: from there on
-// it has zeros.
+// A box with coordinates (x, BOUND - n, BOUND, end) begins n lines before line `end`. The tensor map has BOUND lines,
+// so that TMA fills the box with zeros from line `end` on: the third coordinate moves its address back by BOUND lines,
+// the fourth moves it on by `end` lines.
 constexpr int BOUND = 1 << 30;
 
-// The number of k of a group, none of which may be there.
+// The number of k in a group: 0 if it is empty.
 __device__ __forceinline__ int depth_of(const int* offs, int group)
 {
     return offs[group] - (group > 0 ? offs[group - 1] : 0);
@@ -324,7 +325,7 @@ __device__ __forceinline__ void stage_row(float* c, int row, int column, int sec
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16bf16f32_cr_1536x2048xK_sm90_ca10dfd6(
+gemm_bf16bf16f32_cr_1536x2048xK_sm90_0785c99f(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const int* __restrict__ offs, int K, float alpha, float beta)
 {
@@ -383,7 +384,7 @@ gemm_bf16bf16f32_cr_1536x2048xK_sm90_ca10dfd6(
         const TileOrigin tile = tile_of_block(s, number % tiles);
         const int matrix = number / tiles;
         const int depth = depth_of(offs, matrix);  // k of the group
-        alpha = depth > 0 ? given_alpha : 0.0f;  // without any k there is nothing to scale, be it infinite or NaN
+        alpha = depth > 0 ? given_alpha : 0.0f;  // an empty group has A * B = 0, which even an infinite alpha leaves 0
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < depth; k += BK, ring.advance()) {

@@ -1,8 +1,8 @@
-// gemm_f16_cr_Mx520xK_bias_gelu_sm90_0a54fb9c
+// gemm_f16_cr_Mx520xK_bias_gelu_sm90_fae48940
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
-//     for each of 8 ranges of K, which end where offs says; A * B of an empty one is 0
+//     8 products, one per group: group g sums k from offs[g - 1], or 0, to offs[g]; an empty one has A * B = 0
 //
 //     A  M x K, column-major, lda at run time
 //     B  K x 520, row-major, ldb = 520
@@ -15,7 +15,7 @@
 //         2 consumer warpgroups: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
 //         in turns: while one stores its tile of C, another multiplies the block's next one
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
-// Groups  begin and end at any k: maps are bounded, so that TMA gives zeros behind a group's last k
+// Groups  begin and end at any k: TMA fills k tiles with zeros behind a group's last k (see BOUND)
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 256) * ceil(N / 128) * batch * 2 blocks of 384 threads, 164864 bytes of dynamic shared memory
@@ -186,17 +186,18 @@ __device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int ran
     return {(first + within % height) * CLUSTER_M + rank * BM, within / height * BN};
 }
 
-// Coordinates (x, BOUND - n, BOUND, end) of a tensor map are a box that begins n lines before line `end`: from there on
-// it has zeros.
+// A box with coordinates (x, BOUND - n, BOUND, end) begins n lines before line `end`. The tensor map has BOUND lines,
+// so that TMA fills the box with zeros from line `end` on: the third coordinate moves its address back by BOUND lines,
+// the fourth moves it on by `end` lines.
 constexpr int BOUND = 1 << 30;
 
-// The number of k of a group, none of which may be there.
+// The number of k in a group: 0 if it is empty.
 __device__ __forceinline__ int depth_of(const int* offs, int group)
 {
     return offs[group] - (group > 0 ? offs[group - 1] : 0);
 }
 
-// K tiles of a group, and of none behind the last.
+// K tiles of a group: 0 behind the last group.
 __device__ __forceinline__ int k_tiles_of(const int* offs, int group)
 {
     return group < 8 ? (depth_of(offs, group) + BK - 1) / BK : 0;
@@ -538,7 +539,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, int rows, int column
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_cr_Mx520xK_bias_gelu_sm90_0a54fb9c(
+gemm_f16_cr_Mx520xK_bias_gelu_sm90_fae48940(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const int* __restrict__ offs, const float* __restrict__ bias_n, int M,
     int K, int lda, long long stride_c, float alpha, float beta)
@@ -605,7 +606,7 @@ gemm_f16_cr_Mx520xK_bias_gelu_sm90_0a54fb9c(
         const TileOrigin tile = tile_of_block(s, number % tiles, rank);
         const int matrix = number / tiles;
         const int depth = depth_of(offs, matrix);  // k of the group
-        alpha = depth > 0 ? given_alpha : 0.0f;  // without any k there is nothing to scale, be it infinite or NaN
+        alpha = depth > 0 ? given_alpha : 0.0f;  // an empty group has A * B = 0, which even an infinite alpha leaves 0
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < depth; k += BK, ring.advance()) {

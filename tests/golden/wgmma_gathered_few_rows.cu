@@ -1,22 +1,22 @@
-// gemm_f16_rc_Mx1536xK_sm90_eb55d74e
+// gemm_f16_rc_Mx1536xK_sm90_ac827642
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
+//     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
 //
 //     A  M x K, row-major, lda at run time
 //     B  K x 1536, column-major, ldb at run time, stride_b at run time
 //     C  M x 1536, row-major, ldc = 1536
 //     offs  8 elements: ends of the groups of rows
-//     index_a  M elements: the row of A that a row of C comes of
+//     index_a  M elements: row m of the product is computed from row index_a[m] of A
 //
 // Block   24 x 128 of C by 384 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 5 stages;
 //         2 consumer warpgroups: 24 x 64 of C each by 8 wgmmas of 64 x 24 x 16 a k tile
-// Rows    of A are named by an index: threads of the producer copy them by cp.async, laid out as TMA would
-// Groups  each begins with a tile of its own: warps find those of their block by the groups' ends
+// Gather  threads of the producer copy the rows of A that index_a names by cp.async, swizzled as TMA would
+// Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-//         pieces in which a group ends leave by threads, which store the group's rows alone
+//         a piece in which a group ends is stored by threads, without the rows behind the group
 //
 // Launch  up to (min(M, 8) + max(M - 8, 0) / 24) * ceil(N / 128) blocks of 384 threads, 201728 bytes of dynamic shared
 //         memory
@@ -86,9 +86,9 @@ constexpr int CONSUMER_REGISTERS = 224;         // and of a consumer's: together
 
 // Shared memory
 constexpr int LINE_A = 64;                           // elements of a line of A's boxes, the span of the swizzle
-constexpr int CHUNKS_A = 8;                          // of 16 bytes in a line of A
-constexpr int ROWS_A = (BM * CHUNKS_A + 127) / 128;  // rows of A's k tile that a thread copies parts of
-// k tiles whose copies may be under way as the next one's start
+constexpr int CHUNKS_A = 8;                          // chunks of 16 bytes per line of A
+constexpr int ROWS_A = (BM * CHUNKS_A + 127) / 128;  // rows of A's k tile of which a thread copies chunks
+// k tiles whose copies may be in flight when those of the next one start
 constexpr int COPIES_AHEAD = (STAGES > 2) + (STAGES > 4);
 constexpr int LINE_B = 64;                           // elements of a line of B's boxes, the span of the swizzle
 constexpr int CM = 24;                               // rows of a piece: C leaves by pieces of a consumer's 64 columns
@@ -130,7 +130,7 @@ struct Ring {
     }
 };
 
-// Where in C a tile begins, its group, and the row at which that ends.
+// Where in C a tile begins, its group, and the row where the group ends.
 struct TileOrigin { int m, n, group, end; };
 
 __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
@@ -141,12 +141,12 @@ __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
 // A lane's value in all lanes of the warp.
 __device__ __forceinline__ int of_lane(int value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 
-// Groups of rows, at most 32 at a time: each lane of a warp has one. All of its lanes call these functions together.
+// Up to 32 groups of rows, one per lane of a warp. All lanes of the warp call these functions together.
 struct Groups {
-    int begin, end;  // rows of the lane's group
-    int tiles;       // of the groups from the first lane's up to it
+    int begin, end;  // rows of this lane's group
+    int tiles;       // of the groups of lanes 0 to this one: a prefix sum
 
-    // Groups behind the last one end there, too.
+    // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
         return group < 0 ? 0 : offs[min(group, 7)];
@@ -165,19 +165,19 @@ struct Groups {
         }
     }
 
-    // Loads the first groups, and counts the tiles of all.
+    // Loads the first groups; returns the number of tiles of all groups.
     __device__ __forceinline__ int start(const int* offs, Shape s)
     {
         load(offs, s);
         return of_lane(tiles, 31);
     }
 
-    // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down
-    // GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from
-    // L2.
+    // The tile with this number, which exists and is no less than at the last call. The tiles of a group go down GROUP
+    // tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from L2.
     __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number)
     {
-        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;  // that has the tile's group
+        // the first lane whose prefix sum exceeds the number has its group
+        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;
         const int from = of_lane(begin, lane), to = of_lane(end, lane);
         number -= of_lane(tiles, lane) - tiles_of_rows(to - from, s);
 
@@ -369,7 +369,7 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// This thread's rows of A, for those of C from `first` on, up to `end`: -1 where C has none.
+// The rows of A that this thread copies, for rows of C from `first` on; -1 from row `end` on.
 __device__ __forceinline__ void find_rows(const int* index_a, int first, int end, int (&rows)[ROWS_A])
 {
     #pragma unroll
@@ -379,9 +379,9 @@ __device__ __forceinline__ void find_rows(const int* index_a, int first, int end
     }
 }
 
-// Start copying this thread's part of A's k tile from k on: 16 bytes of each of its rows, in each box. They lie as TMA
-// would leave them: the number of a chunk of 16 bytes is XORed with its line's.
-// What does not exist becomes zeros.
+// Start copying this thread's part of A's k tile, which begins at k: for each box a chunk of 16 bytes of each of its
+// rows. Chunks lie where TMA would put them: their numbers within a line are XORed with the line's number.
+// Rows and k that do not exist become zeros.
 __device__ __forceinline__ void copy_rows(F16* to, const F16* A, Shape s, const int (&rows)[ROWS_A], int k)
 {
     constexpr int CHUNK = 16 / sizeof(F16);  // elements
@@ -401,7 +401,8 @@ __device__ __forceinline__ void copy_rows(F16* to, const F16* A, Shape s, const 
     }
 }
 
-// Hand over a stage once this thread's copies to it have landed: consumers read it by the async proxy.
+// Hand a stage to the consumers, after this thread's copies to it have landed. The fence makes them visible to wgmma,
+// which reads by the async proxy.
 __device__ __forceinline__ void hand_over(Shared& shared, int stage)
 {
     fence_proxy_async();
@@ -434,11 +435,11 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-// The first `rows` rows of a staged piece, which has more, to C, where it begins at `to`, up to `columns`: 16 bytes at
-// a time.
+// Store the first `rows` rows of a staged piece, which has more, and of these the first `columns` elements. `to` is
+// where the piece begins in C.
 __device__ __forceinline__ void store_rows(F16* to, Shape s, int rows, int columns, const F16* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = 64 / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = 64 / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < CM * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -449,10 +450,10 @@ __device__ __forceinline__ void store_rows(F16* to, Shape s, int rows, int colum
     }
 }
 
-// The other way; the piece's further rows and columns become zero.
+// Load the old elements of the same rows of C to the staged piece; its other elements become zero.
 __device__ __forceinline__ void load_rows(const F16* from, Shape s, int rows, int columns, F16* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = 64 / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = 64 / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < CM * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -522,7 +523,7 @@ __device__ __forceinline__ void stage_transposed(F16* c, int row, int column, co
 // All threads of the producer copy rows of A to the stage, too, and each arrives at full[stage] once its copies have
 // landed.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_Mx1536xK_sm90_eb55d74e(
+gemm_f16_rc_Mx1536xK_sm90_ac827642(
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const F16* __restrict__ A,
     F16* __restrict__ C, const int* __restrict__ offs, const int* __restrict__ index_a, int M, int K, int lda, int ldb,
     long long stride_b, float alpha, float beta)
@@ -551,8 +552,8 @@ gemm_f16_rc_Mx1536xK_sm90_eb55d74e(
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: its threads copy rows of A, and one starts the copies of B
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         const bool loads = first_lane(threadIdx.x / 32) == CONSUMERS * 4 && elect_one();
-        Ring landing;     // the oldest k tile that this thread has not handed over,
-        int pending = 0;  // and how many it has not: they land while it starts the next ones
+        Ring landing;     // the oldest stage that this thread has not handed over
+        int pending = 0;  // stages not handed over: their copies land while those of the next ones start
 
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = groups.find(offs, s, number);
@@ -629,7 +630,7 @@ gemm_f16_rc_Mx1536xK_sm90_eb55d74e(
             named_barrier_sync(1 + consumer, 128);
             if (m + CM > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
             else if (leads) tma_store_2d(&map_c, c, n, m);
-            if (leads) tma_store_commit();  // for each piece, whoever stores it: waits count pieces
+            if (leads) tma_store_commit();  // also of a piece that threads store: tma_store_wait_read counts pieces
         }
     }
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it

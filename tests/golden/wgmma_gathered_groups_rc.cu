@@ -1,21 +1,21 @@
-// gemm_bf16_rc_Mx1536x2048_sm90_2a1aaabb
+// gemm_bf16_rc_Mx1536x2048_sm90_cf155f81
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     for each of 128 groups of rows, B one of as many matrices; rows past the last end stay as is
+//     128 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
 //
 //     A  M x 2048, row-major, lda = 2048
 //     B  2048 x 1536, column-major, ldb = 2048, stride_b = 3145728
 //     C  M x 1536, row-major, ldc = 1536
 //     offs  128 elements: ends of the groups of rows
-//     index_a  M elements: the row of A that a row of C comes of
+//     index_a  M elements: row m of the product is computed from row index_a[m] of A
 //
 // Block   128 x 256 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 16 a k tile
-// Rows    of A are named by an index: threads of the producer copy them by cp.async, laid out as TMA would
-// Groups  each begins with a tile of its own: warps find those of their block by the groups' ends
+// Gather  threads of the producer copy the rows of A that index_a names by cp.async, swizzled as TMA would
+// Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-//         pieces in which a group ends leave by threads, which store the group's rows alone
+//         a piece in which a group ends is stored by threads, without the rows behind the group
 //
 // Launch  up to (min(M, 128) + max(M - 128, 0) / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic
 //         shared memory
@@ -76,9 +76,9 @@ constexpr int CONSUMER_REGISTERS = 216;         // and of a consumer's: together
 
 // Shared memory
 constexpr int LINE_A = 64;                           // elements of a line of A's boxes, the span of the swizzle
-constexpr int CHUNKS_A = 8;                          // of 16 bytes in a line of A
-constexpr int ROWS_A = (BM * CHUNKS_A + 127) / 128;  // rows of A's k tile that a thread copies parts of
-// k tiles whose copies may be under way as the next one's start
+constexpr int CHUNKS_A = 8;                          // chunks of 16 bytes per line of A
+constexpr int ROWS_A = (BM * CHUNKS_A + 127) / 128;  // rows of A's k tile of which a thread copies chunks
+// k tiles whose copies may be in flight when those of the next one start
 constexpr int COPIES_AHEAD = (STAGES > 2) + (STAGES > 4);
 constexpr int LINE_B = 64;                           // elements of a line of B's boxes, the span of the swizzle
 constexpr int CN = 64;                               // columns of a piece: C leaves by pieces of a consumer's 64 rows
@@ -157,7 +157,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// Where in C a tile begins, its group, and the row at which that ends.
+// Where in C a tile begins, its group, and the row where the group ends.
 struct TileOrigin { int m, n, group, end; };
 
 __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
@@ -168,14 +168,14 @@ __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
 // A lane's value in all lanes of the warp.
 __device__ __forceinline__ int of_lane(int value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 
-// Groups of rows, at most 32 at a time: each lane of a warp has one. All of its lanes call these functions together.
+// Up to 32 groups of rows, one per lane of a warp. All lanes of the warp call these functions together.
 struct Groups {
-    int begin, end;  // rows of the lane's group
-    int tiles;       // of the groups from the first lane's up to it
-    int first = 0;   // the first lane's group
-    int before = 0;  // tiles of the groups before that
+    int begin, end;  // rows of this lane's group
+    int tiles;       // of the groups of lanes 0 to this one: a prefix sum
+    int first = 0;   // lane 0's group
+    int before = 0;  // tiles of the groups before it
 
-    // Groups behind the last one end there, too.
+    // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
         return group < 0 ? 0 : offs[min(group, 127)];
@@ -194,7 +194,7 @@ struct Groups {
         }
     }
 
-    // Loads the first groups, and counts the tiles of all.
+    // Loads the first groups; returns the number of tiles of all groups.
     __device__ __forceinline__ int start(const int* offs, Shape s)
     {
         load(offs, s);
@@ -205,16 +205,15 @@ struct Groups {
         }
         #pragma unroll
         for (int distance = 16; distance > 0; distance /= 2) all += __shfl_xor_sync(0xffffffffu, all, distance);
-        return of_lane(all, 0);  // all lanes have it, and so the compiler knows: loops over tiles stay uniform
+        return of_lane(all, 0);  // already in all lanes, but now the compiler knows: loops over tiles stay uniform
     }
 
-    // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down
-    // GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from
-    // L2.
+    // The tile with this number, which exists and is no less than at the last call. The tiles of a group go down GROUP
+    // tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from L2.
     __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number)
     {
         number -= before;
-        unsigned ends;  // a bit for each lane: its group ends with the tile or later
+        unsigned ends;  // a bit per lane: the tile is in its group or in one before
         while ((ends = __ballot_sync(0xffffffffu, tiles > number)) == 0) {
             const int all = of_lane(tiles, 31);
             number -= all;
@@ -222,7 +221,7 @@ struct Groups {
             first += 32;
             load(offs, s);
         }
-        const int lane = __ffs(ends) - 1;  // that has the tile's group
+        const int lane = __ffs(ends) - 1;  // the first of these lanes has the tile's group
         const int from = of_lane(begin, lane), to = of_lane(end, lane);
         number -= of_lane(tiles, lane) - tiles_of_rows(to - from, s);
 
@@ -403,7 +402,7 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// This thread's rows of A, for those of C from `first` on, up to `end`: -1 where C has none.
+// The rows of A that this thread copies, for rows of C from `first` on; -1 from row `end` on.
 __device__ __forceinline__ void find_rows(const int* index_a, int first, int end, int (&rows)[ROWS_A])
 {
     #pragma unroll
@@ -413,9 +412,9 @@ __device__ __forceinline__ void find_rows(const int* index_a, int first, int end
     }
 }
 
-// Start copying this thread's part of A's k tile from k on: 16 bytes of each of its rows, in each box. They lie as TMA
-// would leave them: the number of a chunk of 16 bytes is XORed with its line's.
-// What does not exist becomes zeros.
+// Start copying this thread's part of A's k tile, which begins at k: for each box a chunk of 16 bytes of each of its
+// rows. Chunks lie where TMA would put them: their numbers within a line are XORed with the line's number.
+// Rows and k that do not exist become zeros.
 __device__ __forceinline__ void copy_rows(BF16* to, const BF16* A, Shape s, const int (&rows)[ROWS_A], int k)
 {
     constexpr int CHUNK = 16 / sizeof(BF16);  // elements
@@ -433,7 +432,8 @@ __device__ __forceinline__ void copy_rows(BF16* to, const BF16* A, Shape s, cons
     }
 }
 
-// Hand over a stage once this thread's copies to it have landed: consumers read it by the async proxy.
+// Hand a stage to the consumers, after this thread's copies to it have landed. The fence makes them visible to wgmma,
+// which reads by the async proxy.
 __device__ __forceinline__ void hand_over(Shared& shared, int stage)
 {
     fence_proxy_async();
@@ -480,11 +480,11 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-// The first `rows` rows of a staged piece, which has more, to C, where it begins at `to`, up to `columns`: 16 bytes at
-// a time.
+// Store the first `rows` rows of a staged piece, which has more, and of these the first `columns` elements. `to` is
+// where the piece begins in C.
 __device__ __forceinline__ void store_rows(BF16* to, Shape s, int rows, int columns, const BF16* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < 64 * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -495,10 +495,10 @@ __device__ __forceinline__ void store_rows(BF16* to, Shape s, int rows, int colu
     }
 }
 
-// The other way; the piece's further rows and columns become zero.
+// Load the old elements of the same rows of C to the staged piece; its other elements become zero.
 __device__ __forceinline__ void load_rows(const BF16* from, Shape s, int rows, int columns, BF16* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < 64 * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -558,7 +558,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // All threads of the producer copy rows of A to the stage, too, and each arrives at full[stage] once its copies have
 // landed.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1536x2048_sm90_2a1aaabb(
+gemm_bf16_rc_Mx1536x2048_sm90_cf155f81(
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const BF16* __restrict__ A,
     BF16* __restrict__ C, const int* __restrict__ offs, const int* __restrict__ index_a, int M, float alpha, float beta)
 {
@@ -585,8 +585,8 @@ gemm_bf16_rc_Mx1536x2048_sm90_2a1aaabb(
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: its threads copy rows of A, and one starts the copies of B
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         const bool loads = threadIdx.x == CONSUMERS * 128;
-        Ring landing;     // the oldest k tile that this thread has not handed over,
-        int pending = 0;  // and how many it has not: they land while it starts the next ones
+        Ring landing;     // the oldest stage that this thread has not handed over
+        int pending = 0;  // stages not handed over: their copies land while those of the next ones start
 
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = groups.find(offs, s, number);
@@ -626,7 +626,8 @@ gemm_bf16_rc_Mx1536x2048_sm90_2a1aaabb(
             #pragma unroll 1
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.full[ring.stage], ring.parity);
-                named_barrier_sync(1 + consumer, 128);  // all warps have seen this phase, which the release may end
+                // all warps have seen this phase: after the release the next may come
+                named_barrier_sync(1 + consumer, 128);
                 release_stage(shared, ring.stage);
             }
             continue;
@@ -672,7 +673,7 @@ gemm_bf16_rc_Mx1536x2048_sm90_2a1aaabb(
                 named_barrier_sync(1 + consumer, 128);
                 if (m + 64 > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
                 else if (leads) tma_store_2d(&map_c, c, n, m);
-                if (leads) tma_store_commit();  // for each piece, whoever stores it: waits count pieces
+                if (leads) tma_store_commit();  // also of a piece that threads store: tma_store_wait_read counts pieces
             }
         }
     }

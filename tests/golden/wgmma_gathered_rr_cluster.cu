@@ -1,4 +1,4 @@
-// gemm_f16f16f32_rr_4096x1536x1024_bias_gelu_sm90_89cd92c1
+// gemm_f16f16f32_rr_4096x1536x1024_bias_gelu_sm90_4aec099e
 //
 //     C = gelu(alpha * acc + beta * C + bias_n)      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -6,7 +6,7 @@
 //     A  4096 x 1024, row-major, lda = 1024
 //     B  1024 x 1536, row-major, ldb = 1536
 //     C  4096 x 1536, row-major, ldc = 1536
-//     index_a  4096 elements: the row of A that a row of C comes of
+//     index_a  4096 elements: row m of the product is computed from row index_a[m] of A
 //     bias_n  1536 elements, one a column of C
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
@@ -14,7 +14,7 @@
 //         2 consumer warpgroups: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
 //         in turns: while one stores its tile of C, another multiplies the block's next one
 // Cluster 2 blocks, tiles below each other: each lets TMA send its part of B to all of them
-// Rows    of A are named by an index: threads of the producer copy them by cp.async, laid out as TMA would
+// Gather  threads of the producer copy the rows of A that index_a names by cp.async, swizzled as TMA would
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 256) * ceil(N / 128) * 2 blocks of 384 threads, 164864 bytes of dynamic shared memory
@@ -67,9 +67,9 @@ constexpr int PART_B = BK / CLUSTER;     // lines of a box of B that a block bri
 
 // Shared memory
 constexpr int LINE_A = 64;                           // elements of a line of A's boxes, the span of the swizzle
-constexpr int CHUNKS_A = 8;                          // of 16 bytes in a line of A
-constexpr int ROWS_A = (BM * CHUNKS_A + 127) / 128;  // rows of A's k tile that a thread copies parts of
-// k tiles whose copies may be under way as the next one's start
+constexpr int CHUNKS_A = 8;                          // chunks of 16 bytes per line of A
+constexpr int ROWS_A = (BM * CHUNKS_A + 127) / 128;  // rows of A's k tile of which a thread copies chunks
+// k tiles whose copies may be in flight when those of the next one start
 constexpr int COPIES_AHEAD = (STAGES > 2) + (STAGES > 4);
 constexpr int LINE_B = 64;                           // elements of a line of B's boxes, the span of the swizzle
 constexpr int CN = 32;                               // columns of a piece: C leaves by pieces of a consumer's 64 rows
@@ -364,7 +364,7 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// This thread's rows of A, for those of C from `first` on.
+// The rows of A that this thread copies, for rows of C from `first` on.
 __device__ __forceinline__ void find_rows(const int* index_a, int first, int (&rows)[ROWS_A])
 {
     #pragma unroll
@@ -374,8 +374,8 @@ __device__ __forceinline__ void find_rows(const int* index_a, int first, int (&r
     }
 }
 
-// Start copying this thread's part of A's k tile from k on: 16 bytes of each of its rows, in each box. They lie as TMA
-// would leave them: the number of a chunk of 16 bytes is XORed with its line's.
+// Start copying this thread's part of A's k tile, which begins at k: for each box a chunk of 16 bytes of each of its
+// rows. Chunks lie where TMA would put them: their numbers within a line are XORed with the line's number.
 __device__ __forceinline__ void copy_rows(F16* to, const F16* A, Shape s, const int (&rows)[ROWS_A], int k)
 {
     constexpr int CHUNK = 16 / sizeof(F16);  // elements
@@ -391,7 +391,8 @@ __device__ __forceinline__ void copy_rows(F16* to, const F16* A, Shape s, const 
     }
 }
 
-// Hand over a stage once this thread's copies to it have landed: consumers read it by the async proxy.
+// Hand a stage to the consumers, after this thread's copies to it have landed. The fence makes them visible to wgmma,
+// which reads by the async proxy.
 __device__ __forceinline__ void hand_over(Shared& shared, int stage)
 {
     fence_proxy_async();
@@ -538,7 +539,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, ThreadOrigin threa
 // All threads of the producer copy rows of A to the stage, too, and each arrives at full[stage] once its copies have
 // landed.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_rr_4096x1536x1024_bias_gelu_sm90_89cd92c1(
+gemm_f16f16f32_rr_4096x1536x1024_bias_gelu_sm90_4aec099e(
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const F16* __restrict__ A,
     const int* __restrict__ index_a, const float* __restrict__ bias_n, float alpha, float beta)
 {
@@ -566,8 +567,8 @@ gemm_f16f16f32_rr_4096x1536x1024_bias_gelu_sm90_89cd92c1(
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: its threads copy rows of A, and one starts the copies of B
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         const bool loads = threadIdx.x == CONSUMERS * 128;
-        Ring landing;     // the oldest k tile that this thread has not handed over,
-        int pending = 0;  // and how many it has not: they land while it starts the next ones
+        Ring landing;     // the oldest stage that this thread has not handed over
+        int pending = 0;  // stages not handed over: their copies land while those of the next ones start
 
         for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
             const TileOrigin tile = tile_of_block(s, number, rank);

@@ -1,9 +1,9 @@
-// gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_60dcb69d
+// gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_29bb0aeb
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C f32;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
 //                                       C is read unless beta = 0, A and B always
-//     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
+//     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
 //
 //     A  M x 2048, row-major, lda = 2048
 //     B  2048 x 200, column-major, ldb = 2048, stride_b = 409600
@@ -17,9 +17,9 @@
 //         1 consumer warpgroup: 64 x 96 of C by 4 wgmmas of 64 x 96 x 32 a k tile
 // Sums    tensor cores add up 128 products, to 13 bits behind a sum's first; such sums are added in f32
 // Scales  a k tile is a block of K: its sums are multiplied by both scales as they are added
-// Groups  each begins with a tile of its own: warps find those of their block by the groups' ends
+// Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-//         pieces in which a group ends leave by threads, which store the group's rows alone
+//         a piece in which a group ends is stored by threads, without the rows behind the group
 //
 // Launch  up to (min(M, 8) + max(M - 8, 0) / 64) * ceil(N / 96) blocks of 256 threads, 91136 bytes of dynamic shared
 //         memory
@@ -142,7 +142,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// Where in C a tile begins, its group, and the row at which that ends.
+// Where in C a tile begins, its group, and the row where the group ends.
 struct TileOrigin { int m, n, group, end; };
 
 __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
@@ -153,12 +153,12 @@ __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
 // A lane's value in all lanes of the warp.
 __device__ __forceinline__ int of_lane(int value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 
-// Groups of rows, at most 32 at a time: each lane of a warp has one. All of its lanes call these functions together.
+// Up to 32 groups of rows, one per lane of a warp. All lanes of the warp call these functions together.
 struct Groups {
-    int begin, end;  // rows of the lane's group
-    int tiles;       // of the groups from the first lane's up to it
+    int begin, end;  // rows of this lane's group
+    int tiles;       // of the groups of lanes 0 to this one: a prefix sum
 
-    // Groups behind the last one end there, too.
+    // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
         return group < 0 ? 0 : offs[min(group, 7)];
@@ -177,19 +177,19 @@ struct Groups {
         }
     }
 
-    // Loads the first groups, and counts the tiles of all.
+    // Loads the first groups; returns the number of tiles of all groups.
     __device__ __forceinline__ int start(const int* offs, Shape s)
     {
         load(offs, s);
         return of_lane(tiles, 31);
     }
 
-    // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down
-    // GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from
-    // L2.
+    // The tile with this number, which exists and is no less than at the last call. The tiles of a group go down GROUP
+    // tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from L2.
     __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number)
     {
-        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;  // that has the tile's group
+        // the first lane whose prefix sum exceeds the number has its group
+        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;
         const int from = of_lane(begin, lane), to = of_lane(end, lane);
         number -= of_lane(tiles, lane) - tiles_of_rows(to - from, s);
 
@@ -408,11 +408,11 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 4) ^ (m % 8)) * 4 + n % 4;
 }
 
-// The first `rows` rows of a staged piece, which has more, to C, where it begins at `to`, up to `columns`: 16 bytes at
-// a time.
+// Store the first `rows` rows of a staged piece, which has more, and of these the first `columns` elements. `to` is
+// where the piece begins in C.
 __device__ __forceinline__ void store_rows(float* to, Shape s, int rows, int columns, const float* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < 64 * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -423,10 +423,10 @@ __device__ __forceinline__ void store_rows(float* to, Shape s, int rows, int col
     }
 }
 
-// The other way; the piece's further rows and columns become zero.
+// Load the old elements of the same rows of C to the staged piece; its other elements become zero.
 __device__ __forceinline__ void load_rows(const float* from, Shape s, int rows, int columns, float* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < 64 * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -491,7 +491,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_60dcb69d(
+gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_29bb0aeb(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ scales_a, const float* __restrict__ scales_b, int M, float alpha, float beta)
@@ -520,7 +520,7 @@ gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_60dcb69d(
         const bool loads = threadIdx.x % 32 == 0;
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = groups.find(offs, s, number);
-            if (!loads) continue;  // to the next tile, which all lanes find together
+            if (!loads) continue;  // to find the next tile with the other lanes
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
@@ -588,7 +588,7 @@ gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_60dcb69d(
                 named_barrier_sync(1 + consumer, 128);
                 if (m + 64 > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
                 else if (leads) tma_store_2d(&map_c, c, n, m);
-                if (leads) tma_store_commit();  // for each piece, whoever stores it: waits count pieces
+                if (leads) tma_store_commit();  // also of a piece that threads store: tma_store_wait_read counts pieces
             }
         }
     }

@@ -1,9 +1,9 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_2eef25de
+// gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_353fc1dc
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
 //                                       C is read unless beta = 0, A and B always
-//     for each of 256 groups of rows, B one of as many matrices; rows past the last end stay as is
+//     256 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
 //
 //     A  M x 7168, row-major, lda = 7168
 //     B  7168 x 4096, column-major, ldb = 7168, stride_b = 29360128
@@ -17,9 +17,9 @@
 //         2 consumer warpgroups: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 32 a k tile
 // Sums    tensor cores add up 128 products, to 13 bits behind a sum's first; such sums are added in f32
 // Scales  a k tile is a block of K: its sums are multiplied by both scales as they are added
-// Groups  each begins with a tile of its own: warps find those of their block by the groups' ends
+// Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-//         pieces in which a group ends leave by threads, which store the group's rows alone
+//         a piece in which a group ends is stored by threads, without the rows behind the group
 //
 // Launch  up to (min(M, 256) + max(M - 256, 0) / 128) * ceil(N / 128) blocks of 384 threads, 164864 bytes of dynamic
 //         shared memory
@@ -161,7 +161,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// Where in C a tile begins, its group, and the row at which that ends.
+// Where in C a tile begins, its group, and the row where the group ends.
 struct TileOrigin { int m, n, group, end; };
 
 __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
@@ -172,14 +172,14 @@ __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
 // A lane's value in all lanes of the warp.
 __device__ __forceinline__ int of_lane(int value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 
-// Groups of rows, at most 32 at a time: each lane of a warp has one. All of its lanes call these functions together.
+// Up to 32 groups of rows, one per lane of a warp. All lanes of the warp call these functions together.
 struct Groups {
-    int begin, end;  // rows of the lane's group
-    int tiles;       // of the groups from the first lane's up to it
-    int first = 0;   // the first lane's group
-    int before = 0;  // tiles of the groups before that
+    int begin, end;  // rows of this lane's group
+    int tiles;       // of the groups of lanes 0 to this one: a prefix sum
+    int first = 0;   // lane 0's group
+    int before = 0;  // tiles of the groups before it
 
-    // Groups behind the last one end there, too.
+    // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
         return group < 0 ? 0 : offs[min(group, 255)];
@@ -198,7 +198,7 @@ struct Groups {
         }
     }
 
-    // Loads the first groups, and counts the tiles of all.
+    // Loads the first groups; returns the number of tiles of all groups.
     __device__ __forceinline__ int start(const int* offs, Shape s)
     {
         load(offs, s);
@@ -209,16 +209,15 @@ struct Groups {
         }
         #pragma unroll
         for (int distance = 16; distance > 0; distance /= 2) all += __shfl_xor_sync(0xffffffffu, all, distance);
-        return of_lane(all, 0);  // all lanes have it, and so the compiler knows: loops over tiles stay uniform
+        return of_lane(all, 0);  // already in all lanes, but now the compiler knows: loops over tiles stay uniform
     }
 
-    // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down
-    // GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from
-    // L2.
+    // The tile with this number, which exists and is no less than at the last call. The tiles of a group go down GROUP
+    // tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from L2.
     __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number)
     {
         number -= before;
-        unsigned ends;  // a bit for each lane: its group ends with the tile or later
+        unsigned ends;  // a bit per lane: the tile is in its group or in one before
         while ((ends = __ballot_sync(0xffffffffu, tiles > number)) == 0) {
             const int all = of_lane(tiles, 31);
             number -= all;
@@ -226,7 +225,7 @@ struct Groups {
             first += 32;
             load(offs, s);
         }
-        const int lane = __ffs(ends) - 1;  // that has the tile's group
+        const int lane = __ffs(ends) - 1;  // the first of these lanes has the tile's group
         const int from = of_lane(begin, lane), to = of_lane(end, lane);
         number -= of_lane(tiles, lane) - tiles_of_rows(to - from, s);
 
@@ -449,11 +448,11 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-// The first `rows` rows of a staged piece, which has more, to C, where it begins at `to`, up to `columns`: 16 bytes at
-// a time.
+// Store the first `rows` rows of a staged piece, which has more, and of these the first `columns` elements. `to` is
+// where the piece begins in C.
 __device__ __forceinline__ void store_rows(BF16* to, Shape s, int rows, int columns, const BF16* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < 64 * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -464,10 +463,10 @@ __device__ __forceinline__ void store_rows(BF16* to, Shape s, int rows, int colu
     }
 }
 
-// The other way; the piece's further rows and columns become zero.
+// Load the old elements of the same rows of C to the staged piece; its other elements become zero.
 __device__ __forceinline__ void load_rows(const BF16* from, Shape s, int rows, int columns, BF16* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < 64 * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -525,7 +524,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_2eef25de(
+gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_353fc1dc(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ scales_a, const float* __restrict__ scales_b, int M, float alpha, float beta)
@@ -555,7 +554,7 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_2eef25de(
         const bool loads = threadIdx.x % 32 == 0;
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = groups.find(offs, s, number);
-            if (!loads) continue;  // to the next tile, which all lanes find together
+            if (!loads) continue;  // to find the next tile with the other lanes
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
@@ -579,7 +578,8 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_2eef25de(
             #pragma unroll 1
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.full[ring.stage], ring.parity);
-                named_barrier_sync(1 + consumer, 128);  // all warps have seen this phase, which the release may end
+                // all warps have seen this phase: after the release the next may come
+                named_barrier_sync(1 + consumer, 128);
                 release_stage(shared, ring.stage);
             }
             continue;
@@ -633,7 +633,7 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_2eef25de(
                 named_barrier_sync(1 + consumer, 128);
                 if (m + 64 > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
                 else if (leads) tma_store_2d(&map_c, c, n, m);
-                if (leads) tma_store_commit();  // for each piece, whoever stores it: waits count pieces
+                if (leads) tma_store_commit();  // also of a piece that threads store: tma_store_wait_read counts pieces
             }
         }
     }

@@ -1,9 +1,9 @@
-// gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_990e313b
+// gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_7c156f62
 //
 //     C = alpha * acc + beta * C + bias_n      acc = A * B; A f16, B s4, C f16;
 //                                              sums in f32 on tensor cores, as --compute promoted says;
 //                                              C is read unless beta = 0, A and B always
-//     for each of 8 groups of rows, B one of as many matrices; rows past the last end stay as is
+//     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
 //
 //     A  M x 176, row-major, lda = 176
 //     B  176 x 200, row-major, ldb = 200, stride_b = 35200
@@ -15,12 +15,12 @@
 // Block   32 x 128 of C by 384 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 32 x 64 of C each by 8 wgmmas of 64 x 32 x 16 a k tile
-// Groups  each begins with a tile of its own: warps find those of their block by the groups' ends
+// Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
 // Codes   of B are packed in the order of fragments, once for many launches: see prepared_b. Consumers
 //         dequantise them in registers, from which wgmma takes its first operand
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-//         pieces in which a group ends leave by threads, which store the group's rows alone
+//         a piece in which a group ends is stored by threads, without the rows behind the group
 //
 // Launch  up to (min(M, 8) + max(M - 8, 0) / 32) * ceil(N / 128) blocks of 384 threads, 76800 bytes of dynamic shared
 //         memory
@@ -30,7 +30,7 @@
 // Expects A, B, C, offs, scales_b and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         offs ascending, none below 0 or above M,
 //         prepared_b: 8 * ceil(200 / 64) * ceil(176 / 64) * 544 words of 32 bits, at an address divisible by 16, which
-//         gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_990e313b_prepare_b_kernel writes before: any grid, blocks of
+//         gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_7c156f62_prepare_b_kernel writes before: any grid, blocks of
 //         256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16s4f16_promoted_rr_Mx200x176_k64_g8_bias_wgmma_32x128x128_c2_k1x0_s4_f1_g8_p1_x1
@@ -182,7 +182,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {lane % 4 * 2, warp * 16 + lane / 4};
 }
 
-// Where in C a tile begins, its group, and the row at which that ends.
+// Where in C a tile begins, its group, and the row where the group ends.
 struct TileOrigin { int m, n, group, end; };
 
 __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
@@ -193,12 +193,12 @@ __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
 // A lane's value in all lanes of the warp.
 __device__ __forceinline__ int of_lane(int value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 
-// Groups of rows, at most 32 at a time: each lane of a warp has one. All of its lanes call these functions together.
+// Up to 32 groups of rows, one per lane of a warp. All lanes of the warp call these functions together.
 struct Groups {
-    int begin, end;  // rows of the lane's group
-    int tiles;       // of the groups from the first lane's up to it
+    int begin, end;  // rows of this lane's group
+    int tiles;       // of the groups of lanes 0 to this one: a prefix sum
 
-    // Groups behind the last one end there, too.
+    // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
         return group < 0 ? 0 : offs[min(group, 7)];
@@ -217,19 +217,19 @@ struct Groups {
         }
     }
 
-    // Loads the first groups, and counts the tiles of all.
+    // Loads the first groups; returns the number of tiles of all groups.
     __device__ __forceinline__ int start(const int* offs, Shape s)
     {
         load(offs, s);
         return of_lane(tiles, 31);
     }
 
-    // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down
-    // GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from
-    // L2.
+    // The tile with this number, which exists and is no less than at the last call. The tiles of a group go down GROUP
+    // tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from L2.
     __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number)
     {
-        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;  // that has the tile's group
+        // the first lane whose prefix sum exceeds the number has its group
+        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;
         const int from = of_lane(begin, lane), to = of_lane(end, lane);
         number -= of_lane(tiles, lane) - tiles_of_rows(to - from, s);
 
@@ -483,11 +483,11 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-// The first `rows` rows of a staged piece, which has more, to C, where it begins at `to`, up to `columns`: 16 bytes at
-// a time.
+// Store the first `rows` rows of a staged piece, which has more, and of these the first `columns` elements. `to` is
+// where the piece begins in C.
 __device__ __forceinline__ void store_rows(F16* to, Shape s, int rows, int columns, const F16* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = 64 / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = 64 / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < CM * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -498,10 +498,10 @@ __device__ __forceinline__ void store_rows(F16* to, Shape s, int rows, int colum
     }
 }
 
-// The other way; the piece's further rows and columns become zero.
+// Load the old elements of the same rows of C to the staged piece; its other elements become zero.
 __device__ __forceinline__ void load_rows(const F16* from, Shape s, int rows, int columns, F16* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = 64 / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(F16), CHUNKS = 64 / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < CM * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -576,7 +576,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, int rows, int column
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_990e313b_prepare_b_kernel(
+gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_7c156f62_prepare_b_kernel(
     const unsigned char* __restrict__ B, const F16* __restrict__ scales_b, int* __restrict__ prepared_b)
 {
     const int across = (200 + 63) / 64;
@@ -618,7 +618,7 @@ gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_990e313b_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_990e313b(
+gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_7c156f62(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, F16* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ bias_n, int M, float alpha, float beta)
@@ -648,7 +648,7 @@ gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_990e313b(
         const bool loads = threadIdx.x % 32 == 0;
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = groups.find(offs, s, number);
-            if (!loads) continue;  // to the next tile, which all lanes find together
+            if (!loads) continue;  // to find the next tile with the other lanes
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
@@ -754,7 +754,7 @@ gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_990e313b(
                 named_barrier_sync(1 + consumer, 128);
                 if (m + CM > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
                 else if (leads) tma_store_2d(&map_c, c, n, m);
-                if (leads) tma_store_commit();  // for each piece, whoever stores it: waits count pieces
+                if (leads) tma_store_commit();  // also of a piece that threads store: tma_store_wait_read counts pieces
             }
         }
     }

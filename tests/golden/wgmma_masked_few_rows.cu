@@ -1,20 +1,20 @@
-// gemm_bf16_rc_1024x4096x7168_sm90_a2b5d681
+// gemm_bf16_rc_1024x4096x7168_sm90_377c0ffd
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     for each of 32 groups, whose first rows count, group_rows of them; further rows stay as is
+//     32 products, one per group: the first group_rows[g] rows of group g; C's other rows stay as they are
 //
 //     A  1024 x 7168, row-major, lda = 7168, stride_a = 7340032
 //     B  7168 x 4096, column-major, ldb = 7168, stride_b = 29360128
 //     C  1024 x 4096, row-major, ldc = 4096, stride_c = 4194304
-//     group_rows  32 elements: the number of rows of each group that count
+//     group_rows  32 elements: how many of each group's rows are computed
 //
 // Block   32 x 128 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 7 stages;
 //         2 consumer warpgroups: 32 x 64 of C each by 4 wgmmas of 64 x 32 x 16 a k tile
-// Groups  have tiles where they have rows: warps find those of their block by the groups' numbers of rows
+// Groups  have only tiles with rows: each warp finds its block's tiles from group_rows
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-//         pieces in which a group ends leave by threads, which store the group's rows alone
+//         a piece in which a group ends is stored by threads, without the rows behind the group
 //
 // Launch  up to ceil(M / 32) * ceil(N / 128) * batch blocks of 384 threads, 152576 bytes of dynamic shared memory
 // Maps    map_a of A: boxes of 64 x 32 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
@@ -113,7 +113,7 @@ struct Ring {
     }
 };
 
-// Where in C a tile begins, its group, and the row at which that ends.
+// Where in C a tile begins, its group, and the row where the group ends.
 struct TileOrigin { int m, n, group, end; };
 
 __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
@@ -124,12 +124,12 @@ __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
 // A lane's value in all lanes of the warp.
 __device__ __forceinline__ int of_lane(int value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 
-// Groups of rows, at most 32 at a time: each lane of a warp has one. All of its lanes call these functions together.
+// Up to 32 groups of rows, one per lane of a warp. All lanes of the warp call these functions together.
 struct Groups {
-    int rows;        // of the lane's group
-    int tiles;       // of the groups from the first lane's up to it
+    int rows;        // of this lane's group
+    int tiles;       // of the groups of lanes 0 to this one: a prefix sum
 
-    // Behind the last group there are none.
+    // Rows of a group: 0 behind the last group.
     __device__ __forceinline__ static int rows_of(const int* group_rows, int group)
     {
         return group < 32 ? group_rows[group] : 0;
@@ -147,19 +147,19 @@ struct Groups {
         }
     }
 
-    // Loads the first groups, and counts the tiles of all.
+    // Loads the first groups; returns the number of tiles of all groups.
     __device__ __forceinline__ int start(const int* group_rows, Shape s)
     {
         load(group_rows, s);
         return of_lane(tiles, 31);
     }
 
-    // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down
-    // GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from
-    // L2.
+    // The tile with this number, which exists and is no less than at the last call. The tiles of a group go down GROUP
+    // tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from L2.
     __device__ __forceinline__ TileOrigin find(const int* group_rows, Shape s, int number)
     {
-        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;  // that has the tile's group
+        // the first lane whose prefix sum exceeds the number has its group
+        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;
         const int to = of_lane(rows, lane);
         number -= of_lane(tiles, lane) - tiles_of_rows(to, s);
 
@@ -320,11 +320,11 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-// The first `rows` rows of a staged piece, which has more, to C, where it begins at `to`, up to `columns`: 16 bytes at
-// a time.
+// Store the first `rows` rows of a staged piece, which has more, and of these the first `columns` elements. `to` is
+// where the piece begins in C.
 __device__ __forceinline__ void store_rows(BF16* to, Shape s, int rows, int columns, const BF16* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = 64 / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = 64 / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < CM * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -335,10 +335,10 @@ __device__ __forceinline__ void store_rows(BF16* to, Shape s, int rows, int colu
     }
 }
 
-// The other way; the piece's further rows and columns become zero.
+// Load the old elements of the same rows of C to the staged piece; its other elements become zero.
 __device__ __forceinline__ void load_rows(const BF16* from, Shape s, int rows, int columns, BF16* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = 64 / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = 64 / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < CM * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -405,7 +405,7 @@ __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, c
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_1024x4096x7168_sm90_a2b5d681(
+gemm_bf16_rc_1024x4096x7168_sm90_377c0ffd(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ group_rows, float alpha,
     float beta)
@@ -435,7 +435,7 @@ gemm_bf16_rc_1024x4096x7168_sm90_a2b5d681(
         const bool loads = threadIdx.x % 32 == 0;
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = groups.find(group_rows, s, number);
-            if (!loads) continue;  // to the next tile, which all lanes find together
+            if (!loads) continue;  // to find the next tile with the other lanes
             const int matrix = tile.group;
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
@@ -497,7 +497,7 @@ gemm_bf16_rc_1024x4096x7168_sm90_a2b5d681(
             if (m + CM > tile.end)
                 store_rows(C + matrix * s.stride_c + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
             else if (leads) tma_store_3d(&map_c, c, n, m, matrix);
-            if (leads) tma_store_commit();  // for each piece, whoever stores it: waits count pieces
+            if (leads) tma_store_commit();  // also of a piece that threads store: tma_store_wait_read counts pieces
         }
     }
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it

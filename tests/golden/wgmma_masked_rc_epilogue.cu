@@ -1,24 +1,24 @@
-// gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_ffcca357
+// gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_b3d476da
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32;
 //                                                               sums in f32 on tensor cores;
 //                                                               C is read unless beta = 0, A and B always
-//     for each of 64 groups, whose first rows count, group_rows of them; further rows stay as is
+//     64 products, one per group: the first group_rows[g] rows of group g; C's other rows stay as they are
 //
 //     A  M x 1024, row-major, lda = 1024, stride_a at run time
 //     B  1024 x 1536, column-major, ldb = 1024, stride_b = 1572864
 //     C  M x 1536, row-major, ldc = 1536, stride_c at run time
 //     residual  M x 1536, row-major, ld_residual = 1536, stride_residual at run time
-//     group_rows  64 elements: the number of rows of each group that count
+//     group_rows  64 elements: how many of each group's rows are computed
 //     bias_n  64 x 1536, row-major, a row for each group
 //
 // Block   128 x 128 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 128 x 128 of C each by 8 wgmmas of 64 x 128 x 16 a k tile
 //         in turns: while one stores its tile of C, another multiplies the block's next one
-// Groups  have tiles where they have rows: warps find those of their block by the groups' numbers of rows
+// Groups  have only tiles with rows: each warp finds its block's tiles from group_rows
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-//         pieces in which a group ends leave by threads, which store the group's rows alone
+//         a piece in which a group ends is stored by threads, without the rows behind the group
 //
 // Launch  up to ceil(M / 128) * ceil(N / 128) * batch blocks of 384 threads, 164864 bytes of dynamic shared memory
 // Maps    map_a of A: boxes of 64 x 128 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
@@ -155,7 +155,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// Where in C a tile begins, its group, and the row at which that ends.
+// Where in C a tile begins, its group, and the row where the group ends.
 struct TileOrigin { int m, n, group, end; };
 
 __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
@@ -166,14 +166,14 @@ __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
 // A lane's value in all lanes of the warp.
 __device__ __forceinline__ int of_lane(int value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 
-// Groups of rows, at most 32 at a time: each lane of a warp has one. All of its lanes call these functions together.
+// Up to 32 groups of rows, one per lane of a warp. All lanes of the warp call these functions together.
 struct Groups {
-    int rows;        // of the lane's group
-    int tiles;       // of the groups from the first lane's up to it
-    int first = 0;   // the first lane's group
-    int before = 0;  // tiles of the groups before that
+    int rows;        // of this lane's group
+    int tiles;       // of the groups of lanes 0 to this one: a prefix sum
+    int first = 0;   // lane 0's group
+    int before = 0;  // tiles of the groups before it
 
-    // Behind the last group there are none.
+    // Rows of a group: 0 behind the last group.
     __device__ __forceinline__ static int rows_of(const int* group_rows, int group)
     {
         return group < 64 ? group_rows[group] : 0;
@@ -191,7 +191,7 @@ struct Groups {
         }
     }
 
-    // Loads the first groups, and counts the tiles of all.
+    // Loads the first groups; returns the number of tiles of all groups.
     __device__ __forceinline__ int start(const int* group_rows, Shape s)
     {
         load(group_rows, s);
@@ -202,16 +202,15 @@ struct Groups {
         }
         #pragma unroll
         for (int distance = 16; distance > 0; distance /= 2) all += __shfl_xor_sync(0xffffffffu, all, distance);
-        return of_lane(all, 0);  // all lanes have it, and so the compiler knows: loops over tiles stay uniform
+        return of_lane(all, 0);  // already in all lanes, but now the compiler knows: loops over tiles stay uniform
     }
 
-    // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down
-    // GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from
-    // L2.
+    // The tile with this number, which exists and is no less than at the last call. The tiles of a group go down GROUP
+    // tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from L2.
     __device__ __forceinline__ TileOrigin find(const int* group_rows, Shape s, int number)
     {
         number -= before;
-        unsigned ends;  // a bit for each lane: its group ends with the tile or later
+        unsigned ends;  // a bit per lane: the tile is in its group or in one before
         while ((ends = __ballot_sync(0xffffffffu, tiles > number)) == 0) {
             const int all = of_lane(tiles, 31);
             number -= all;
@@ -219,7 +218,7 @@ struct Groups {
             first += 32;
             load(group_rows, s);
         }
-        const int lane = __ffs(ends) - 1;  // that has the tile's group
+        const int lane = __ffs(ends) - 1;  // the first of these lanes has the tile's group
         const int to = of_lane(rows, lane);
         number -= of_lane(tiles, lane) - tiles_of_rows(to, s);
 
@@ -404,11 +403,11 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 4) ^ (m % 8)) * 4 + n % 4;
 }
 
-// The first `rows` rows of a staged piece, which has more, to C, where it begins at `to`, up to `columns`: 16 bytes at
-// a time.
+// Store the first `rows` rows of a staged piece, which has more, and of these the first `columns` elements. `to` is
+// where the piece begins in C.
 __device__ __forceinline__ void store_rows(float* to, Shape s, int rows, int columns, const float* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < 64 * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -419,10 +418,10 @@ __device__ __forceinline__ void store_rows(float* to, Shape s, int rows, int col
     }
 }
 
-// The other way; the piece's further rows and columns become zero.
+// Load the old elements of the same rows of C to the staged piece; its other elements become zero.
 __device__ __forceinline__ void load_rows(const float* from, Shape s, int rows, int columns, float* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < 64 * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -527,7 +526,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_ffcca357(
+gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_b3d476da(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float* __restrict__ C, const int* __restrict__ group_rows,
     const float* __restrict__ bias_n, const float* __restrict__ residual, int M, long long stride_a, long long stride_c,
@@ -559,7 +558,7 @@ gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_ffcca357(
         const bool loads = threadIdx.x % 32 == 0;
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = groups.find(group_rows, s, number);
-            if (!loads) continue;  // to the next tile, which all lanes find together
+            if (!loads) continue;  // to find the next tile with the other lanes
             const int matrix = tile.group;
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
@@ -632,7 +631,7 @@ gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_ffcca357(
                 if (m + 64 > tile.end)
                     store_rows(C + matrix * s.stride_c + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
                 else if (leads) tma_store_3d(&map_c, c, n, m, matrix);
-                if (leads) tma_store_commit();  // for each piece, whoever stores it: waits count pieces
+                if (leads) tma_store_commit();  // also of a piece that threads store: tma_store_wait_read counts pieces
             }
         }
         ring.advance((CONSUMERS - 1) * k_tiles);

@@ -1,13 +1,13 @@
-// gemm_f16f16f32_rc_4096x1027x1024_bias_sm90_d8b8196d
+// gemm_f16f16f32_rc_4096x1027x1024_bias_sm90_77b05597
 //
 //     C = alpha * acc + beta * C + bias_n      acc = A * B; A f16, B f16, C f32; sums in f32 on tensor cores;
 //                                              C is read unless beta = 0, A and B always
-//     row m becomes row index_c[m] of C, which may have more rows than M; other rows stay as is
+//     C may have more rows than M: those that index_c does not name stay as they are
 //
 //     A  4096 x 1024, row-major, lda = 1024
 //     B  1024 x 1027, column-major, ldb = 1024
 //     C  4096 x 1027, row-major, ldc = 1027
-//     index_c  4096 elements: the row of C that a row of the product becomes
+//     index_c  4096 elements: row m of the product is stored in row index_c[m] of C
 //     bias_n  1027 elements, one a column of C
 //
 // Block   128 x 64 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
@@ -370,7 +370,7 @@ __device__ __forceinline__ void store_rows(float* c, const int* index, Shape s, 
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_rc_4096x1027x1024_bias_sm90_d8b8196d(
+gemm_f16f16f32_rc_4096x1027x1024_bias_sm90_77b05597(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, float* __restrict__ C,
     const int* __restrict__ index_c, const float* __restrict__ bias_n, float alpha, float beta)
 {

@@ -1,21 +1,21 @@
-// gemm_bf16_rc_Mx2048x768_scale_m_sm90_0a95705e
+// gemm_bf16_rc_Mx2048x768_scale_m_sm90_b15b12b2
 //
 //     C = alpha * acc * scale_m + beta * C      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                               C is read unless beta = 0, A and B always
-//     for each of 128 groups of rows, B one of as many matrices; rows past the last end stay as is
-//     row m becomes row index_c[m] of C, which may have more rows than M; other rows stay as is
+//     128 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
+//     C may have more rows than M: those that index_c does not name stay as they are
 //
 //     A  M x 768, row-major, lda = 768
 //     B  768 x 2048, column-major, ldb = 768, stride_b = 1572864
 //     C  M x 2048, row-major, ldc = 2048
 //     offs  128 elements: ends of the groups of rows
-//     index_c  M elements: the row of C that a row of the product becomes
+//     index_c  M elements: row m of the product is stored in row index_c[m] of C
 //     scale_m  M elements, one a row of C
 //
 // Block   128 x 256 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 16 a k tile
-// Groups  each begins with a tile of its own: warps find those of their block by the groups' ends
+// Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
 // Stores  C leaves through shared memory, by threads, 16 bytes at a time, to rows that index_c names
 //
 // Launch  up to (min(M, 128) + max(M - 128, 0) / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic
@@ -152,7 +152,7 @@ __device__ __forceinline__ ThreadOrigin thread_origin()
     return {warp * 16 + lane / 4, lane % 4 * 2};
 }
 
-// Where in C a tile begins, its group, and the row at which that ends.
+// Where in C a tile begins, its group, and the row where the group ends.
 struct TileOrigin { int m, n, group, end; };
 
 __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
@@ -163,14 +163,14 @@ __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
 // A lane's value in all lanes of the warp.
 __device__ __forceinline__ int of_lane(int value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 
-// Groups of rows, at most 32 at a time: each lane of a warp has one. All of its lanes call these functions together.
+// Up to 32 groups of rows, one per lane of a warp. All lanes of the warp call these functions together.
 struct Groups {
-    int begin, end;  // rows of the lane's group
-    int tiles;       // of the groups from the first lane's up to it
-    int first = 0;   // the first lane's group
-    int before = 0;  // tiles of the groups before that
+    int begin, end;  // rows of this lane's group
+    int tiles;       // of the groups of lanes 0 to this one: a prefix sum
+    int first = 0;   // lane 0's group
+    int before = 0;  // tiles of the groups before it
 
-    // Groups behind the last one end there, too.
+    // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
         return group < 0 ? 0 : offs[min(group, 127)];
@@ -189,7 +189,7 @@ struct Groups {
         }
     }
 
-    // Loads the first groups, and counts the tiles of all.
+    // Loads the first groups; returns the number of tiles of all groups.
     __device__ __forceinline__ int start(const int* offs, Shape s)
     {
         load(offs, s);
@@ -200,16 +200,15 @@ struct Groups {
         }
         #pragma unroll
         for (int distance = 16; distance > 0; distance /= 2) all += __shfl_xor_sync(0xffffffffu, all, distance);
-        return of_lane(all, 0);  // all lanes have it, and so the compiler knows: loops over tiles stay uniform
+        return of_lane(all, 0);  // already in all lanes, but now the compiler knows: loops over tiles stay uniform
     }
 
-    // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down
-    // GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from
-    // L2.
+    // The tile with this number, which exists and is no less than at the last call. The tiles of a group go down GROUP
+    // tile rows before the next tile column, so that blocks that run together read the same tiles of A and B from L2.
     __device__ __forceinline__ TileOrigin find(const int* offs, Shape s, int number)
     {
         number -= before;
-        unsigned ends;  // a bit for each lane: its group ends with the tile or later
+        unsigned ends;  // a bit per lane: the tile is in its group or in one before
         while ((ends = __ballot_sync(0xffffffffu, tiles > number)) == 0) {
             const int all = of_lane(tiles, 31);
             number -= all;
@@ -217,7 +216,7 @@ struct Groups {
             first += 32;
             load(offs, s);
         }
-        const int lane = __ffs(ends) - 1;  // that has the tile's group
+        const int lane = __ffs(ends) - 1;  // the first of these lanes has the tile's group
         const int from = of_lane(begin, lane), to = of_lane(end, lane);
         number -= of_lane(tiles, lane) - tiles_of_rows(to - from, s);
 
@@ -391,12 +390,12 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-// The first `rows` rows of a staged piece to those rows of C that `index` names, up to `columns`: 16 bytes at a time.
-// `to` is the piece's first column in C's first row.
+// Store the first `rows` rows of a staged piece, and of these the first `columns` elements: row m to row index[m] of C.
+// `to` is the piece's first column in row 0 of C.
 __device__ __forceinline__ void scatter_rows(BF16* to, const int* index, Shape s, int rows, int columns,
                                              const BF16* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < 64 * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -407,11 +406,11 @@ __device__ __forceinline__ void scatter_rows(BF16* to, const int* index, Shape s
     }
 }
 
-// The other way; the piece's further rows and columns become zero.
+// Load the old elements of the same rows of C to the staged piece; its other elements become zero.
 __device__ __forceinline__ void gather_rows_of_c(const BF16* from, const int* index, Shape s, int rows, int columns,
                                                  BF16* piece)
 {
-    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a row
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of a chunk; chunks of a row
     #pragma unroll
     for (int first = 0; first < 64 * CHUNKS; first += 128) {
         const int i = first + static_cast<int>(threadIdx.x) % 128;
@@ -480,7 +479,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx2048x768_scale_m_sm90_0a95705e(
+gemm_bf16_rc_Mx2048x768_scale_m_sm90_b15b12b2(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C,
     const int* __restrict__ offs, const int* __restrict__ index_c, const float* __restrict__ scale_m, int M,
     float alpha, float beta)
@@ -509,7 +508,7 @@ gemm_bf16_rc_Mx2048x768_scale_m_sm90_0a95705e(
         const bool loads = threadIdx.x % 32 == 0;
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = groups.find(offs, s, number);
-            if (!loads) continue;  // to the next tile, which all lanes find together
+            if (!loads) continue;  // to find the next tile with the other lanes
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
@@ -531,7 +530,8 @@ gemm_bf16_rc_Mx2048x768_scale_m_sm90_0a95705e(
             #pragma unroll 1
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.full[ring.stage], ring.parity);
-                named_barrier_sync(1 + consumer, 128);  // all warps have seen this phase, which the release may end
+                // all warps have seen this phase: after the release the next may come
+                named_barrier_sync(1 + consumer, 128);
                 release_stage(shared, ring.stage);
             }
             continue;

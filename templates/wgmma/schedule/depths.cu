@@ -5,14 +5,14 @@
 //% macro functions(view)
 ${ grid.functions(view) }
 ${ bound(view) }
-// The number of k of a group, none of which may be there.
+// The number of k in a group: 0 if it is empty.
 __device__ __forceinline__ int depth_of(const int* offs, int group)
 {
     return offs[group] - (group > 0 ? offs[group - 1] : 0);
 }
 
 //% if view.pingpong
-// K tiles of a group, and of none behind the last.
+// K tiles of a group: 0 behind the last group.
 __device__ __forceinline__ int k_tiles_of(const int* offs, int group)
 {
     return group < ${ view.batch } ? (depth_of(offs, group) + BK - 1) / BK : 0;
@@ -34,6 +34,6 @@ const int end = offs[matrix];
 //% endmacro
 //% macro drop_alpha_of_group(kernel)
 //% if kernel.drops_alpha
-alpha = depth > 0 ? given_alpha : ${ types.scalar.arithmetic.zero };  // without any k there is nothing to scale, be it infinite or NaN
+alpha = depth > 0 ? given_alpha : ${ types.scalar.arithmetic.zero };  // an empty group has A * B = 0, which even an infinite alpha leaves 0
 //% endif
 //% endmacro

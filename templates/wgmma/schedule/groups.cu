@@ -12,7 +12,7 @@ ${ "group_rows" if view.masked else "offs" }
 //% macro functions(view)
 //% set width, to_column = ("CLUSTER_N", "CLUSTER_N + rank * BN") if view.along == "n" else ("BN", "BN")
 //% set many, vector = view.groups > 32, vector_of(view)
-// Where in C a tile begins, its group, and the row at which that ends.
+// Where in C a tile begins, its group, and the row where the group ends.
 struct TileOrigin { int m, n, group, end; };
 
 __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
@@ -23,29 +23,29 @@ __device__ __forceinline__ int tiles_of_rows(int rows, Shape s)
 // A lane's value in all lanes of the warp.
 __device__ __forceinline__ int of_lane(int value, int lane) { return __shfl_sync(0xffffffffu, value, lane); }
 
-// Groups of rows, at most 32 at a time: each lane of a warp has one. All of its lanes call these functions together.
+// Up to 32 groups of rows, one per lane of a warp. All lanes of the warp call these functions together.
 struct Groups {
 //% if view.masked
-    int rows;        // of the lane's group
-    int tiles;       // of the groups from the first lane's up to it
+    int rows;        // of this lane's group
+    int tiles;       // of the groups of lanes 0 to this one: a prefix sum
 //% else
-    int begin, end;  // rows of the lane's group
-    int tiles;       // of the groups from the first lane's up to it
+    int begin, end;  // rows of this lane's group
+    int tiles;       // of the groups of lanes 0 to this one: a prefix sum
 //% endif
 //% if many
-    int first = 0;   // the first lane's group
-    int before = 0;  // tiles of the groups before that
+    int first = 0;   // lane 0's group
+    int before = 0;  // tiles of the groups before it
 /*% endif %*/
 
 //% if view.masked
-    // Behind the last group there are none.
+    // Rows of a group: 0 behind the last group.
     __device__ __forceinline__ static int rows_of(const int* group_rows, int group)
     {
         return group < ${ view.groups } ? group_rows[group] : 0;
     }
 
 //% else
-    // Groups behind the last one end there, too.
+    // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
         return group < 0 ? 0 : offs[min(group, ${ view.groups - 1 })];
@@ -70,7 +70,7 @@ struct Groups {
         }
     }
 
-    // Loads the first groups, and counts the tiles of all.
+    // Loads the first groups; returns the number of tiles of all groups.
     __device__ __forceinline__ int start(const int* ${ vector }, Shape s)
     {
         load(${ vector }, s);
@@ -82,19 +82,19 @@ struct Groups {
         }
         #pragma unroll
         for (int distance = 16; distance > 0; distance /= 2) all += __shfl_xor_sync(0xffffffffu, all, distance);
-        return of_lane(all, 0);  // all lanes have it, and so the compiler knows: loops over tiles stay uniform
+        return of_lane(all, 0);  // already in all lanes, but now the compiler knows: loops over tiles stay uniform
 //% else
         return of_lane(tiles, 31);
 //% endif
     }
 
-    // The tile of this number, which exists: numbers never descend from call to call. The tiles of a group go down GROUP tile rows
+    // The tile with this number, which exists and is no less than at the last call. The tiles of a group go down GROUP tile rows
     // before the next tile column, so that blocks that run together read the same tiles of A and B from L2.
     __device__ __forceinline__ TileOrigin find(const int* ${ vector }, Shape s, int number${ ", int rank" if view.along == "n" })
     {
 //% if many
         number -= before;
-        unsigned ends;  // a bit for each lane: its group ends with the tile or later
+        unsigned ends;  // a bit per lane: the tile is in its group or in one before
         while ((ends = __ballot_sync(0xffffffffu, tiles > number)) == 0) {
             const int all = of_lane(tiles, 31);
             number -= all;
@@ -102,9 +102,9 @@ struct Groups {
             first += 32;
             load(${ vector }, s);
         }
-        const int lane = __ffs(ends) - 1;  // that has the tile's group
+        const int lane = __ffs(ends) - 1;  // the first of these lanes has the tile's group
 //% else
-        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;  // that has the tile's group
+        const int lane = __ffs(__ballot_sync(0xffffffffu, tiles > number)) - 1;  // the first lane whose prefix sum exceeds the number has its group
 //% endif
 //% if view.masked
         const int to = of_lane(rows, lane);
@@ -139,7 +139,7 @@ groups.find(${ vector_of(view) }, s, ${ tile_number(view) }
     const bool loads = ${ roles.one_of_warp };
 //%- endmacro
 //% macro one_of_warp()
-if (!loads) continue;  // to the next tile, which all lanes find together
+if (!loads) continue;  // to find the next tile with the other lanes
 //% endmacro
 /*# A consumer whose rows are none of the group's lets the tile pass; all have columns. #*/
 //% macro skip(view)
@@ -148,7 +148,7 @@ if (tile.m + consumer * ${ view.mmas ~ " * " if view.mmas }64 >= tile.end) {  //
     #pragma unroll 1
     for (int k = 0; k < s.K; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        named_barrier_sync(1 + consumer, 128);  // all warps have seen this phase, which the release may end
+        named_barrier_sync(1 + consumer, 128);  // all warps have seen this phase: after the release the next may come
         release_stage(shared, ring.stage);
     }
     continue;
