@@ -12,7 +12,7 @@ from gemmgen.exports.arguments import ELEMENTS, WORKSPACE, Argument, Element
 from gemmgen.exports.built import Built
 from gemmgen.kernel.contract import OPERANDS, Contract, Parameter
 from gemmgen.kernel.launch import Launch
-from gemmgen.kernel.notes import MatrixText, images_text, matrix_texts
+from gemmgen.kernel.notes import MatrixText, images_text, matrix_texts, walk_text
 from gemmgen.kernel.prepare import PREPARED, dtype_of_part
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
@@ -245,10 +245,10 @@ class Signature(Built):
         """What is computed of each group, in words, one of each row or product; None without groups."""
         inputs = self.problem.inputs
         if inputs.masked:
-            return "of each product only the first rows count, group_rows of them: further rows stay as they are"
+            return "product g has group_rows[g] rows: C's other rows stay as they are"
         if inputs.along_k:
-            return "for each of as many ranges of K: product g has k from offs[g - 1] to offs[g], and may have none"
-        rows = "B one of as many matrices: group g has rows offs[g - 1] to offs[g], and may have none"
+            return "product g sums k from offs[g - 1], or 0, to offs[g]; if there is none, A * B is 0"
+        rows = "each with its own B: group g has rows offs[g - 1], or 0, to offs[g]; it may be empty"
         return f"{self.each}, {rows}" if inputs.groups else None
 
     @property
@@ -271,16 +271,16 @@ class Signature(Built):
         if inputs.masked:
             found["group_rows"] = "holds numbers from 0 to M, which is not checked"
         elif inputs.groups:
-            found["offs"] = f"ascends from 0 or more to {'K' if inputs.along_k else 'M'} at most, which is not checked"
+            found["offs"] = f"holds ascending numbers from 0 to {'K' if inputs.along_k else 'M'}, which is not checked"
         if inputs.row_groups:
-            found["offs"] += "; rows of C from its last number on stay as they are"
+            found["offs"] += "; rows of C behind the last group stay as they are"
         if inputs.gathered:
-            none = "; rows of C that no group has need none" if inputs.groups else ""
-            found["index_a"] = f"names rows that A has, which is not checked; A may have any number of them{none}"
+            none = "; it is not read for rows in no group" if inputs.groups else ""
+            found["index_a"] = f"names rows that A has, which is not checked; A may have any number of rows{none}"
         return found
 
     whole_images = (
-        "images are whole: where K ends within the last one, the pixels behind are numbers, too, as zeros multiply them"
+        "the last image is whole and finite even if K ends within it: its other pixels are multiplied by zeros"
     )
 
     @property
@@ -291,4 +291,5 @@ class Signature(Built):
             return None
         places = self.problem.sizes[inputs.places]
         count = f"ceil({inputs.places} / {inputs.conv.per_image})" if places is None else inputs.conv.images(places)
-        return f"{inputs.images} holds {count} images; {images_text(self.problem)}"
+        walk = walk_text(self.problem)
+        return f"{inputs.images} holds {count} images; {images_text(self.problem)}{f'; {walk}' if walk else ''}"

@@ -5,7 +5,7 @@
  *     ${ out.groups }
 //% endif
 //% if out.images
- *     ${ out.images }
+ *     ${ out.images | wordwrap(112, wrapstring="\n *     ") }
 //% if out.problem.inputs.wgrad
  *     ${ out.whole_images }
 //% endif
@@ -40,7 +40,7 @@
  * C is not read.${ " K = 0 makes acc zero and reads neither A nor B." if "K" in out.runtime_sizes and not out.problem.pointers }
 //% endif
 //% if "alpha" in out.epilogue.scalars
- * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
+ * alpha = 0 is no special case, unlike in BLAS: A and B are read, and NaN or infinity in them makes C NaN.
 //% endif
 //% if out.types.note
  * ${ ("As --compute %s says, %s." | format(out.types.compute.label, out.types.note)) | wordwrap(118, wrapstring="\n * ") }
@@ -160,7 +160,7 @@ size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
 cudaError_t ${ out.name }_launch(
 ${ out.declared(out.arguments, behind="cudaStream_t /* stream */", commented=True) });
 
-/* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
+/* Why the last of these calls on this thread refused its arguments or the device, as "lda = 100 is less than 128"; else empty. */
 const char* ${ out.name }_refusal(void);
 
 /* A launch whose arguments are checked${ " and whose tensor maps are encoded" if out.maps.encoded }: it may be copied, and run any number of
@@ -181,7 +181,7 @@ typedef struct ${ out.name }_plan {
 //% endif
 } ${ out.name }_plan;
 
-/* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
+/* Check the arguments as a launch does, with the same errors, without starting anything. If it fails, `plan` stays as it was. */
 cudaError_t ${ out.name }_make_plan(
 ${ out.declared(out.arguments, before=out.name ~ "_plan* /* plan */", commented=True) });
 
@@ -191,8 +191,8 @@ cudaError_t ${ out.name }_run(const ${ out.name }_plan* /* plan */, cudaStream_t
 //% set made_of_b = [out.made_of["B"] ~ " to the workspace's start, where plans of any M find it"] if out.made_of["B"] else []
 //% set done_for_b = made_of_b + (["sets counters to zero, as each launch that ends leaves them"] if out.launch.leaves_partials else [])
 //% if not out.made_of["A"] and not done_for_b
-/* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
- * lie: preparing them does nothing.
+/* The same in parts, for kernels that copy operands first: they copy weights only once. This one reads A and B as they lie, and
+ * preparing them does nothing.
 //% else
 /* The same in parts: both prepare, then any number of launches run while nobody else writes to the workspace. A, or B, is
  * prepared again where it changes. So weights are copied once, whatever kernel of the problem this is.

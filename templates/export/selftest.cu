@@ -12,8 +12,8 @@ EXPORTED(${ function })
 //   random  uniform in [-1, 1)${ ", and any integers," if types.a.is_integer or types.b.is_integer } against ${ test.wide } arithmetic, with a bound for each element's error
 //% endif
 //
-// ${ test.filler } fills ${ "C before a run with beta = 0, " if not types.c.is_integer }the padding between lines and bands around all operands: what
-// reads or writes there fails. Exits with 0 if all checks pass, with 77 where there is no GPU.
+// ${ test.filler } fills ${ "C before a run with beta = 0, " if not types.c.is_integer }the padding between lines and the bands around all
+// operands: a kernel that reads or writes there fails. Exits with 0 if all checks pass, with 77 where there is no GPU.
 
 #include "${ out.name }.h"
 

@@ -613,7 +613,7 @@ def test_a_plan_of_groups_along_k_has_bounded_maps(tmp_path: Path) -> None:
     assert library.deep_make_plan(made, *arguments) != 0
     library.deep_refusal.restype = ctypes.c_char_p
     assert library.deep_refusal() == b"K = 1073741825 is more than 1073741824"
-    assert "product g has k from offs[g - 1] to offs[g]" in (tmp_path / "deep.h").read_text()
+    assert "product g sums k from offs[g - 1], or 0, to offs[g]" in (tmp_path / "deep.h").read_text()
 
 
 @needs_gcc
@@ -1031,10 +1031,10 @@ def test_groups_have_as_many_blocks_as_the_launch_counts(inputs: str, axes: dict
             assert launched == [launch.resident(launch.blocks(case), sms), launch.threads, launch.shared_bytes]
     header = (tmp_path / "gemm.h").read_text()
     if problem.inputs.masked:
-        assert "only the first rows count, group_rows of them" in header
+        assert "product g has group_rows[g] rows" in header
         return
-    assert "for each of 40 groups of rows, B one of as many matrices" in header
-    assert "rows of C from its last number on stay as they are" in header
+    assert "for each of 40 groups of rows, each with its own B" in header
+    assert "rows of C behind the last group stay as they are" in header
     assert ("index_a   names rows that A has, which is not checked;" in header) == problem.inputs.gathered
 
 
@@ -1112,7 +1112,7 @@ def test_a_plan_has_the_walk_over_images(tmp_path: Path) -> None:
     source = of_images(None, "wgmma", 64, lda=None, ld_align=8)
     cases = [source.problem.case(m, lda=24) for m in (1, 15, 16)]  # 15 places in an image
     header = require_walk(tmp_path, source, 0, cases)
-    assert "A holds ceil(M / 15) images; row m of C is (image, p, q) of 3 x 5 places" in header
+    assert "A holds ceil(M / 15) images; row m of C is output pixel (image, p, q) of 3 x 5" in header
     assert re.search(r"lda +at least 16, and divisible by 8", header)
 
 
@@ -1122,8 +1122,8 @@ def test_a_plan_of_a_gradient_of_filters_has_the_walk_over_images(tmp_path: Path
     problem = {**GRADIENT, "inputs": "im2col=5x6x16_3x2_p1x0x2x1_s2x1_d1x2+wgrad", "ldb": None, "ld_align": 8}
     source = kernel("64x96x?", "cr", "wgmma", problem).renamed("conv")
     header = require_walk(tmp_path, source, 1, [source.problem.case(k=k, ldb=24) for k in (0, 1, 15, 16)])
-    assert "B holds ceil(K / 15) images; K is (image, p, q) of 3 x 5 places, column n of C is (r, s, c)" in header
-    assert "where K ends within the last one, the pixels behind are numbers, too" in header
+    assert "B holds ceil(K / 15) images; K is output pixel (image, p, q) of 3 x 5, column n of C is (r, s, c)" in header
+    assert "the last image is whole and finite even if K ends within it" in header
     assert re.search(r"ldb +at least 16, and divisible by 8", header)
 
 

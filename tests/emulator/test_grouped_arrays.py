@@ -279,6 +279,6 @@ def test_a_library_chooses_among_kernels_of_experts_by_the_rows_of_all(experts: 
         with pytest.raises(InvalidInput, match="inputs = groups=3 have offs, ends of the groups of rows: give offs="):
             product(a, w.mT)
     header = (experts / "moe.h").read_text()
-    assert "for each of 3 groups of rows, B one of as many matrices" in header
+    assert "for each of 3 groups of rows, each with its own B" in header
     assert "bias_n   float, 3 x N, row-major, a row for each group: added" in header
     assert "moe_experts takes such multiples alone, and offs at addresses divisible by 16" in header

@@ -5,7 +5,7 @@
 //%- endmacro
 /* ${ p.function_of }
 //% if out.images
- * ${ out.images }.
+ * ${ (out.images ~ ".") | wordwrap(118, wrapstring="\n * ") }
 //% endif
 //% if out.problem.inputs.wgrad
  * ${ out.whole_images }.

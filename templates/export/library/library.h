@@ -7,7 +7,7 @@
  *     ${ p.out.groups }
 //% endif
 //% if p.out.images
- *     ${ p.out.images }
+ *     ${ p.out.images | wordwrap(112, wrapstring="\n *     ") }
 //% endif
 //% if p.out.problem.inputs.wgrad
  *     ${ p.out.whole_images }
@@ -36,7 +36,7 @@
  *
  * beta = 0 never reads C. K = 0 makes A * B zero and reads neither A nor B.
 //% if "alpha" in lib.scalars
- * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
+ * alpha = 0 is no special case, unlike in BLAS: A and B are read, and NaN or infinity in them makes C NaN.
 //% endif
  *
  * All functions may be called by any number of threads at once. None allocates memory or waits for the device, so that calls can

@@ -1,7 +1,7 @@
 /*# The classes that the reference computes with, and the epilogue's functions over them. #*/
 //% set operators, functions = test.reference.operators, test.reference.functions
 //% if not test.scalar.is_integer
-// A value, and what a kernel's may be off by.
+// A value, and how far a kernel's may be off.
 struct Bounded {
 //% if test.wide == "double"
     double value, bound;

@@ -57,9 +57,9 @@ string describe(const Check& s)
         s.ldc${ ', s.exact ? "exact" : "random"' if not integer }, double(s.alpha), double(s.beta));
 }
 
-// What was written around an output or between its lines of `length` elements, or "".
+// What was written around an output or between its lines of `length` elements; "" if nothing.
 //% if test.leaves_rows
-// Rows that no group has, or that do not count, are to stay as they were.
+// Rows that no group computes must keep their values, too.
 //% endif
 template <typename Element>
 string writes_outside(const char* output, const Check& s, ${ "const Operands& x, " if test.leaves_rows }int length, const Storage<Element>& before, Storage<Element> after)
@@ -71,18 +71,18 @@ string writes_outside(const char* output, const Check& s, ${ "const Operands& x,
         const size_t start = before.BAND + before.at(${ at }, 0);
         std::copy_n(&before.elements[start], length, &after.elements[start]);
     }
-    for (size_t i = 0; i < after.elements.size(); ++i)  // by bits: NaN is no less equal to itself
+    for (size_t i = 0; i < after.elements.size(); ++i)  // by bits, as NaN != NaN
         if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(Element)) != 0)
             return text("wrote outside %s, %lld elements from its start", output, (long long)(i - before.BAND));
     return "";
 }
 
-// The first wrong element of row m${ " of product p" if out.problem.batched } of `output`, or "".
+// The first wrong element of row m${ " of product p" if out.problem.batched } of `output`; "" if none is.
 template <typename Element>
 string wrong_in_row(const char* output, ${ int_p }int m, const Storage<Element>& results, const vector<${ test.value }>& expected)
 {
 //% if not integer
-    const auto nearest = [](${ test.wide } value) { return double(decode(encode<Element>(value))); };  // to what is within the bound
+    const auto nearest = [](${ test.wide } value) { return double(decode(encode<Element>(value))); };  // as C holds it
 //% endif
     for (int n = 0; n < int(expected.size()); ++n) {
         const double got = ${ "double(decode(results(%sm, n)))" | format(p) if test.wide != "double" else "decode(results(%sm, n))" | format(p) };
@@ -92,7 +92,7 @@ string wrong_in_row(const char* output, ${ int_p }int m, const Storage<Element>&
         const auto [value, bound] = expected[n];
         const double least = nearest(value - bound), most = nearest(value + bound);
 //% endif
-        if (!(least <= got && got <= most))  // NaN is not
+        if (!(least <= got && got <= most))  // false for NaN
             return text("${ "product %d: " if out.problem.batched }%s[%d][%d] = %.${ test.digits }g, expected %.${ test.digits }g to %.${ test.digits }g",${ " p," if out.problem.batched } output, m, n, got, least, most);
     }
     return "";

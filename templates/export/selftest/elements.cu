@@ -1,5 +1,5 @@
 /*# Elements as numbers and back: CUDA's own conversions where it has them. #*/
-// The number that an element is.
+// The number that an element stands for.
 //% for e in out.elements
 ${ test.wide } decode(${ e.name } x) { return ${ e.decode }; }
 /*% endfor %*/

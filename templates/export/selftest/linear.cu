@@ -1,5 +1,5 @@
 /*# The linear epilogue of a sum that may be off. #*/
-// A value, and what a kernel's may be off by.
+// A value, and how far a kernel's may be off.
 struct Bounded {
 //% if test.wide == "double"
     double value, bound;

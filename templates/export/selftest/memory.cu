@@ -1,6 +1,6 @@
 /*# Random numbers, and matrices with bands around them: on the host, and copied to the device. #*/
 //% set int_p, p = ("int p, ", "p, ") if out.problem.batched else ("", "")
-// The same numbers on every machine: the library's own distributions differ.
+// The same numbers on every machine: distributions of standard libraries differ.
 struct Random {
     std::mt19937_64 bits;
 
@@ -41,10 +41,10 @@ std::shared_ptr<void> on_device(const void* data, size_t bytes)
     return {memory, cudaFree};
 }
 
-// Matrices of rows x cols as they lie in memory: band, lines with padding between them, band.
+// Matrices of rows x cols in memory: a band, lines with padding between them, a band.
 template <typename Element>
 struct Storage {
-    // Of a band; leaves addresses the promised alignment, no more.
+    // Elements of a band, behind which addresses have the promised alignment, no more.
     static constexpr size_t BAND = 1024 + std::max<size_t>(${ out.pointer_align }, sizeof(Element)) / sizeof(Element);
 
     Place at;
@@ -55,7 +55,7 @@ struct Storage {
     Storage(${ "int batch, " if out.problem.batched }int rows, int cols, Place at, Value value${ ", int filler = 0xff" if out.amaxes })
         : at(at), elements(2 * BAND + (rows > 0 && cols > 0 ? ${ "std::max(at(0, rows - 1, cols - 1), at(batch - 1, rows - 1, cols - 1))" if out.problem.pointers else "at(%srows - 1, cols - 1)" | format("batch - 1, " if out.problem.batched else "") } + 1 : 0))
     {
-        std::memset(static_cast<void*>(elements.data()), ${ "filler" if out.amaxes else "0xff" }, bytes());  // 0xff: NaN, of integers -1
+        std::memset(static_cast<void*>(elements.data()), ${ "filler" if out.amaxes else "0xff" }, bytes());  // 0xff: NaN, or the integer -1
 //% if out.problem.batched
         for (int p = 0; p < batch; ++p)
             for (int row = 0; row < rows; ++row)

@@ -61,10 +61,10 @@ Operands make_operands(const Check& s)
 //% endif
 //% set gathered = out.problem.inputs.gathered
 //% if gathered and test.groups
-    int end = 0;  // of the groups so far
+    int end = 0;  // of the last group so far
 //% endif
 //% if "ends" in test.drawn
-    // Ends of groups: some groups are empty, and the last rows, or k, may be in none.
+    // Ends of groups: some groups are empty, and the last rows, or k, may be in no group.
     const auto ends = [&, group = 0${ ", end = 0" if not gathered }]() mutable {
         const int rest = s.${ "K" if out.problem.inputs.along_k else "M" } - end;
         if (++group == ${ out.problem.inputs.groups } && random.below(2) == 0) return end += rest;
@@ -72,7 +72,7 @@ Operands make_operands(const Check& s)
     };
 //% endif
 //% if gathered and test.groups
-    // Any row of A, for rows of C that no group has none.
+    // Any row of A; -1, which must not be read, for rows in no group.
     const auto index = [&, m = 0]() mutable { return m++ < end ? random.below(${ test.rows_of_a }) : -1; };
 //% elif gathered
     const auto index = [&] { return random.below(${ test.rows_of_a }); };

@@ -53,7 +53,7 @@ int group_of(const Operands& x, int m)
 //% set height, width, channels = test.images.size
 //% set (down, across), (top, left), (dh, dw) = test.images.stride, test.images.pad[:2], test.images.dilation
 //% set at, element = ("k", "n") if out.problem.inputs.wgrad else ("m", "k")
-// What a filter multiplies by its element ${ element } at place ${ at }: a channel of the pixel under a tap, 0 outside of the image.
+// What element ${ element } of a filter is multiplied by for output pixel ${ at }: a channel of the pixel under a tap; 0 in the padding.
 ${ test.wide } pixel(const Operands& x, int ${ at }, int ${ element })
 {
     const int place = ${ at } % ${ test.images.per_image }, tap = ${ element } / ${ channels };
@@ -103,11 +103,11 @@ ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& 
         }
 
 //% if not integers
-    // Rounding errors add up like a random walk (Higham and Mary, 2019): of K products.
+    // Rounding errors of K products add up like a random walk (Higham and Mary, 2019).
     const double random_walk = s.exact ? 0 : ${ "SHARES * " if test.scalar.label == "f64" }LAMBDA * std::sqrt(s.K) * UNIT_ROUNDOFF;
 //% endif
 //% if t
-    // Tensor cores, which cut terms and sums where CUDA cores round them, may be off by more.
+    // Tensor cores truncate terms and sums where CUDA cores round them, and may be off by more.
     const double steps = std::ceil(${ "std::min(double(s.K), %s)" | format(t.most | float) if t.most else "double(s.K)" } / ${ t.products });
     const auto cut_off = [&](int n) -> double {
         if (s.exact) return 0;

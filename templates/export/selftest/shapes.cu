@@ -5,7 +5,7 @@ struct Shape {  // in elements
     long long ${ test.shape_strides | join(", ") };
 //% endif
 //% if "reach" in test.chosen
-    int reach;  // the largest integer of exact A and B: no sum of theirs is rounded, in whatever order
+    int reach;  // the largest integer in exact A and B: no sum is rounded, in whatever order
 //% endif
 //% if test.sparse
     int terms;  // products that make an element of exact C: A is sparse where that lets every element be checked
@@ -37,12 +37,12 @@ constexpr ${ out.element.scalar } SCALARS[][2] = {
 
 struct Check : Shape {
 //% if not test.scalar.is_integer
-    bool exact;  // data, else random
+    bool exact;  // integers, else random
 //% endif
     ${ out.element.scalar } alpha, beta;
 };
 
-// Where an element lies: how far apart ${ "products, " if out.problem.batched }rows and columns are.
+// An element's offset, by the distances between ${ "products, " if out.problem.batched }rows and columns.
 struct Place {
     long long ${ "first, " if out.problem.pointers }${ "product, " if out.problem.batched }row, column;
 

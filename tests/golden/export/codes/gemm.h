@@ -12,7 +12,7 @@
  * An element of B is (code - zero point) * scale, rounded once to bf16.
  * In a column of B each group of 128 along K has one scale and one zero point.
  * beta = 0 never reads C.
- * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
+ * alpha = 0 is no special case, unlike in BLAS: A and B are read, and NaN or infinity in them makes C NaN.
  * C's elements are rounded to the nearest, ties to even; those out of range become infinite.
  *
  * It needs an sm_90a and no other, and 56320 bytes of dynamic shared memory a block.
@@ -66,7 +66,7 @@ cudaError_t gemm_launch(
     const uint8_t* /* zeros_b */, int /* M */, float /* alpha */, float /* beta */, void* /* workspace */,
     size_t /* workspace_bytes */, cudaStream_t /* stream */);
 
-/* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
+/* Why the last of these calls on this thread refused its arguments or the device, as "lda = 100 is less than 128"; else empty. */
 const char* gemm_refusal(void);
 
 /* A launch whose arguments are checked and whose tensor maps are encoded: it may be copied, and run any number of
@@ -84,7 +84,7 @@ typedef struct gemm_plan {
     int kept_packed;
 } gemm_plan;
 
-/* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
+/* Check the arguments as a launch does, with the same errors, without starting anything. If it fails, `plan` stays as it was. */
 cudaError_t gemm_make_plan(
     gemm_plan* /* plan */, const __nv_bfloat16* /* A */, const uint8_t* /* B */, __nv_bfloat16* /* C */,
     const __nv_bfloat16* /* scales_b */, const uint8_t* /* zeros_b */, int /* M */, float /* alpha */,

@@ -3,8 +3,8 @@
 //   exact   small integers: every product and sum is representable, so C is their sum, rounded once
 //   random  uniform in [-1, 1), and any integers, against double arithmetic, with a bound for each element's error
 //
-// NaN, in integers -1, fills C before a run with beta = 0, the padding between lines and bands around all operands: what
-// reads or writes there fails. Exits with 0 if all checks pass, with 77 where there is no GPU.
+// NaN, in integers -1, fills C before a run with beta = 0, the padding between lines and the bands around all
+// operands: a kernel that reads or writes there fails. Exits with 0 if all checks pass, with 77 where there is no GPU.
 
 #include "gemm.h"
 
@@ -30,7 +30,7 @@ using std::string, std::vector;
 
 struct Shape {  // in elements
     int M, N, K, lda, ldb, ldc;
-    int reach;  // the largest integer of exact A and B: no sum of theirs is rounded, in whatever order
+    int reach;  // the largest integer in exact A and B: no sum is rounded, in whatever order
 };
 
 constexpr Shape SHAPES[] = {
@@ -45,18 +45,18 @@ constexpr Shape SHAPES[] = {
 constexpr float SCALARS[][2] = {{1, 0}, {3, -2}};  // alpha, beta
 
 struct Check : Shape {
-    bool exact;  // data, else random
+    bool exact;  // integers, else random
     float alpha, beta;
 };
 
-// Where an element lies: how far apart rows and columns are.
+// An element's offset, by the distances between rows and columns.
 struct Place {
     long long row, column;
 
     size_t operator()(int m, int n) const { return m * row + n * column; }
 };
 
-// The number that an element is.
+// The number that an element stands for.
 double decode(__nv_bfloat16 x) { return __bfloat162float(x); }
 double decode(uint8_t x) { return x; }
 
@@ -68,7 +68,7 @@ __nv_bfloat16 encode(double value) { return __double2bfloat16(value); }
 template <>
 uint8_t encode(double value) { return uint8_t(std::nearbyint(std::clamp(value, 0.0, 15.0))); }
 
-// The same numbers on every machine: the library's own distributions differ.
+// The same numbers on every machine: distributions of standard libraries differ.
 struct Random {
     std::mt19937_64 bits;
 
@@ -105,10 +105,10 @@ std::shared_ptr<void> on_device(const void* data, size_t bytes)
     return {memory, cudaFree};
 }
 
-// Matrices of rows x cols as they lie in memory: band, lines with padding between them, band.
+// Matrices of rows x cols in memory: a band, lines with padding between them, a band.
 template <typename Element>
 struct Storage {
-    // Of a band; leaves addresses the promised alignment, no more.
+    // Elements of a band, behind which addresses have the promised alignment, no more.
     static constexpr size_t BAND = 1024 + std::max<size_t>(16, sizeof(Element)) / sizeof(Element);
 
     Place at;
@@ -119,7 +119,7 @@ struct Storage {
     Storage(int rows, int cols, Place at, Value value)
         : at(at), elements(2 * BAND + (rows > 0 && cols > 0 ? at(rows - 1, cols - 1) + 1 : 0))
     {
-        std::memset(static_cast<void*>(elements.data()), 0xff, bytes());  // 0xff: NaN, of integers -1
+        std::memset(static_cast<void*>(elements.data()), 0xff, bytes());  // 0xff: NaN, or the integer -1
         for (int row = 0; row < rows; ++row)
             for (int col = 0; col < cols; ++col) elements[BAND + at(row, col)] = encode<Element>(value());
         device = on_device(elements.data(), bytes());
@@ -225,7 +225,7 @@ Operands make_operands(const Check& s)
     return x;
 }
 
-// A value, and what a kernel's may be off by.
+// A value, and how far a kernel's may be off.
 struct Bounded {
     double value, bound;
 };
@@ -256,9 +256,9 @@ vector<Bounded> reference_row(const Check& s, const Operands& x, int m)
             magnitude[n] += std::fabs(product);
         }
 
-    // Rounding errors add up like a random walk (Higham and Mary, 2019): of K products.
+    // Rounding errors of K products add up like a random walk (Higham and Mary, 2019).
     const double random_walk = s.exact ? 0 : LAMBDA * std::sqrt(s.K) * UNIT_ROUNDOFF;
-    // Tensor cores, which cut terms and sums where CUDA cores round them, may be off by more.
+    // Tensor cores truncate terms and sums where CUDA cores round them, and may be off by more.
     const double steps = std::ceil(double(s.K) / 8);
     const auto cut_off = [&](int n) -> double {
         if (s.exact) return 0;
@@ -278,7 +278,7 @@ string describe(const Check& s)
         s.ldc, s.exact ? "exact" : "random", double(s.alpha), double(s.beta));
 }
 
-// What was written around an output or between its lines of `length` elements, or "".
+// What was written around an output or between its lines of `length` elements; "" if nothing.
 template <typename Element>
 string writes_outside(const char* output, const Check& s, int length, const Storage<Element>& before, Storage<Element> after)
 {
@@ -286,22 +286,22 @@ string writes_outside(const char* output, const Check& s, int length, const Stor
         const size_t start = before.BAND + before.at(row, 0);
         std::copy_n(&before.elements[start], length, &after.elements[start]);
     }
-    for (size_t i = 0; i < after.elements.size(); ++i)  // by bits: NaN is no less equal to itself
+    for (size_t i = 0; i < after.elements.size(); ++i)  // by bits, as NaN != NaN
         if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(Element)) != 0)
             return text("wrote outside %s, %lld elements from its start", output, (long long)(i - before.BAND));
     return "";
 }
 
-// The first wrong element of row m of `output`, or "".
+// The first wrong element of row m of `output`; "" if none is.
 template <typename Element>
 string wrong_in_row(const char* output, int m, const Storage<Element>& results, const vector<Bounded>& expected)
 {
-    const auto nearest = [](double value) { return double(decode(encode<Element>(value))); };  // to what is within the bound
+    const auto nearest = [](double value) { return double(decode(encode<Element>(value))); };  // as C holds it
     for (int n = 0; n < int(expected.size()); ++n) {
         const double got = decode(results(m, n));
         const auto [value, bound] = expected[n];
         const double least = nearest(value - bound), most = nearest(value + bound);
-        if (!(least <= got && got <= most))  // NaN is not
+        if (!(least <= got && got <= most))  // false for NaN
             return text("%s[%d][%d] = %.9g, expected %.9g to %.9g", output, m, n, got, least, most);
     }
     return "";

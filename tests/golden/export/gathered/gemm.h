@@ -1,16 +1,16 @@
 /* gemm
  *
  *     C = alpha * A * B + beta * C      sums in f32
- *     for each of 5 groups of rows, B one of as many matrices: group g has rows offs[g - 1] to offs[g], and may have none
+ *     for each of 5 groups of rows, each with its own B: group g has rows offs[g - 1], or 0, to offs[g]; it may be empty
  *
  *     A        __nv_bfloat16, rows x 256, row-major, 256 elements from one row to the next
  *     B        __nv_bfloat16, 256 x 136, column-major, 256 elements from one column to the next, 34816 to the next matrix
  *     C        __nv_bfloat16, M x 136, row-major, 136 elements from one row to the next
  *     offs     int32_t, 5 elements: ends of the groups of rows
- *     index_a  int32_t, M elements: the row of A that a row of C comes of
+ *     index_a  int32_t, M elements: row m of the product is computed from row index_a[m] of A
  *
  * beta = 0 never reads C.
- * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
+ * alpha = 0 is no special case, unlike in BLAS: A and B are read, and NaN or infinity in them makes C NaN.
  * C's elements are rounded to the nearest, ties to even; those out of range become infinite.
  *
  * It needs an sm_90a and no other, and 230400 bytes of dynamic shared memory a block.
@@ -44,8 +44,8 @@ size_t gemm_workspace_bytes(int /* M */);
  *
  * A, B, C, offs, index_a device memory, at addresses divisible by 16
  * C         overlaps no other operand
- * offs      ascends from 0 or more to M at most, which is not checked; rows of C from its last number on stay as they are
- * index_a   names rows that A has, which is not checked; A may have any number of them; rows of C that no group has need none
+ * offs      holds ascending numbers from 0 to M, which is not checked; rows of C behind the last group stay as they are
+ * index_a   names rows that A has, which is not checked; A may have any number of rows; it is not read for rows in no group
  * M         0 to 2147418112; with no element in C nothing is launched
  *
  * Nothing is allocated, and nothing waits: it can be captured in a graph. Returns cudaSuccess, or
@@ -62,7 +62,7 @@ cudaError_t gemm_launch(
     const int32_t* /* index_a */, int /* M */, float /* alpha */, float /* beta */, void* /* workspace */,
     size_t /* workspace_bytes */, cudaStream_t /* stream */);
 
-/* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
+/* Why the last of these calls on this thread refused its arguments or the device, as "lda = 100 is less than 128"; else empty. */
 const char* gemm_refusal(void);
 
 /* A launch whose arguments are checked and whose tensor maps are encoded: it may be copied, and run any number of
@@ -79,7 +79,7 @@ typedef struct gemm_plan {
     unsigned kept_blocks;
 } gemm_plan;
 
-/* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
+/* Check the arguments as a launch does, with the same errors, without starting anything. If it fails, `plan` stays as it was. */
 cudaError_t gemm_make_plan(
     gemm_plan* /* plan */, const __nv_bfloat16* /* A */, const __nv_bfloat16* /* B */, __nv_bfloat16* /* C */,
     const int32_t* /* offs */, const int32_t* /* index_a */, int /* M */, float /* alpha */, float /* beta */,
@@ -88,8 +88,8 @@ cudaError_t gemm_make_plan(
 /* Launch as planned, on `stream`. */
 cudaError_t gemm_run(const gemm_plan* /* plan */, cudaStream_t /* stream */);
 
-/* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
- * lie: preparing them does nothing.
+/* The same in parts, for kernels that copy operands first: they copy weights only once. This one reads A and B as they lie, and
+ * preparing them does nothing.
  */
 cudaError_t gemm_prepare_a(const gemm_plan* /* plan */, cudaStream_t /* stream */);
 cudaError_t gemm_prepare_b(const gemm_plan* /* plan */, cudaStream_t /* stream */);

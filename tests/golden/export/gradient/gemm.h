@@ -1,15 +1,16 @@
 /* gemm
  *
  *     C = alpha * A * B + beta * C      sums in f32
- *     B holds ceil(K / 40) images; K is (image, p, q) of 5 x 8 places, column n of C is (r, s, c) of 3 x 2 taps
- *     images are whole: where K ends within the last one, the pixels behind are numbers, too, as zeros multiply them
+ *     B holds ceil(K / 40) images; K is output pixel (image, p, q) of 5 x 8, column n of C is (r, s, c): tap (r, s) of
+ *     3 x 2, channel c; padding 1 x 0 x 2 x 1 (top, left, bottom, right), stride 2 x 1
+ *     the last image is whole and finite even if K ends within it: its other pixels are multiplied by zeros
  *
  *     A        __nv_bfloat16, 24 x K, column-major, 24 elements from one column to the next
  *     B        __nv_bfloat16, images x 9 x 8 x 16, row-major, 16 elements from one pixel to the next
  *     C        float, 24 x 96, row-major, 96 elements from one row to the next
  *
  * beta = 0 never reads C. K = 0 gives beta * C and reads neither A nor B.
- * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
+ * alpha = 0 is no special case, unlike in BLAS: A and B are read, and NaN or infinity in them makes C NaN.
  *
  * It needs an sm_90a and no other, and 230400 bytes of dynamic shared memory a block.
  */
@@ -56,7 +57,7 @@ cudaError_t gemm_launch(
     const __nv_bfloat16* /* A */, const __nv_bfloat16* /* B */, float* /* C */, int /* K */, float /* alpha */,
     float /* beta */, void* /* workspace */, size_t /* workspace_bytes */, cudaStream_t /* stream */);
 
-/* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
+/* Why the last of these calls on this thread refused its arguments or the device, as "lda = 100 is less than 128"; else empty. */
 const char* gemm_refusal(void);
 
 /* A launch whose arguments are checked and whose tensor maps are encoded: it may be copied, and run any number of
@@ -69,7 +70,7 @@ typedef struct gemm_plan {
     unsigned kept_blocks;
 } gemm_plan;
 
-/* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
+/* Check the arguments as a launch does, with the same errors, without starting anything. If it fails, `plan` stays as it was. */
 cudaError_t gemm_make_plan(
     gemm_plan* /* plan */, const __nv_bfloat16* /* A */, const __nv_bfloat16* /* B */, float* /* C */, int /* K */,
     float /* alpha */, float /* beta */, void* /* workspace */, size_t /* workspace_bytes */);
@@ -77,8 +78,8 @@ cudaError_t gemm_make_plan(
 /* Launch as planned, on `stream`. */
 cudaError_t gemm_run(const gemm_plan* /* plan */, cudaStream_t /* stream */);
 
-/* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
- * lie: preparing them does nothing.
+/* The same in parts, for kernels that copy operands first: they copy weights only once. This one reads A and B as they lie, and
+ * preparing them does nothing.
  */
 cudaError_t gemm_prepare_a(const gemm_plan* /* plan */, cudaStream_t /* stream */);
 cudaError_t gemm_prepare_b(const gemm_plan* /* plan */, cudaStream_t /* stream */);

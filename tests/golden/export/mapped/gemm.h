@@ -8,7 +8,7 @@
  *     bias_n   float, N elements, one a column of C: added to each element of its column
  *
  * beta = 0 never reads C. K = 0 makes acc zero and reads neither A nor B.
- * alpha = 0 multiplies as any other, unlike in BLAS: A and B are read, and NaN or infinity in them makes NaN of C.
+ * alpha = 0 is no special case, unlike in BLAS: A and B are read, and NaN or infinity in them makes C NaN.
  * C's elements are rounded to the nearest, ties to even; those out of range become infinite.
  *
  * It needs an sm_90a and no other; its shared memory is static, which any GPU has.
@@ -60,7 +60,7 @@ cudaError_t gemm_launch(
     int /* M */, int /* N */, int /* K */, int /* lda */, int /* ldb */, int /* ldc */, float /* alpha */,
     float /* beta */, void* /* workspace */, size_t /* workspace_bytes */, cudaStream_t /* stream */);
 
-/* Why the last of these calls on this thread refused its arguments or the device, "lda = 100 is less than 128"; else empty. */
+/* Why the last of these calls on this thread refused its arguments or the device, as "lda = 100 is less than 128"; else empty. */
 const char* gemm_refusal(void);
 
 /* A launch whose arguments are checked and whose tensor maps are encoded: it may be copied, and run any number of
@@ -80,7 +80,7 @@ typedef struct gemm_plan {
     unsigned kept_blocks;
 } gemm_plan;
 
-/* What the launch does before it starts anything, with the same errors. Where it fails, `plan` stays as it was. */
+/* Check the arguments as a launch does, with the same errors, without starting anything. If it fails, `plan` stays as it was. */
 cudaError_t gemm_make_plan(
     gemm_plan* /* plan */, const __nv_bfloat16* /* A */, const __nv_bfloat16* /* B */, __nv_bfloat16* /* C */,
     const float* /* bias_n */, int /* M */, int /* N */, int /* K */, int /* lda */, int /* ldb */, int /* ldc */,
@@ -89,8 +89,8 @@ cudaError_t gemm_make_plan(
 /* Launch as planned, on `stream`. */
 cudaError_t gemm_run(const gemm_plan* /* plan */, cudaStream_t /* stream */);
 
-/* The same in parts, as of kernels that copy operands first, so that weights are copied once. This one reads A and B as they
- * lie: preparing them does nothing.
+/* The same in parts, for kernels that copy operands first: they copy weights only once. This one reads A and B as they lie, and
+ * preparing them does nothing.
  */
 cudaError_t gemm_prepare_a(const gemm_plan* /* plan */, cudaStream_t /* stream */);
 cudaError_t gemm_prepare_b(const gemm_plan* /* plan */, cudaStream_t /* stream */);
