@@ -101,7 +101,7 @@ class Experts:
         kernel(self.x, self.weight.mT, out, offs=self.offs, **self.operands)
 
     def others(self, best: int) -> dict[str, Callable[[], Any]]:
-        """What stands beside our best kernel, that of `configs[best]`, by name: functions that return the rows of C, or
+        """The functions that are timed beside our best kernel, `configs[best]`, by name. Each returns the rows of C, or
         those of each group."""
         return {"torch": self.by_torch, "loop": self.by_loop}
 

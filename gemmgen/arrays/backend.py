@@ -1,4 +1,4 @@
-"""What runs the kernels that take arrays, and the launches that it plans."""
+"""The backend that runs kernels on arrays, and the launches that it plans."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ class Signature(Built):
 
     @property
     def groups(self) -> str | None:
-        """What is computed of each group, in words, one of each row or product; None without groups."""
+        """A sentence for a header: which rows or products each group has. None without groups."""
         inputs = self.problem.inputs
         if inputs.masked:
             return "product g has group_rows[g] rows: C's other rows stay as they are"
@@ -266,7 +266,7 @@ class Signature(Built):
 
     @property
     def unchecked(self) -> dict[str, str]:
-        """What the integers beside A and B may be, in words, by the tensor's name: no launcher reads them."""
+        """Sentences for a header, by the tensor's name: which values its integers may have. No launcher checks them."""
         inputs, found = self.problem.inputs, {}
         if inputs.masked:
             found["group_rows"] = "holds numbers from 0 to M, which is not checked"

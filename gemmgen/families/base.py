@@ -22,6 +22,7 @@ from gemmgen.kernel.expression import assign, count_false, first_false, names_in
 from gemmgen.kernel.launch import DEPENDENT_LAUNCH, Launch
 from gemmgen.kernel.plan import Cost, Never, Plan, Share, Tile
 from gemmgen.kernel.streamk import Stream
+from gemmgen.problem.convolution import Convolution
 from gemmgen.problem.device import STATIC_SHARED_BYTES, Limits
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Compute
@@ -169,6 +170,21 @@ def run_bytes(problem: Problem, rows: int, columns: int, depth: int) -> int:
     a, b = sides(problem)
     larger, across = (a, rows) if (problem.m or 0) > (problem.n or 0) else (b, columns)
     return (depth if larger.along_k else across) * problem.dtype_of(larger.X).size
+
+
+@cache
+def image_constants(conv: Convolution | None) -> tuple[Derived, ...]:
+    """The sizes of a convolution, as constants of a kernel that finds output pixels and taps itself.
+
+    A product of matrices has none.
+    """
+    named = conv.named if conv is not None else ()
+    return tuple(Derived(name, str(number), meaning, "Convolution") for name, number, meaning in named)
+
+
+def unread_of_images(problem: Problem, *names: str) -> frozenset[str]:
+    """These of `image_constants`, for a kernel that does not read them; none of a product of matrices."""
+    return frozenset(names if problem.inputs.conv is not None else ())
 
 
 def never_cut(plan: Plan) -> Iterator[Never]:

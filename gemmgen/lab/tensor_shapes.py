@@ -74,7 +74,7 @@ LAYERS_OF_IMAGES = (
 )
 GATED = ((16, 14336, 4096), (4096, 14336, 4096))  # two products each
 ATTENTION = ((1024, 1024, 64, "rc"), (1024, 64, 1024, "rr"))  # of 64 heads: Q * K^T, and what it weighs of V
-# Of attention with heads side by side in a token's row: heads, how many may share K and V, their size, and tokens.
+# Attention, whose heads lie side by side in a token's row: heads, those that share K and V, elements of a head, tokens.
 HEADS, SHARING, WIDTH, TOKENS = 32, 4, 128, 1024
 BATCHES = ((8, 4096), (8, 65536), (16, 4096), (16, 65536), (32, 4096), (32, 65536), (64, 512), (128, 512))
 BATCH_GOALS = ((16, 4.0), (32, 2.0), (64, 1.2))  # up to a largest size; 1.1 beyond

@@ -110,6 +110,26 @@ class Convolution:
         return above > 0 or below, left > 0 or right
 
     @property
+    def named(self) -> tuple[tuple[str, int, str], ...]:
+        """(name, number, meaning) of its sizes, by their usual letters."""
+        (height, width, channels), (p, q), (r, s) = self.size, self.places, self.taps
+        return (
+            ("H", height, "rows of an image"),
+            ("W", width, "columns of an image"),
+            ("CHANNELS", channels, "channels of a pixel"),
+            ("P", p, "rows of output pixels per image"),
+            ("Q", q, "columns of output pixels per image"),
+            ("R", r, "rows of taps of a filter"),
+            ("S", s, "columns of taps of a filter"),
+            ("PAD_H", self.pad[0], "rows of padding above an image"),
+            ("PAD_W", self.pad[1], "columns of padding left of an image"),
+            ("STRIDE_H", self.stride[0], "rows that the filter moves from one row of output pixels to the next"),
+            ("STRIDE_W", self.stride[1], "columns that it moves from one output pixel to the next"),
+            ("DILATION_H", self.dilation[0], "rows of pixels from one row of taps to the next"),
+            ("DILATION_W", self.dilation[1], "columns of pixels from one column of taps to the next"),
+        )
+
+    @property
     def depth(self) -> int:
         """K: elements of a filter."""
         return self.taps[0] * self.taps[1] * self.size[2]

@@ -85,7 +85,7 @@ class Fields:
 
     @cached_property  # a search asks for each of its configs
     def function_instructions(self) -> float:
-        """Of a thread for each element, of the functions that the epilogue calls."""
+        """Instructions of the epilogue's functions for each element, which one thread computes."""
         return sum(function_named(name, self.short_results).instructions for name in self.epilogue.functions)
 
     @property
@@ -111,7 +111,7 @@ class Fields:
 
     @cached_property
     def companions(self) -> tuple[Companion, ...]:
-        """What the product takes beside A and B."""
+        """The tensors that the product takes beside A and B, such as scales."""
         return tuple(self.inputs.companions(self.types))
 
     @property

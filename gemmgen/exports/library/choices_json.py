@@ -178,8 +178,10 @@ def rule_from(document: Any, names: Sequence[str]) -> Rule:
 
 
 def by_product(folder: Path, arch: str, make: Callable[[Any, Callable[[str], KernelSource]], Read]) -> dict[str, Read]:
-    """What `make` makes of each product of the library in `folder`, by name: of the record of its choice for a device
-    of `arch` ("sm_90"), and of a function that reads a kernel by name.
+    """The results of `make` for the products of the library in `folder`, by the products' names.
+
+    `make` receives the record of a product's choice for a device of `arch` ("sm_90"), and a function that reads a
+    kernel by its name.
 
     Raises InvalidInput if `folder` holds no library, or none for this architecture.
     """

@@ -21,8 +21,17 @@ from math import gcd
 from types import MappingProxyType
 from typing import cast
 
-from gemmgen.families.base import Family, constants, launch_of, never_cut, run_bytes, sides, sizes_of, tile_grid
-from gemmgen.families.images import OF_TAPS, image_constants
+from gemmgen.families.base import (
+    Family,
+    constants,
+    image_constants,
+    launch_of,
+    never_cut,
+    run_bytes,
+    sides,
+    sizes_of,
+    tile_grid,
+)
 from gemmgen.families.mma.axes import CONSTRAINTS, MMA_M, PAIR_N, PRUNING, MmaConfig
 from gemmgen.families.mma.operands import (
     CODES,
@@ -62,6 +71,7 @@ INSTRUCTION_K = (4, 8, 16, 32)
 NARROW = 3  # times the instructions for an access of less than a word: 1023x1025x1027 took 33 us (H100, 2026-11-27)
 PIXELS = 2  # times the instructions for an access to images: 188 of a k tile where a matrix takes 177 (SASS of sm_80)
 PIXEL_REGISTERS = 3  # of a thread for each row of images that it copies: an address, and bits of taps
+OF_TAPS = frozenset({"S", "CHANNELS", "DILATION_H", "DILATION_W"})  # constants that find the tap and the channel of a k
 MMA_N = 8  # columns of C that one instruction multiplies
 SWIZZLES = ("PHASE", "SWIZZLED")  # constants, of A and of B, that say which chunks trade places
 OTHER_REGISTERS = 40  # of a thread, for addresses and counters

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gemmgen.families.base import CUDA_CORES, GRID_FITS, Family, constants, launch_of, tile_grid
-from gemmgen.families.images import image_constants, unread
+from gemmgen.families.base import (
+    CUDA_CORES,
+    GRID_FITS,
+    Family,
+    constants,
+    image_constants,
+    launch_of,
+    tile_grid,
+    unread_of_images,
+)
 from gemmgen.kernel.analysis import traffic
 from gemmgen.kernel.config import Config, Constraint, Derived, axis
 from gemmgen.kernel.cost import registers
@@ -70,7 +78,7 @@ class Naive(Family):
         return "naive/naive.cu"
 
     def unused(self, plan: Plan) -> frozenset[str]:
-        return frozenset({"SHARED_BYTES"}) | unread(plan.problem.inputs.conv, "R")
+        return frozenset({"SHARED_BYTES"}) | unread_of_images(plan.problem, "R")
 
     def tiles(self, plan: Plan) -> tuple[Tile, ...]:
         return (Tile("thread", 1, 1, plan.launch.threads),)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cache
 
-from gemmgen.families.base import elements_of
-from gemmgen.families.images import image_constants
+from gemmgen.families.base import elements_of, image_constants
 from gemmgen.families.wgmma.axes import WgmmaConfig
 from gemmgen.families.wgmma.operands import PACKED_WORDS, Operand, feeds, operands, piece_box, staged, swaps
 from gemmgen.kernel.config import Derived

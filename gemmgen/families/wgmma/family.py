@@ -30,8 +30,7 @@ from textwrap import wrap
 from types import MappingProxyType
 from typing import cast
 
-from gemmgen.families.base import Family, constants, launch_of, sizes_of, tile_grid
-from gemmgen.families.images import unread
+from gemmgen.families.base import Family, constants, launch_of, sizes_of, tile_grid, unread_of_images
 from gemmgen.families.wgmma.axes import CONSTRAINTS, PRUNING, WgmmaConfig
 from gemmgen.families.wgmma.constants import derived, direct, donates, mmas, range_step, single
 from gemmgen.families.wgmma.cost import across, cluster_tile, cost_of, work_of
@@ -212,7 +211,7 @@ class WgmmaFamily(Family):
         if direct(plan.problem, one):
             names |= {"TM", "TN", "FM", "FN", "STEP_M", "STEP_N", "VC"}
         rows = () if cuts_taps(plan.problem, one) else ("R",)
-        names |= unread(plan.problem.inputs.conv, "H", "W", *rows)  # TMA finds the pixels
+        names |= unread_of_images(plan.problem, "H", "W", *rows)  # TMA finds the pixels
         names |= {f"LINES_{x.X}" for x in operands(plan.problem, one) if not x.limited}
         return frozenset(names | ({"PITCH_C"} if staged(plan.problem) else {"C_STAGES"}))
 
