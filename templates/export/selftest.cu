@@ -12,7 +12,11 @@ EXPORTED(${ function })
 //   random  uniform in [-1, 1)${ ", and any integers," if types.a.is_integer or types.b.is_integer } against ${ test.wide } arithmetic, with a bound for each element's error
 //% endif
 //
-// ${ test.filler } fills ${ "C before a run with beta = 0, " if not types.c.is_integer }the padding between lines and the bands around all
+//% if types.c.is_integer
+// ${ test.filler } fills the padding between lines and the bands around all
+//% else
+// ${ test.filler } fills C before a run with beta = 0, the padding between lines and the bands around all
+//% endif
 // operands: a kernel that reads or writes there fails. Exits with 0 if all checks pass, with 77 where there is no GPU.
 
 #include "${ out.name }.h"

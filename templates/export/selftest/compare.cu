@@ -77,7 +77,11 @@ string writes_outside(const char* output, const Check& s, ${ "const Operands& x,
     return "";
 }
 
-// The first wrong element of row m${ " of product p" if out.problem.batched } of `output`; "" if none is.
+//% if out.problem.batched
+// The first wrong element of row m of product p of `output`; "" if none is.
+//% else
+// The first wrong element of row m of `output`; "" if none is.
+//% endif
 template <typename Element>
 string wrong_in_row(const char* output, ${ int_p }int m, const Storage<Element>& results, const vector<${ test.value }>& expected)
 {

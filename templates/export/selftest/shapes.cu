@@ -42,7 +42,11 @@ struct Check : Shape {
     ${ out.element.scalar } alpha, beta;
 };
 
-// An element's offset, by the distances between ${ "products, " if out.problem.batched }rows and columns.
+//% if out.problem.batched
+// An element's offset, by the distances between products, rows and columns.
+//% else
+// An element's offset, by the distances between rows and columns.
+//% endif
 struct Place {
     long long ${ "first, " if out.problem.pointers }${ "product, " if out.problem.batched }row, column;
 
