@@ -75,7 +75,7 @@ def run_tool(
 def draw(problem: Problem, seed: int) -> list[Situation]:
     """Draw the situations that the tools watch: as verification draws them, but few and small."""
     drawn: list[Situation] = []
-    open_sizes = {name.lower(): LARGEST for name, size in problem.sizes.items() if size is None}
-    count = LARGE_SITUATIONS if effort(problem.case(**open_sizes)) > LARGE_EFFORT else SITUATIONS
+    largest = problem.case(**{name.lower(): LARGEST for name in problem.open_sizes})
+    count = LARGE_SITUATIONS if effort(largest) > LARGE_EFFORT else SITUATIONS
     stratified_test(drawn.append, problem, LARGEST, count, seed)
     return drawn

@@ -8,18 +8,21 @@ from dataclasses import replace
 
 import pytest
 
+from gemmgen.families import NAIVE
 from gemmgen.kernel.source import KernelSource
+from gemmgen.problem.gemm import Problem
 from gemmgen.problem.wgmma import ARCH
 from gemmgen.proof.bugs import BUGS, NAIVE_RR, Subject
 from gemmgen.proof.bugs.subjects import ASYNC, DOUBLE_VECTORS, SINGLE, SINGLE_FIXED
 from gemmgen.proof.bugs.tensor_subjects import WGMMA_PAIR, WGMMA_RC
 from gemmgen.proof.selfcheck import check_kernels, correct_kernels, plant, rendered, try_bugs
+from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu.executor import GpuExecutor
 from gemmgen.run.target import Target, open_target
 from gemmgen.support.files import Store
 from gemmgen.verification.parallel import Lanes
 from gemmgen.verification.sanitizers.tool import TOOLS, Tool, why_no_sanitizer
-from gemmgen.verification.verifier import verify
+from gemmgen.verification.verifier import Verdict, verify
 from gemmgen.verification.with_sanitizers import SITUATIONS, draw, run_tool, sanitize
 
 
@@ -64,6 +67,12 @@ def test_a_right_kernel_of_tensor_maps_passes_all_tools(gpu: Target, watched: Gp
     verdict = sanitize(watched, source, verify(watched, source, examples=2), TOOLS)
     assert verdict.passed, verdict.failure
     assert all(result.situations for result in verdict.sanitizers)
+
+
+def test_operands_of_groups_whose_elements_share_bytes(gpu: Target, watched: GpuExecutor) -> None:
+    problem = Problem(None, 72, 96, types="f16,s4,f16", layout="rr", inputs="scales=32+groups=5")
+    verdict = sanitize(watched, render(problem, NAIVE, NAIVE.default(problem)), Verdict("", 0, 0, 0.0), TOOLS)
+    assert verdict.passed, verdict.failure
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from gemmgen.verification.sanitizers.tool import (
 )
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import Verdict
-from gemmgen.verification.with_sanitizers import LARGEST
+from gemmgen.verification.with_sanitizers import LARGE_SITUATIONS, LARGEST, draw
 
 PROBLEM = Problem(None, None, None)
 SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
@@ -166,6 +166,13 @@ def test_large_launches_run_their_first_blocks_and_small_ones_all():
         assert blocks_to_run(LAUNCH, cube, tool) == LAUNCH.blocks(cube)
         assert 1 <= blocks_to_run(LAUNCH, large, tool) < LAUNCH.blocks(large) / 2000
     assert blocks_to_run(LAUNCH, large, "racecheck") < blocks_to_run(LAUNCH, large, "memcheck")
+
+
+def test_lines_of_a_fixed_length_may_end_at_run_time():
+    sizes = {"m": None, "n": 4096, "k": 4096, "lda": None, "ldc": None}
+    drawn = draw(Problem(**sizes, types="bf16", layout="rc", inputs="groups=8+masked", stride_c=None), 0)
+    assert len(drawn) == LARGE_SITUATIONS
+    assert all(one.case.m <= LARGEST and one.case.lda >= 4096 for one in drawn)
 
 
 def test_blocks_that_share_a_tile_run_together():

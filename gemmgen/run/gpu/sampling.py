@@ -105,7 +105,7 @@ class InputSets:
         self._fill(fill, sizes)
         for name, numbers in numbers_of_rows(case).items():
             for pointers in self.pointers:
-                cuda.memcpy_htod(np.uintp(pointers[name]), numbers)
+                cuda.memcpy_htod(int(pointers[name]), numbers)
         self._codes: Any = None
         self.packed = False  # whether PACKED_B holds what kernels pack
         if case.problem.coded:

@@ -98,15 +98,16 @@ class Runner:
         operands = make_operands(situation)
         pointers: dict[str, int] = {}
         for place, (name, matrix) in enumerate(situation.case.tensors.items()):
+            held = matrix.in_bytes
             if situation.case.problem.pointers and name in OPERANDS:
                 starts = self._allocate_matrices(index, situation, place)
                 pointers[name] = self._place_pointers(index, situation, name, starts)
             else:
                 pointers[name] = self._allocate(index, situation, name, matrix.bytes)
-                step = matrix.dtype.bytes(matrix.stride)
-                starts = pointers[name] + step * np.arange(matrix.stored.batch or 1, dtype=np.uint64)
+                step = held.dtype.bytes(held.stride)
+                starts = pointers[name] + step * np.arange(held.stored.batch or 1, dtype=np.uint64)
             if name != "C" or situation.case.beta != 0 or self._job.tool != "initcheck":
-                values, held = matrix.dtype.packed(operands.by_name[name]), matrix.in_bytes
+                values = matrix.dtype.packed(operands.by_name[name])
                 self._write(starts, held, values.view(held.dtype.bits))
         workspace = self._job.source.launch.workspace(situation.case)
         for name in self._job.source.launch.parts:  # holding anything
