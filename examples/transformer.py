@@ -303,7 +303,7 @@ def compare_times(models: Sequence[Any], prompt: Any, arguments: argparse.Namesp
     rounds, steps = arguments.rounds, arguments.tokens
     modes: dict[str, Callable[[Run], Run]] = {"": lambda run: run}
     if arguments.device == "cuda":
-        modes[", CUDA graph"] = recorded
+        modes[", CUDA graph"] = lambda run: recorded(run).replay
     for length in arguments.prompt:
         for mode, of in modes.items():
             runs = [of(prefill(model, prompt[:, :length])) for model in models]

@@ -132,6 +132,7 @@ class Score:
 class Summary:
     """The results of a group.
 
+    rows              number of rows that are measured, with a baseline or without one
     geomean, minimum  of the ratios to cuBLASLt; None if none is measured
     normal            the geometric mean of the ratios on normal data; None if none is measured
     normals           number of rows in `normal`
@@ -236,7 +237,7 @@ def _summary(group: Group, scores: Sequence[Score]) -> Summary:
     settled = {score.problem for score in scores if (score.bench and not score.outdated) or score.kernel is None}
     return Summary(
         group=group.name,
-        rows=len(measured),
+        rows=sum(bool(score.bench) and not score.outdated for score in scores),
         geomean=geometric_mean(ratios) if ratios else None,
         geomean_goal=group.geomean,
         normal=geometric_mean(normal) if normal else None,

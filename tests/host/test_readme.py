@@ -135,9 +135,9 @@ def with_results(part: str, folder: str) -> str:
 
 def row_of(group: Summary) -> str:
     """Of the table of results."""
-    if group.geomean is None:
-        return f"| {group.group} | 0 of {len(group.missing)} | | | |\n"
     measured = f"{group.rows} of {group.rows + len(group.missing)}" if group.missing else str(group.rows)
+    if group.geomean is None:
+        return f"| {group.group} | {measured} | | | |\n"
     least = f"{group.minimum:.3f}x: {group.lowest}"
     return f"| {group.group} | {measured} | {group.geomean:.3f}x | {least} | {group.below} |\n"
 
