@@ -10,8 +10,8 @@ medians over rounds, in microseconds of all steps; the ratio is the median of th
 
 With --cell the products of x and its weights are given and not timed, and all steps have the same x. torch's step is
 then what torch.nn.LSTMCell runs behind these products: h * Wh by torch.mm, and the fused kernel of the gates and the
-state. Its whole cell multiplies x at each step, too. A graph holds 64 steps (--steps), each of which reads what the last
-one wrote; times are per step, and ratios are ours over torch's.
+state. Its whole cell multiplies x at each step, too. A graph holds 64 steps (--steps), each of which reads what the
+last one wrote; times are per step, and ratios are ours over torch's.
 """
 
 from __future__ import annotations
