@@ -204,7 +204,9 @@ class Fields:
     def whose(self, vector: Operand) -> str:
         """What each row, or element, of a vector of the epilogue is for."""
         by_group = "a row for each group" if vector.size else "one for each group"
-        return by_group if self.groups_of(vector) else vector.whose
+        if self.groups_of(vector):
+            return by_group
+        return "one a row of the product" if self.inputs.scattered and vector.along == "m" else vector.whose
 
     @property
     def coded(self) -> bool:

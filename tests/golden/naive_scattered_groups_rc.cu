@@ -1,4 +1,4 @@
-// gemm_f16f16f32_rc_Mx300x64_scale_m_sm90_096b597e
+// gemm_f16f16f32_rc_Mx300x64_scale_m_sm90_191c555e
 //
 //     C = alpha * acc * scale_m + beta * C      acc = A * B; A f16, B f16, C f32; sums in f32 on CUDA cores;
 //                                               C is read unless beta = 0, A and B always
@@ -10,7 +10,7 @@
 //     C  M x 300, row-major, ldc = 300
 //     offs  8 elements: ends of the groups of rows
 //     index_c  M elements: row m of the product is stored in row index_c[m] of C
-//     scale_m  M elements, one a row of C
+//     scale_m  M elements, one a row of the product
 //
 // Block   16 x 16 of C by 256 threads
 // Bound   global memory: every FMA takes two reads of it, most of which caches serve
@@ -75,7 +75,7 @@ __device__ __forceinline__ float epilogue(const Epilogue& e, int m, float acc, f
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16f16f32_rc_Mx300x64_scale_m_sm90_096b597e(
+gemm_f16f16f32_rc_Mx300x64_scale_m_sm90_191c555e(
     const F16* __restrict__ A, const F16* __restrict__ B, float* __restrict__ C, const int* __restrict__ offs,
     const int* __restrict__ index_c, const float* __restrict__ scale_m, int M, float alpha, float beta)
 {

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx2048x768_scale_m_sm90_b15b12b2
+// gemm_bf16_rc_Mx2048x768_scale_m_sm90_598ac54a
 //
 //     C = alpha * acc * scale_m + beta * C      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                               C is read unless beta = 0, A and B always
@@ -10,7 +10,7 @@
 //     C  M x 2048, row-major, ldc = 2048
 //     offs  128 elements: ends of the groups of rows
 //     index_c  M elements: row m of the product is stored in row index_c[m] of C
-//     scale_m  M elements, one a row of C
+//     scale_m  M elements, one a row of the product
 //
 // Block   128 x 256 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
@@ -479,7 +479,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx2048x768_scale_m_sm90_b15b12b2(
+gemm_bf16_rc_Mx2048x768_scale_m_sm90_598ac54a(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C,
     const int* __restrict__ offs, const int* __restrict__ index_c, const float* __restrict__ scale_m, int M,
     float alpha, float beta)
