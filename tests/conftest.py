@@ -250,6 +250,7 @@ def kernel_of_codes() -> Callable[..., KernelSource]:
         contract = Contract.of(problem, Launch(64, (("M", 8), ("N", 8)), prepares=(Pack("B"),)))
         sizes = {one: one if size is None else size for one, size in problem.sizes.items()}
         view = {"copies": copy_texts(contract, name), "parameters": contract.parameters, "name": name}
+        view["row_of_c"] = "index_c[m]" if problem.inputs.scattered else "m"
         rendered = environment(problem.types).from_string(text).render(**sizes, **view)
         return KernelSource(name, rendered, "by hand", {}, contract)
 

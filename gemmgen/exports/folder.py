@@ -56,7 +56,7 @@ def require_together(sources: Iterable[KernelSource], *, torch: bool = False) ->
         require(not arrays, f"{source.name} takes arrays of pointers, and tensors are none: export it without --torch")
         beside = torch and not source.problem.inputs.is_plain
         inputs = source.problem.inputs
-        others = "images" if inputs.conv else "an index of rows" if inputs.gathered else "scales"
+        others = "images" if inputs.conv else "an index of rows" if inputs.gathered or inputs.scattered else "scales"
         what = "ends or rows of groups" if inputs.groups else others
         require(not beside, f"{source.name} takes {what}, and operators take none: export it without --torch")
         twice = sorted(taken.intersection(own_files(source.name)))
@@ -99,7 +99,7 @@ def _special(source: KernelSource) -> list[str]:
     if launch.cluster > 1 and "__cluster_dims__" not in source.text:
         special.append(f"clusters of {launch.cluster} blocks")
     inputs = source.problem.inputs
-    if inputs.scattered or (source.problem.coded and not isinstance(launch.prepared("B"), Pack)):
+    if source.problem.coded and not isinstance(launch.prepared("B"), Pack):
         special.append(f"inputs = {source.problem.inputs}")
     stride = source.problem.stride_b
     if inputs.row_groups and stride not in ("dense", None):  # self-tests lay the groups' B side by side

@@ -26,7 +26,8 @@ CONVERTED_BUDGET_BITS = 28  # likewise of 16-bit and 8-bit floats
 SPARSE_TERMS = 8
 SCALARS = ((1, 0), (3, -2))  # alpha, beta
 EXACT_SCALES = 3  # in exact data: 1, 2 and 4
-DRAWN = {"offs": "ends", "group_rows": "counts", "index_a": "index"}  # the generators of these tensors
+# The generators of these tensors.
+DRAWN = {"offs": "ends", "group_rows": "counts", "index_a": "index", "index_c": "place"}
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,11 @@ class SelfTest:
     def rows_of_a(self) -> str:
         """The number of rows of A: other than of C where an index names them."""
         return "s.M / 2 + 3" if self.out.problem.inputs.gathered else "s.M"
+
+    @property
+    def rows_of_c(self) -> str:
+        """The number of rows of C: more than of the product where an index names them."""
+        return "s.M + 7" if self.out.problem.inputs.scattered else "s.M"
 
     @property
     def leaves_rows(self) -> bool:

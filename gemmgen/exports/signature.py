@@ -16,6 +16,7 @@ from gemmgen.kernel.notes import MatrixText, images_text, matrix_texts, walk_tex
 from gemmgen.kernel.prepare import PREPARED, dtype_of_part
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
+from gemmgen.problem.inputs import VECTORS
 from gemmgen.problem.nodes import Call, unparse
 from gemmgen.problem.sizes import SIZE_LIMIT
 
@@ -194,7 +195,7 @@ class Signature(Built):
     @property
     def may_be_null(self) -> tuple[str, ...]:
         """The arguments that are not read if K = 0: what is packed with codes has to be there."""
-        scales = [name for name in self.companions if name != "offs"] if self.problem.inputs.blocks else ()
+        scales = [name for name in self.companions if name not in VECTORS] if self.problem.inputs.blocks else ()
         return ("A", "B", *scales) if "K" in self.runtime_sizes and not self.problem.pointers else ()
 
     @property
@@ -236,9 +237,10 @@ class Signature(Built):
 
     @property
     def matrices(self) -> tuple[MatrixText, ...]:
-        """A, B, C and the epilogue's matrices for the header. An A whose rows are gathered has any number of them."""
-        a, *others = matrix_texts(self.problem)
-        return (replace(a, rows="rows") if self.problem.inputs.gathered else a, *others)
+        """A, B, C and the epilogue's matrices for the header. Where an index names rows there may be any number."""
+        inputs = self.problem.inputs
+        named = {"A": inputs.gathered, "C": inputs.scattered}
+        return tuple(replace(one, rows="rows") if named.get(one.name) else one for one in matrix_texts(self.problem))
 
     @property
     def groups(self) -> str | None:
@@ -277,6 +279,10 @@ class Signature(Built):
         if inputs.gathered:
             none = "; it is not read for rows in no group" if inputs.groups else ""
             found["index_a"] = f"names rows that A has, which is not checked; A may have any number of rows{none}"
+        if inputs.scattered:
+            none = "; rows in no group may have any number" if inputs.groups else ""
+            named = "names different rows that C has, which is not checked"
+            found["index_c"] = f"{named}; C's other rows stay as they are{none}"
         return found
 
     whole_images = (

@@ -852,6 +852,7 @@ EXPERTS_OF_CODES = Problem(None, 40, 96, types="bf16,u4,bf16", epilogue="acc", i
 ROWS_OF_BYTES = Problem(
     None, 40, 96, types="f16,s8,f16", layout="rc", epilogue="acc", inputs="scales=K+groups=5", stride_b=None
 )
+SCATTERED_CODES = Problem(None, 40, 96, types="bf16,u4,bf16", epilogue="acc", inputs="scales=64+groups=3+scattered")
 MISTAKES = {  # in the launch that packs
     "the group": (OPEN, "first_k / 128", "first_k / 256"),
     "the sign": (SIGNED, "& 15) ^ 8", "& 15)"),
@@ -875,7 +876,10 @@ MISTAKES = {  # in the launch that packs
         (HALVES, 14),
         (BYTES, None),
         (EXPERTS_OF_CODES, None),
-        *(pytest.param(one, None, marks=pytest.mark.soak) for one in (SIGNED, HALVES, WHOLE, ROWS_OF_BYTES)),
+        *(
+            pytest.param(one, None, marks=pytest.mark.soak)
+            for one in (SIGNED, HALVES, WHOLE, ROWS_OF_BYTES, SCATTERED_CODES)
+        ),
     ],
     ids=str,
 )
@@ -909,13 +913,18 @@ def of_blocks(types: str, layout: str, inputs: str, *sizes: int | None) -> Kerne
 BLOCKS = of_blocks("e4m3,e4m3,bf16_promoted", "rc", "blocks", None, 200, 300)
 LINES = of_blocks("e4m3,e5m2,f32", "cr", "blocks+lines+padded", None, None, None)
 SCALED_EXPERTS = of_blocks("e4m3,e4m3,bf16_promoted", "rc", "groups=5+blocks", None, 200, 304)
+SCATTERED_BLOCKS = of_blocks("e4m3,e4m3,bf16_promoted", "rc", "groups=5+blocks+scattered", None, 72, None)
 SCALED_ROWS = of_blocks("e4m3,e4m3,f32", "rr", "groups=3+blocks+lines+padded", None, None, None)
 
 
 @needs_nvcc
 @pytest.mark.parametrize(
     "source",
-    [BLOCKS, SCALED_EXPERTS, *(pytest.param(one, marks=pytest.mark.soak) for one in (LINES, SCALED_ROWS))],
+    [
+        BLOCKS,
+        SCALED_EXPERTS,
+        *(pytest.param(one, marks=pytest.mark.soak) for one in (LINES, SCALED_ROWS, SCATTERED_BLOCKS)),
+    ],
     ids=str,
 )
 def test_selftest_passes_kernels_of_blocks(source: KernelSource, tmp_path: Path) -> None:
@@ -955,19 +964,33 @@ MASKED = of_groups("rc", "groups=3+masked", None, None, None, types="bf16")
 ALONG_K = of_groups("cr", "groups=4+along_k", None, None, None, types="bf16,bf16,f32")
 INDEX = of_groups("rr", "gathered", None, None, None)
 TOKENS = of_groups("rc", "groups=5+gathered", None, 40, 96, types="bf16", epilogue="swiglu")
+PLACES = of_groups("rr", "scattered", None, None, None)
+RETURNED = of_groups(
+    "rc", "groups=5+gathered+scattered", None, 40, 96, types="bf16", epilogue="scale_m * acc + beta * C + residual"
+)
 
 
 @needs_nvcc
 @pytest.mark.parametrize(
     ("source", "budget"),
     [
-        *((ROWS, None), (EXPERTS, None), (ALONG_K, None), (TOKENS, None)),
-        *(pytest.param(one, None, marks=pytest.mark.soak) for one in (MASKED, INDEX)),
-        *(pytest.param(one, 12, marks=pytest.mark.soak) for one in (SHORT, ROWS, MASKED, ALONG_K, INDEX)),
+        *((ROWS, None), (EXPERTS, None), (ALONG_K, None), (TOKENS, None), (RETURNED, None)),
+        *(pytest.param(one, None, marks=pytest.mark.soak) for one in (MASKED, INDEX, PLACES)),
+        *(pytest.param(one, 12, marks=pytest.mark.soak) for one in (SHORT, ROWS, MASKED, ALONG_K, INDEX, PLACES)),
     ],
     ids=[
-        *("any sizes", "gated", "along K", "gathered, gated", "masked", "gathered"),
-        *("some rows", "some rows of any sizes", "some rows of masked groups", "some rows along K", "some gathered"),
+        *(
+            "any sizes",
+            "gated",
+            "along K",
+            "gathered, gated",
+            "gathered and scattered",
+            "masked",
+            "gathered",
+            "scattered",
+        ),
+        *("some rows", "some rows of any sizes", "some rows of masked groups", "some rows along K"),
+        *("some gathered", "some scattered"),
     ],
 )
 def test_selftest_passes_kernels_of_groups(source: KernelSource, budget: int | None, tmp_path: Path) -> None:
@@ -996,6 +1019,11 @@ def test_selftest_passes_kernels_of_groups(source: KernelSource, budget: int | N
                 (EXPERTS, "scale_b += group;", "", "expected"),
                 (INDEX, "row_a = index_a[m]", "row_a = m", "expected"),
                 (TOKENS, "row_a = index_a[m]", "row_a = index_a[m / 2 * 2]", "expected"),
+                (PLACES, "Offset(index_c[m])", "Offset(m)", "expected"),
+                (PLACES, "Offset(index_c[m])", "Offset(index_c[m / 2 * 2])", "expected"),
+                (RETURNED, "Offset(index_c[m])", "Offset(index_a[m])", "expected"),
+                (RETURNED, "epilogue(e, s, m,", "epilogue(e, s, index_c[m],", "expected"),
+                (RETURNED, "if (group == 5) return;", "if (group == 5) group = 4;", "wrote outside C"),
             )
         ),
     ],
@@ -1145,7 +1173,12 @@ def test_a_kernel_of_images_is_built_without_warnings(gradient: bool, tmp_path: 
     ("layout", "inputs"),
     [
         *(("rc", "groups=40"), ("rc", "groups=40+masked"), ("cr", "groups=40+along_k")),
-        *(("rc", "groups=40+gathered"), ("rr", "gathered")),
+        *(
+            ("rc", "groups=40+gathered"),
+            ("rr", "gathered"),
+            ("rc", "groups=40+gathered+scattered"),
+            ("rr", "scattered"),
+        ),
     ],
 )
 def test_a_kernel_of_groups_is_built_without_warnings(layout: str, inputs: str, tmp_path: Path) -> None:
@@ -1532,3 +1565,15 @@ def test_sparse_data_lets_every_element_of_a_large_c_be_checked(tmp_path: Path) 
     at, out_of = "if (m >= s.M || n >= s.N) return;", "if (m >= s.M || n >= s.N || (m == 77 && n == 99)) return;"
     code, lines = outcome(exported_on_the_host(tmp_path / "wrong", source, at, out_of, budget=20))
     assert code == 1 and any("exact" in line and ": C[77][99] = " in line for line in lines), lines
+
+
+@needs_nvcc
+@pytest.mark.soak
+def test_weighted_sums_are_those_of_scattered_rows(tmp_path: Path) -> None:
+    """They find an element of a row that has no reference."""
+    source = of_groups("rr", "scattered", 200, 300, 500)
+    code, lines = outcome(exported_on_the_host(tmp_path / "right", source, budget=20))
+    assert code == 0 and any("all rows by their weighted sums" in line for line in lines), lines
+    at, out_of = "if (m >= s.M || n >= s.N) return;", "if (m >= s.M || n >= s.N || (m == 77 && n == 99)) return;"
+    code, lines = outcome(exported_on_the_host(tmp_path / "wrong", source, at, out_of, budget=20))
+    assert code == 1 and any("exact" in line and "][99] = " in line for line in lines), lines

@@ -57,6 +57,13 @@ KERNELS = {
     ),
     "gathered by wgmma": kernel("?x136x256", "rc", "wgmma", {"types": "bf16", "inputs": "groups=8+gathered"}),
     "rows by an index": kernel("?x?x?", "rr", "wgmma", {"types": "bf16", "inputs": "gathered", "ld_align": 8}),
+    "scattered by wgmma": kernel(
+        "?x136x256", "rc", "wgmma", {"types": "bf16", "inputs": "groups=8+scattered", "epilogue": "scale_m"}
+    ),
+    "rows to an index": kernel("?x?x?", "rr", "wgmma", {"types": "bf16", "inputs": "scattered", "ld_align": 8}),
+    "gathered and scattered": kernel(
+        "?x72x64", "rc", "wgmma", {"types": "f16", "inputs": "groups=3+gathered+scattered"}
+    ),
     "aux of f64": kernel("?x64x?", "rr", "simt", {"types": "f64", "epilogue": "bias+aux+silu"}, SPLIT=4),
 }
 

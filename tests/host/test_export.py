@@ -54,6 +54,7 @@ CODES = Problem(None, 136, 256, types="bf16,u4,bf16", layout="rc", inputs="scale
 BYTES = Problem(None, 136, 256, types="f16,s8,f16", layout="rc", inputs="scales=64+zeros")
 IMAGES = Conv(None, (9, 8, 16), 24, (3, 2), pad=(1, 0, 2, 1), stride=(2, 1), dilation=2, lda=None, ld_align=8)
 TOKENS = Problem(None, 136, 256, types="bf16", layout="rc", inputs="groups=5+gathered")
+PLACES = Problem(None, 136, 256, types="bf16", layout="rc", inputs="groups=5+scattered", epilogue="scale_m")
 GRADIENT = Problem(24, 96, None, types="bf16,bf16,f32", layout="cr", inputs="im2col=9x8x16_3x2_p1x0x2x1_s2x1+wgrad")
 SAMPLES = {
     "plain": naive(),
@@ -63,6 +64,7 @@ SAMPLES = {
     "bytes": render(BYTES, WGMMA, WGMMA.default(BYTES)).renamed("gemm"),
     "images": render(IMAGES, WGMMA, WGMMA.default(IMAGES)).renamed("gemm"),
     "gathered": render(TOKENS, WGMMA, WGMMA.default(TOKENS)).renamed("gemm"),
+    "scattered": render(PLACES, WGMMA, WGMMA.default(PLACES)).renamed("gemm"),
     "gradient": render(GRADIENT, WGMMA, WGMMA.default(GRADIENT)).renamed("gemm"),
 }
 
@@ -238,6 +240,8 @@ def test_codes_have_a_launcher_where_a_launch_before_packs_them(tmp_path: Path) 
         require_together([naive(types="bf16", inputs="groups=8")], torch=True)
     with pytest.raises(InvalidInput, match="gemm takes an index of rows, and operators take none"):
         require_together([naive(types="bf16", inputs="gathered")], torch=True)
+    with pytest.raises(InvalidInput, match="gemm takes an index of rows, and operators take none"):
+        require_together([naive(types="bf16", inputs="scattered")], torch=True)
     require_together([SAMPLES["codes"]])
     with pytest.raises(InvalidInput, match="gemm takes scales, and operators take none"):
         require_together([SAMPLES["codes"]], torch=True)

@@ -167,12 +167,8 @@ def test_other_families_refuse_inputs(family, problem):
     assert scaled or grouped or images or rejection.constraint is family.rules[0]
 
 
-@pytest.mark.parametrize(
-    "problem",
-    [one for one in PROBLEMS if one.coded or one.inputs.scattered],
-    ids=str,
-)
-def test_exports_refuse_inputs(problem):
+@pytest.mark.parametrize("problem", [one for one in PROBLEMS if one.coded], ids=str)
+def test_exports_refuse_codes_that_no_launch_packs(problem):
     source = render(problem, NAIVE, NAIVE.default(problem))
     with pytest.raises(InvalidInput, match=re.escape(f"inputs = {problem.inputs}")):
         require_exportable(source)

@@ -36,5 +36,5 @@ ${ name }(
         const int zero = ${ "scales[64 + column].bits & %d" | format(2 ** c.bits - 1) if c.zeros else 2 ** (c.bits - 1) if c.signed else "0" };
         sum += float(A[1LL * m * ${ lda } + at]) * float(${ TA }(float(code - zero) * float(scales[column])));
     }
-    C[1LL * m * ${ ldc } + n] = ${ TC }(sum);
+    C[1LL * ${ row_of_c } * ${ ldc } + n] = ${ TC }(sum);
 }

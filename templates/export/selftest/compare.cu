@@ -1,9 +1,13 @@
 /*# A launch, and its results beside the reference: all rows, or some of them and weighted sums of the others. #*/
-//% from "export/selftest/factor.cu" import factor_of_a, factor_of_b with context
+//% from "export/selftest/factor.cu" import factor_of_a, factor_of_b, row_of_c with context
 //% set columns, column_sum = "column_amax" in test.outputs, "column_sum" in test.epilogue.sums
 //% set integer, several = test.scalar.is_integer, test.outputs | length > 1
 //% set int_p, p = ("int p, ", "p, ") if out.problem.batched else ("", "")
 //% set all, at = ("s.batch * s.M", "row / s.M, row % s.M") if out.problem.batched else ("s.M", "row")
+//% set scattered, placed_m = out.problem.inputs.scattered, p ~ row_of_c("m")
+/*# Where a row is: C is the only output of a product whose rows are scattered. #*/
+//% set placed = row_of_c("row") if scattered else at
+//% set looks = test.leaves_rows or scattered
 /*# Whether a row of an output is in no group, or none of those that count. #*/
 //% set skipped = "group_of(x, row) == %d" | format(test.groups) if test.groups else "!counts(x, row / s.M, row % s.M)"
 //% set strides, several_strides = test.shape_strides if out.problem.batched else (), ["%lld"] * test.shape_strides | length
@@ -36,7 +40,7 @@ int first_row_off(const Check& s, const Operands& x, const Storage<${ out.elemen
     ${ tab }    ${ bits } difference = 0;
     ${ tab }    for (int k = 0; k < s.K; ++k) difference += whole(s.alpha) * whole(${ factor_of_a("m", "k") }) * b_weights[k];
     ${ tab }    for (int n = 0; n < s.N; ++n) {
-    ${ tab }        const ${ test.wide } got = decode(c(${ p }m, n)), old = s.beta == 0 ? 0 : decode(x.C(${ p }m, n));
+    ${ tab }        const ${ test.wide } got = decode(c(${ placed_m }, n)), old = s.beta == 0 ? 0 : decode(x.C(${ placed_m }, n));
 //% if not integer
     ${ tab }        if (!(std::fabs(got) <= LARGEST_EXACT) || got != std::trunc(got)) return ${ row };
 //% endif
@@ -61,14 +65,17 @@ string describe(const Check& s)
 //% if test.leaves_rows
 // Rows that no group computes must keep their values, too.
 //% endif
+//% if scattered
+// Rows that the index does not name must keep their values, too.
+//% endif
 template <typename Element>
-string writes_outside(const char* output, const Check& s, ${ "const Operands& x, " if test.leaves_rows }int length, const Storage<Element>& before, Storage<Element> after)
+string writes_outside(const char* output, const Check& s, ${ "const Operands& x, " if looks }int length, const Storage<Element>& before, Storage<Element> after)
 {
     for (int row = 0; row < ${ all }; ++row) {
 //% if test.leaves_rows
         if (${ skipped }) continue;
 //% endif
-        const size_t start = before.BAND + before.at(${ at }, 0);
+        const size_t start = before.BAND + before.at(${ placed }, 0);
         std::copy_n(&before.elements[start], length, &after.elements[start]);
     }
     for (size_t i = 0; i < after.elements.size(); ++i)  // by bits, as NaN != NaN
@@ -156,7 +163,7 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
 //% endif
         const auto expected = reference_row(s, x, ${ "sums, " if column_sum }${ at });
 //% for output in test.outputs if output != "column_amax"
-        if (problem.empty()) problem = wrong_in_row("${ output }", ${ at }, new_${ output }, expected${ "." ~ output if several });
+        if (problem.empty()) problem = wrong_in_row("${ output }", ${ placed }, new_${ output }, expected${ "." ~ output if several });
 //% endfor
 //% if columns
         for (int n = 0; n < s.N; ++n) {
@@ -194,7 +201,7 @@ ${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(te
 //% endif
 //% endif
 //% for output in test.outputs
-    if (problem.empty()) problem = writes_outside("${ output }", s, ${ "x, " if test.leaves_rows }${ "1" if output == "row_amax" else "s.N" }, x.${ output }, new_${ output });
+    if (problem.empty()) problem = writes_outside("${ output }", s, ${ "x, " if looks }${ "1" if output == "row_amax" else "s.N" }, x.${ output }, new_${ output });
 //% endfor
     return report(problem.empty(), what, problem.empty() ? ${ "scope" if test.samples else '"every element"' } : problem);
 }

@@ -1,3 +1,7 @@
+/*# Where rows of C are. #*/
+//% macro row_of_c(m)
+${ "int(decode(x.index_c(0, %s)))" | format(m) if out.problem.inputs.scattered else m }
+//%- endmacro
 /*# The numbers that are multiplied for an element of A and of B: where one holds images a pixel's, where blocks have scales with these. #*/
 //% set blocks, lines, block = out.problem.inputs.blocks, out.problem.inputs.lines, out.problem.inputs.block
 //% set product = ("p, " if test.own_ab else "0, ") if out.problem.batched

@@ -59,13 +59,14 @@ Operands make_operands(const Check& s)
 //% if "zero_point" in test.drawn
     const auto zero_point = [&] { return random.integer(${ "exact ? 8 : 255" if exact else "255" }); };
 //% endif
-//% set gathered = out.problem.inputs.gathered
-//% if gathered and test.groups
+//% set gathered, scattered = out.problem.inputs.gathered, out.problem.inputs.scattered
+//% set indexed = gathered or scattered
+//% if indexed and test.groups
     int end = 0;  // of the last group so far
 //% endif
 //% if "ends" in test.drawn
     // Ends of groups: some groups are empty, and the last rows, or k, may be in no group.
-    const auto ends = [&, group = 0${ ", end = 0" if not gathered }]() mutable {
+    const auto ends = [&, group = 0${ ", end = 0" if not indexed }]() mutable {
         const int rest = s.${ "K" if out.problem.inputs.along_k else "M" } - end;
         if (++group == ${ out.problem.inputs.groups } && random.below(2) == 0) return end += rest;
         return end += random.below(4) > 0 ? random.below(rest + 1) : 0;
@@ -76,6 +77,18 @@ Operands make_operands(const Check& s)
     const auto index = [&, m = 0]() mutable { return m++ < end ? random.below(${ test.rows_of_a }) : -1; };
 //% elif gathered
     const auto index = [&] { return random.below(${ test.rows_of_a }); };
+//% endif
+//% if scattered
+    // Different rows of C in any order.
+//% if test.groups
+    // For rows in no group -1, where nothing must be stored.
+//% endif
+    vector<int> places(${ test.rows_of_c });
+    for (int row = 0; row < ${ test.rows_of_c }; ++row) places[row] = row;
+    const auto place = [&, m = 0]() mutable {
+        std::swap(places[m], places[m + random.below(${ test.rows_of_c } - m)]);
+        return ${ "m < end ? places[m++] : -1" if test.groups else "places[m++]" };
+    };
 //% endif
 //% if "counts" in test.drawn
     const auto counts = [&] { return random.below(3) > 0 ? random.below(s.M + 1) : random.below(2) * s.M; };
@@ -105,7 +118,7 @@ ${ ("s.%s" | format(extent.size) if extent.step == 1 else "(s.%s + %d) / %d" | f
 //% endif
     ${ "Operands x =" if test.codes else "return" } {{${ batch_ab }${ pixels if out.problem.inputs.images == "A" else test.rows_of_a ~ ", s.K" }, ${ of_ab("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else of_ab("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
             {${ batch_ab }${ pixels if out.problem.inputs.images == "B" else of_b }, ${ of_ab("s.stride_b", "s.ldb", 1) if out.problem.layout.b == "r" else of_ab("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
-            {${ batch }s.M, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
+            {${ batch }${ test.rows_of_c }, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
 //%- for x in out.problem.companions
 ,
             {${ one }${ "%d * (%s)" | format(x.matrices, count(x.rows)) if x.matrices else count(x.rows) }, ${ count(x.cols) }, {${ "0, " if one }${ "(%s + %d) / %d * %d" | format(count(x.cols), x.unit - 1, x.unit, x.unit) if x.unit > 1 else count(x.cols) }, 1}, ${ test.draws[x.name] }}

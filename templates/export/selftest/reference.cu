@@ -1,5 +1,5 @@
 /*# The right answer for a row of C, and what a kernel may be off by. #*/
-//% from "export/selftest/factor.cu" import factor_of_a, factor_of_b with context
+//% from "export/selftest/factor.cu" import factor_of_a, factor_of_b, row_of_c with context
 //% set integers, sums, t = test.sums.is_integer, test.epilogue.sums, test.tensor
 //% set spread = t and (t.of_spread or t.rounding)
 //% set int_p, p, batched = ("int p, ", "p, ", true) if out.problem.batched else ("", "", false)
@@ -136,7 +136,7 @@ vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "Integer
         const Bounded ${ acc } = {sum[${ at }], random_walk * ${ "magnitude[%s]" | format(at) if test.wide == "double" else "double(magnitude[%s])" | format(at) }${ " + cut_off(%s)" | format(at) if t }};
 //% endif
 //% endfor
-//% set old = "s.beta == 0 ? 0 : decode(x.C(%sm, n))" | format(p)
+//% set old = "s.beta == 0 ? 0 : decode(x.C(%s%s, n))" | format(p, row_of_c("m"))
 //% if test.linear
         ${ C }[n] = linear(s, acc, ${ old });
 //% else

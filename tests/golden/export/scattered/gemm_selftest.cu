@@ -1,0 +1,372 @@
+// Checks the kernel on this machine's GPU.
+//
+//   exact   small integers: every product and sum is representable, so C is their sum, rounded once
+//   random  uniform in [-1, 1) against double arithmetic, with a bound for each element's error
+//
+// NaN, in integers -1, fills C before a run with beta = 0, the padding between lines and the bands around all
+// operands: a kernel that reads or writes there fails. Exits with 0 if all checks pass, with 77 where there is no GPU.
+
+#include "gemm.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#define EXPORTED(function) gemm_##function
+
+namespace {
+
+using std::string, std::vector;
+
+struct Shape {  // in elements
+    int M, N, K, lda, ldb, ldc;
+    long long stride_b;
+    int reach;  // the largest integer in exact A and B: no sum is rounded, in whatever order
+};
+
+constexpr Shape SHAPES[] = {
+    {1, 136, 256, 256, 256, 136, 34816, 8},
+    {256, 136, 256, 256, 256, 136, 34816, 8},
+    {129, 136, 256, 256, 256, 136, 34816, 8},
+    {3, 136, 256, 256, 256, 136, 34816, 8},
+    {1154, 136, 256, 256, 256, 136, 34816, 8},
+    {128, 136, 256, 256, 256, 136, 34816, 8},
+};
+
+constexpr float SCALARS[][2] = {{1, 0}, {3, -2}};  // alpha, beta
+
+struct Check : Shape {
+    bool exact;  // integers, else random
+    float alpha, beta;
+};
+
+// An element's offset, by the distances between rows and columns.
+struct Place {
+    long long row, column;
+
+    size_t operator()(int m, int n) const { return m * row + n * column; }
+};
+
+// The number that an element stands for.
+double decode(__nv_bfloat16 x) { return __bfloat162float(x); }
+double decode(int32_t x) { return x; }
+double decode(float x) { return x; }
+
+// The element nearest to a number, ties to even.
+template <typename Element>
+Element encode(double value);
+template <>
+__nv_bfloat16 encode(double value) { return __double2bfloat16(value); }
+template <>
+int32_t encode(double value) { return int32_t(value); }
+template <>
+float encode(double value) { return float(value); }
+
+// The same numbers on every machine: distributions of standard libraries differ.
+struct Random {
+    std::mt19937_64 bits;
+
+    int below(int end) { return int((bits() >> 32) * std::uint64_t(end) >> 32); }
+    int integer(int reach) { return below(2 * reach + 1) - reach; }
+    double uniform() { return double(std::int64_t(bits() >> 40) - (1LL << 23)) / (1LL << 23); }
+};
+
+template <typename... Values>
+string text(const char* format, Values... values)
+{
+    char line[300];
+    std::snprintf(line, sizeof line, format, values...);
+    return line;
+}
+
+bool report(bool passed, const string& what, const string& result)
+{
+    std::printf("%s  %s: %s\n", passed ? "PASS" : "FAIL", what.c_str(), result.c_str());
+    return passed;
+}
+
+void must(const string& what, cudaError_t status)
+{
+    if (status != cudaSuccess) std::exit(!report(false, what, cudaGetErrorString(status)));
+}
+
+// A copy in device memory.
+std::shared_ptr<void> on_device(const void* data, size_t bytes)
+{
+    void* memory = nullptr;
+    must("cudaMalloc", cudaMalloc(&memory, bytes));
+    must("copy to the device", cudaMemcpy(memory, data, bytes, cudaMemcpyHostToDevice));
+    return {memory, cudaFree};
+}
+
+// Matrices of rows x cols in memory: a band, lines with padding between them, a band.
+template <typename Element>
+struct Storage {
+    // Elements of a band, behind which addresses have the promised alignment, no more.
+    static constexpr size_t BAND = 1024 + std::max<size_t>(16, sizeof(Element)) / sizeof(Element);
+
+    Place at;
+    vector<Element> elements;
+    std::shared_ptr<void> device;
+
+    template <typename Value>
+    Storage(int rows, int cols, Place at, Value value)
+        : at(at), elements(2 * BAND + (rows > 0 && cols > 0 ? at(rows - 1, cols - 1) + 1 : 0))
+    {
+        std::memset(static_cast<void*>(elements.data()), 0xff, bytes());  // 0xff: NaN, or the integer -1
+        for (int row = 0; row < rows; ++row)
+            for (int col = 0; col < cols; ++col) elements[BAND + at(row, col)] = encode<Element>(value());
+        device = on_device(elements.data(), bytes());
+    }
+
+    Element operator()(int row, int col) const { return elements[BAND + at(row, col)]; }
+    size_t bytes() const { return elements.size() * sizeof(Element); }
+    Element* first() const { return static_cast<Element*>(device.get()) + BAND; }  // on the device
+
+    // What the device holds now.
+    Storage from_device() const
+    {
+        Storage now = *this;
+        must("copy from the device", cudaMemcpy(now.elements.data(), device.get(), bytes(), cudaMemcpyDeviceToHost));
+        return now;
+    }
+};
+
+// A pointer of whatever type the launcher takes.
+struct Address {
+    const void* at;
+
+    template <typename T>
+    operator T*() const { return static_cast<T*>(const_cast<void*>(at)); }
+};
+
+using Pointers = std::array<Address, 6>;  // A, B, C, offs, index_c, scale_m
+
+cudaError_t launch(const Check& s, const Pointers& tensors)
+{
+    const auto& [A, B, C, offs, index_c, scale_m] = tensors;
+    EXPORTED(plan) plan;
+    cudaError_t status = EXPORTED(launch)(A, B, C, offs, index_c, scale_m, s.M, s.alpha, s.beta, nullptr, 0, nullptr);
+    if (status != cudaSuccess || s.beta != 0) return status;
+    status = EXPORTED(make_plan)(&plan, A, B, C, offs, index_c, scale_m, s.M, s.alpha, s.beta, nullptr, 0);
+    return status == cudaSuccess ? EXPORTED(run_prepared)(&plan, nullptr) : status;  // C is not read: it is the same again
+}
+
+// What the tensors hold before a launch.
+struct Operands {
+    Storage<__nv_bfloat16> A, B, C;
+    Storage<int32_t> offs, index_c;
+    Storage<float> scale_m;
+};
+
+Operands make_operands(const Check& s)
+{
+    Random random = {std::mt19937_64(s.M * 3u + s.N * 5u + s.K * 7u)};
+    const bool exact = s.exact;
+    const auto value = [&] { return exact ? random.integer(s.reach) : random.uniform(); };
+    const auto before = [&] { return s.beta == 0 ? NAN : value(); };
+    const auto factor = [&] { return exact ? (1 << random.below(3)) / 2.0 : random.uniform(); };
+    int end = 0;  // of the last group so far
+    // Ends of groups: some groups are empty, and the last rows, or k, may be in no group.
+    const auto ends = [&, group = 0]() mutable {
+        const int rest = s.M - end;
+        if (++group == 5 && random.below(2) == 0) return end += rest;
+        return end += random.below(4) > 0 ? random.below(rest + 1) : 0;
+    };
+    // Different rows of C in any order.
+    // For rows in no group -1, where nothing must be stored.
+    vector<int> places(s.M + 7);
+    for (int row = 0; row < s.M + 7; ++row) places[row] = row;
+    const auto place = [&, m = 0]() mutable {
+        std::swap(places[m], places[m + random.below(s.M + 7 - m)]);
+        return m < end ? places[m++] : -1;
+    };
+    return {{s.M, s.K, {s.lda, 1}, value},
+            {s.K, 5 * s.N, {1, s.ldb}, value},
+            {s.M + 7, s.N, {s.ldc, 1}, before},
+            {1, 5, {5, 1}, ends},
+            {1, s.M, {s.M, 1}, place},
+            {s.M, 1, {1, 0}, factor}};
+}
+
+// A value, and how far a kernel's may be off.
+struct Bounded {
+    double value, bound;
+};
+
+constexpr double UNIT_ROUNDOFF = 1.0 / (1LL << 24);  // of f32
+
+// A result with what its operands' errors make of it, and its own rounding: none where the type holds an exact result.
+[[maybe_unused]] Bounded rounded(double value, double inherited)
+{
+    const bool held = inherited == 0 && static_cast<float>(value) == value;
+    const double own = UNIT_ROUNDOFF * (std::fabs(double(value)) + inherited) + std::numeric_limits<float>::denorm_min();
+    return {value, held ? 0 : inherited + own};
+}
+
+[[maybe_unused]] Bounded operator+(Bounded a, Bounded b) { return rounded(a.value + b.value, a.bound + b.bound); }
+[[maybe_unused]] Bounded operator*(Bounded a, Bounded b)
+{
+    const double x = std::fabs(double(a.value)), y = std::fabs(double(b.value));
+    return rounded(a.value * b.value, x * b.bound + y * a.bound + a.bound * b.bound);
+}
+
+constexpr double LAMBDA = 6.0;  // standard deviations that the error of a sum may reach
+
+// The group of row m; 5 if it is in none.
+int group_of(const Operands& x, int m)
+{
+    int group = 0;
+    while (group < 5 && m >= decode(x.offs(0, group))) ++group;
+    return group;
+}
+
+// Row m, in double arithmetic.
+vector<Bounded> reference_row(const Check& s, const Operands& x, int m)
+{
+    vector<double> row_of_a(s.K), sum(s.N), magnitude(s.N);
+    for (int k = 0; k < s.K; ++k) row_of_a[k] = decode(x.A(m, k));
+    const int group = group_of(x, m);
+    for (int n = 0; n < s.N; ++n)
+        for (int k = 0; k < s.K; ++k) {
+            const double product = row_of_a[k] * decode(x.B(k, group * s.N + n));
+            sum[n] += product;
+            magnitude[n] += std::fabs(product);
+        }
+
+    // Rounding errors of K products add up like a random walk (Higham and Mary, 2019).
+    const double random_walk = s.exact ? 0 : LAMBDA * std::sqrt(s.K) * UNIT_ROUNDOFF;
+    // Tensor cores truncate terms and sums where CUDA cores round them, and may be off by more.
+    const double steps = std::ceil(double(s.K) / 8);
+    const auto cut_off = [&](int n) -> double {
+        if (s.exact) return 0;
+        return steps * 2.384185791015625e-07 * std::fabs(sum[n]);
+    };
+    vector<Bounded> expected(s.N);
+    for (int n = 0; n < s.N; ++n) {
+        const Bounded acc = {sum[n], random_walk * magnitude[n] + cut_off(n)};
+        const Bounded alpha = {s.alpha, 0};
+        const Bounded beta = {s.beta, 0};
+        const double old = s.beta == 0 ? 0 : decode(x.C(int(decode(x.index_c(0, m))), n));
+        const Bounded C = {old, 0};
+        const Bounded scale_m = {decode(x.scale_m(m, n)), 0};
+        expected[n] = alpha * acc * scale_m + beta * C;
+    }
+    return expected;
+}
+
+string describe(const Check& s)
+{
+    return text("%dx%dx%d lda=%d ldb=%d ldc=%d %s alpha=%g beta=%g", s.M, s.N, s.K, s.lda, s.ldb,
+        s.ldc, s.exact ? "exact" : "random", double(s.alpha), double(s.beta));
+}
+
+// What was written around an output or between its lines of `length` elements; "" if nothing.
+// Rows that no group computes must keep their values, too.
+// Rows that the index does not name must keep their values, too.
+template <typename Element>
+string writes_outside(const char* output, const Check& s, const Operands& x, int length, const Storage<Element>& before, Storage<Element> after)
+{
+    for (int row = 0; row < s.M; ++row) {
+        if (group_of(x, row) == 5) continue;
+        const size_t start = before.BAND + before.at(int(decode(x.index_c(0, row))), 0);
+        std::copy_n(&before.elements[start], length, &after.elements[start]);
+    }
+    for (size_t i = 0; i < after.elements.size(); ++i)  // by bits, as NaN != NaN
+        if (std::memcmp(&after.elements[i], &before.elements[i], sizeof(Element)) != 0)
+            return text("wrote outside %s, %lld elements from its start", output, (long long)(i - before.BAND));
+    return "";
+}
+
+// The first wrong element of row m of `output`; "" if none is.
+template <typename Element>
+string wrong_in_row(const char* output, int m, const Storage<Element>& results, const vector<Bounded>& expected)
+{
+    const auto nearest = [](double value) { return double(decode(encode<Element>(value))); };  // as C holds it
+    for (int n = 0; n < int(expected.size()); ++n) {
+        const double got = decode(results(m, n));
+        const auto [value, bound] = expected[n];
+        const double least = nearest(value - bound), most = nearest(value + bound);
+        if (!(least <= got && got <= most))  // false for NaN
+            return text("%s[%d][%d] = %.9g, expected %.9g to %.9g", output, m, n, got, least, most);
+    }
+    return "";
+}
+
+bool passes(const Check& s)
+{
+    const Operands x = make_operands(s);
+    const string what = describe(s);
+    const auto started = launch(s, {x.A.first(), x.B.first(), x.C.first(), x.offs.first(), x.index_c.first(), x.scale_m.first()});
+    must(what + ". " + EXPORTED(refusal)(), started);
+    must(what, cudaDeviceSynchronize());
+    const auto new_C = x.C.from_device();
+
+    string problem;
+    const auto check = [&](int row) {
+        if (group_of(x, row) == 5) return;
+        const auto expected = reference_row(s, x, row);
+        if (problem.empty()) problem = wrong_in_row("C", int(decode(x.index_c(0, row))), new_C, expected);
+    };
+    for (int row = 0; row < s.M && problem.empty(); ++row) check(row);
+    if (problem.empty()) problem = writes_outside("C", s, x, s.N, x.C, new_C);
+    return report(problem.empty(), what, problem.empty() ? "every element" : problem);
+}
+
+const char* const SOMEWHERE = reinterpret_cast<const char*>(4096);  // an address that nothing is read from
+
+bool checks_its_arguments()
+{
+    bool passed = true;
+    const auto answers = [&](const string& what, cudaError_t wanted, const Shape& s, const Pointers& tensors) {
+        const cudaError_t status = launch({s, true, 1, 0}, tensors);
+        passed &= report(status == wanted, what, cudaGetErrorName(status));
+    };
+    const Shape good = SHAPES[0];
+    const std::pair<string, unsigned> aligned[] = {{"A", 16}, {"B", 16}, {"C", 16}, {"offs", 16}, {"index_c", 16}, {"scale_m", 16}};
+    Pointers tensors;
+    tensors.fill({SOMEWHERE});
+    for (size_t i = 0; i < tensors.size(); ++i) {
+        const auto& [name, align] = aligned[i];
+        Pointers odd = tensors;
+        odd[i] = {nullptr};
+        answers(name + " null", cudaErrorInvalidValue, good, odd);
+        odd[i] = {SOMEWHERE + align / 2};
+        if (align > 1) answers(name + " misaligned", cudaErrorMisalignedAddress, good, odd);
+    }
+    const auto with = [&](auto Shape::*field, long long value) {
+        Shape bad = good;
+        bad.*field = value;
+        return bad;
+    };
+    answers("M = -1", cudaErrorInvalidValue, with(&Shape::M, -1), tensors);
+    answers("M = 0", cudaSuccess, with(&Shape::M, 0), {});
+    return passed;
+}
+
+}  // namespace
+
+int main()
+{
+    bool passed = checks_its_arguments();
+    int devices = 0;
+    if (passed && (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)) {
+        std::puts("no GPU: skipped");
+        return 77;  // as CTest is told
+    }
+    for (const Shape& shape : SHAPES)
+        for (const bool exact : {true, false})
+            for (const auto& [alpha, beta] : SCALARS) passed &= passes({shape, exact, alpha, beta});
+    std::puts(passed ? "PASS  all" : "FAIL");
+    return passed ? 0 : 1;
+}
