@@ -180,6 +180,7 @@ def test_the_selftest_reaches_every_rule_and_holds_every_product_against_a_refer
         {"name": "double", "types": "bf16", **sizes, "epilogue": "bias+aux+gelu+residual+row_amax"},
         {"name": "blocks", "types": "e4m3,e4m3,bf16", "layout": "rc", **sizes, "K": 200, "inputs": "blocks"},
         {"name": "gated", "types": "bf16", **sizes, "inputs": "groups=3+gathered", "epilogue": "swiglu"},
+        {"name": "returned", "types": "bf16", **sizes, "inputs": "groups=3+scattered", "epilogue": "scale_m"},
         {"name": "masked", "types": "bf16", "layout": "rc", **sizes, "inputs": "groups=3+masked"},
         {"name": "deep", "types": "bf16,bf16,f32", "layout": "cr", **sizes, "inputs": "groups=4+along_k"},
         {"name": "filters", "types": "bf16,bf16,f32", "layout": "cr", **sizes, "N": 48, "inputs": f"{images}+wgrad"},
@@ -211,6 +212,7 @@ def test_the_selftest_reaches_every_rule_and_holds_every_product_against_a_refer
         ("scales=32+zeros", False),
         pytest.param("scales=32+zeros", True, marks=pytest.mark.soak),
         pytest.param("scales=32+zeros+groups=3", False, marks=pytest.mark.soak),
+        pytest.param("scales=32+zeros+groups=3+scattered", False, marks=pytest.mark.soak),
     ],
 )
 def test_a_product_of_codes_takes_them_packed(

@@ -282,3 +282,33 @@ def test_a_library_chooses_among_kernels_of_experts_by_the_rows_of_all(experts: 
     assert "for each of 3 groups of rows, each with its own B" in header
     assert "bias_n   float, 3 x N, row-major, a row for each group: added" in header
     assert "moe_experts takes such multiples alone, and offs at addresses divisible by 16" in header
+
+
+def test_a_library_scatters_rows_of_experts(tmp_path: Path) -> None:
+    product: dict[str, Any] = {"name": "second", "types": "bf16", "layout": "rc", "inputs": "groups=3+scattered"}
+    product |= {"M": "1..64", "N": [72], "K": [64], "epilogue": "scale_m"}
+    problem = spec_from({"name": "moe", "architectures": ["sm_90"], "product": [product]}, "sm_90", tmp_path).products[
+        0
+    ]
+    config = WGMMA.default(problem.general).with_values(BM=64, BN=64, CONSUMERS=1)
+    source = render(problem.general, WGMMA, config, "sm_90a")
+    (tmp_path / "k.cu").write_text(source.text)
+    kernels = [str(tmp_path / "k.cu")]
+    document = {"name": "moe", "architectures": ["sm_90"], "product": [product | {"kernels": kernels}]}
+    gemmgen.library(spec_from(document, "", tmp_path), to=tmp_path / "out", device="emulator", examples=0, points=8)
+    with gemmgen.load_library(tmp_path / "out", device="emulator") as products:
+        for rows, spare in ((90, 0), (70, 9)):
+            a, w, weight = whole(rows, 64) / 4, whole(3, 72, 64), whole(rows)
+            offs, index = ends(1, 66, rows - 1), np.random.default_rng(rows).permutation(rows + spare).astype(np.int32)
+            index = index[:rows]
+            out = np.full((rows + spare, 72), 7, ml_dtypes.bfloat16)
+            wanted = out.astype(np.float32)
+            scaled = product_of_groups(a, w.mT, np.zeros((rows, 72), np.float32), offs) * weight[:, None]
+            wanted[index[:-1]] = scaled[:-1]
+            given = a.astype(ml_dtypes.bfloat16), w.astype(ml_dtypes.bfloat16).mT
+            assert products["second"](*given, out, offs=offs, index_c=index, scale_m=weight) is out
+            np.testing.assert_array_equal(out, wanted.astype(ml_dtypes.bfloat16))
+        with pytest.raises(InvalidInput, match="C has 60 rows, and index_c names 70"):
+            products["second"](*given, out[:60], offs=offs, index_c=index, scale_m=weight)
+    header = " ".join((tmp_path / "out" / "moe.h").read_text().replace("*", " ").split())
+    assert "index_c names different rows that C has, which is not checked; C's other rows stay as they are" in header

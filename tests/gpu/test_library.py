@@ -52,6 +52,7 @@ def test_libraries_of_groups_and_images_pass_their_selftest(tmp_path: Path) -> N
     products: tuple[dict[str, Any], ...] = (
         {**half, "name": "masked", "inputs": "groups=3+masked", "M": [8, 300]},
         {**half, "name": "tokens", "inputs": "groups=5+gathered", "M": [8, 300]},
+        {**half, "name": "returned", "inputs": "groups=5+scattered", "epilogue": "scale_m", "M": [8, 300]},
         {**sums, "name": "deep", "inputs": "groups=4+along_k", "M": [64], "N": [72], "K": [64, 500]},
         {
             **sums,

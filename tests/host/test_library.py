@@ -95,9 +95,12 @@ def test_sizes_are_a_number_a_list_a_range_or_any(value: object, least: int, mos
         ),
         ({"kernels": 0}, "product linear: kernels = 0: write the most kernels per set, as 8"),
         ({"kernels": True}, "product linear: kernels = True: write the most"),
-        ({"layout": "rc", "inputs": "groups=4+scattered"}, "a library has no kernels that scatter rows"),
         ({"inputs": "groups=4+masked", "batch": 4}, "groups=4.masked go with 4 products, and batch = ?"),
         ({"inputs": "gathered", "invariant": True}, "invariant = true means nothing"),
+        (
+            {"types": "bf16,u4,bf16", "inputs": "scales=128+scattered", "N": 64, "K": 64, "invariant": True},
+            "means nothing",
+        ),
         (
             {"types": "bf16,u4,bf16", "inputs": "scales=128"},
             "product linear: N = 1..8192 and K = 1..8192: codes of u4 are packed for one N and one K",
@@ -235,9 +238,10 @@ def test_rules_take_groups_for_one_product() -> None:
 
 def test_rows_by_an_index_and_gradients_of_filters_are_products() -> None:
     tokens = product_of(N=[4096], K=[7168], inputs="groups=8+gathered")
-    assert tokens.whole_chunks and why_no_fallback(product_of(inputs="gathered")) == (
-        "cuBLASLt is asked for no rows by an index"
-    )
+    returned = product_of(N=[4096], K=[7168], inputs="groups=8+scattered")
+    assert tokens.whole_chunks and returned.whole_chunks
+    for inputs in ("gathered", "scattered"):
+        assert why_no_fallback(product_of(inputs=inputs)) == "cuBLASLt is asked for no rows by an index"
     filters = product_of(layout="cr", M=[64], N=[72], K="1..4096", inputs="im2col=9x9x8_3x3+wgrad")
     assert (filters.general.shape, filters.fixed(64, 72, 100).shape) == ("?x72x?", "?x72x100")
     assert {one.shape for search in filters.searches(132) for one in search.problems} == {"?x72x?"}

@@ -240,7 +240,7 @@ def why_no_fallback(product: Product) -> str | None:
     if not product.epilogue.is_linear:
         return f"the epilogue {product.epilogue} is not cuBLASLt's"
     if product.moved:
-        others = "rows by an index" if product.inputs.gathered else "images"
+        others = "images" if product.inputs.conv else "rows by an index"
         return f"cuBLASLt is asked for no {'groups' if product.inputs.groups else others}"
     if product.pointers:
         return "cuBLASLt takes no arrays of pointers"

@@ -102,7 +102,6 @@ class Product:
     def __post_init__(self) -> None:
         _require_name("the product", self.name)
         require(self.batch is None or self.batch >= 1, f"batch = {self.batch}: a batch has at least one product")
-        require(not self.inputs.scattered, f"inputs = {self.inputs}: a library has no kernels that scatter rows")
         if self.packed:
             sizes = f"N = {self.n} and K = {self.k}"
             one = len(self.n.listed) == len(self.k.listed) == 1
@@ -126,7 +125,8 @@ class Product:
     @property
     def moved(self) -> bool:
         """Whether the device looks for rows of A, for B or for C: by groups, an index or the places of filters."""
-        return self.inputs.groups > 0 or self.inputs.gathered or self.inputs.conv is not None
+        by_index = self.inputs.gathered or self.inputs.scattered
+        return self.inputs.groups > 0 or by_index or self.inputs.conv is not None
 
     @property
     def whole_chunks(self) -> bool:
