@@ -1021,6 +1021,7 @@ def test_selftest_passes_kernels_of_groups(source: KernelSource, budget: int | N
                 (TOKENS, "row_a = index_a[m]", "row_a = index_a[m / 2 * 2]", "expected"),
                 (PLACES, "Offset(index_c[m])", "Offset(m)", "expected"),
                 (PLACES, "Offset(index_c[m])", "Offset(index_c[m / 2 * 2])", "expected"),
+                (PLACES, "*to = ", "C[Offset(index_c[m] ^ 1) * s.ldc + n] = *to = ", "wrote outside C"),
                 (RETURNED, "Offset(index_c[m])", "Offset(index_a[m])", "expected"),
                 (RETURNED, "epilogue(e, s, m,", "epilogue(e, s, index_c[m],", "expected"),
                 (RETURNED, "if (group == 5) return;", "if (group == 5) group = 4;", "wrote outside C"),
