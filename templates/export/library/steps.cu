@@ -5,8 +5,10 @@ struct Step {
     const Kernel* kernel;
 };
 
+using Size = int Args::*;
+
 struct Steps {
-    int Args::*size;  // the size that the bounds refer to
+    Size size;  // that the bounds refer to
     const Step *begin, *last;
 };
 
