@@ -35,6 +35,7 @@ from gemmgen.cli.progress import counter, watch
 from gemmgen.cli.reports.tune import show_tuning
 from gemmgen.cli.reports.words import show_written
 from gemmgen.exports.json_records import tune_document
+from gemmgen.families import SEARCHED
 from gemmgen.problem.gemm import Problem
 from gemmgen.run.target import DeviceChoice
 from gemmgen.search.result import TuneResult
@@ -53,7 +54,8 @@ BUDGET = (
 @click.option(
     "--family",
     type=FAMILY,
-    help="The one kernel family to search.  [default: those that suit the shape; not naive, wmma]",
+    help=f"The one kernel family to search.  [default: those of {', '.join(family.name for family in SEARCHED)} that "
+    "suit the shape; naive where none does]",
 )
 @arch_option
 @device_option
