@@ -210,10 +210,10 @@ def _convolutions() -> Iterator[Problem]:
 TENSOR_GROUPS = (
     Group("bf16 large", "bf16, large", _large(BF16), lambda problem: Goal(0.97), geomean=1.03),
     Group("f16 large", "f16, large", _large(F16), lambda problem: Goal(0.97), geomean=1.03),
-    Group("awkward", "bf16 and f16, lines or sizes that suit no tile", every(BF16, AWKWARD, "rr", "rc"), _awkward_goal),
+    Group("awkward", "bf16, lines or sizes that suit no tile", every(BF16, AWKWARD, "rr", "rc"), _awkward_goal),
     Group("bf16", f"bf16, up to {FEW} rows or columns of C", tuple(_few_rows(BF16)), _few_rows_goal),
     Group("f16", f"f16, up to {FEW} rows or columns of C", tuple(_few_rows(F16)), _few_rows_goal),
-    Group("bf16 batched", "bf16 and f16, batched", tuple(_batched()), _batched_goal),
+    Group("bf16 batched", "bf16, batched", tuple(_batched()), _batched_goal),
     Group("tf32", "tf32", every(TF32, CUBES, "rr", "rc"), lambda problem: Goal(), geomean=1.03),
     Group("f32 by bf16x6", "f32 by bf16x6", every(PIECES, cubes(2048, 4096, 8192), "rr"), lambda problem: Goal(2.0)),
     Group("fp8", "fp8, sums promoted to f32", _bytes(PROMOTED), lambda problem: Goal(1.05)),
