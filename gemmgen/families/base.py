@@ -54,25 +54,20 @@ ONE_PRODUCT = Constraint("PRODUCTS == 1", "acc2, the sums of a second product, a
 PLAIN_INPUTS = Constraint(
     "PLAIN == 1", "it multiplies no A and B that --inputs says are no plain matrices: naive does", False
 )
-SCALED_INPUTS = Constraint(
-    "PLAIN + CODES + BLOCKS == 1 and ONE_B == 1 and SCATTERED == 0",
-    "besides plain matrices it multiplies codes of B with scales along K, and blocks with scales",
+CODED_INPUTS = Constraint(
+    "PLAIN + CODES == 1 and ONE_B == 1 and SCATTERED == 0",
+    "besides plain matrices it multiplies codes of B with scales along K",
     False,
 )
-GROUPED_INPUTS = Constraint(
-    "(PLAIN + CODES + BLOCKS == 1 or GROUPS + K_GROUPS > 0 and GATHERED == 0) and SCATTERED == 0",
-    "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, groups of rows or of K",
+CODED_AND_IMAGE_INPUTS = Constraint(
+    "PLAIN + CODES + IMAGES == 1 and ONE_B == 1 and SCATTERED == 0",
+    "besides plain matrices it multiplies codes of B with scales along K, images",
     False,
 )
-IMAGE_INPUTS = Constraint(
+GROUPED_AND_IMAGE_INPUTS = Constraint(
     "PLAIN + CODES + BLOCKS + IMAGES == 1 or GROUPS + K_GROUPS + GATHERED + SCATTERED > 0",
     "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, groups of rows or of K, "
     "gathered or scattered rows, images",
-    False,
-)
-SCALED_AND_IMAGE_INPUTS = Constraint(
-    "PLAIN + CODES + BLOCKS + IMAGES == 1 and ONE_B == 1 and SCATTERED == 0",
-    "besides plain matrices it multiplies codes of B with scales along K, blocks with scales, images",
     False,
 )
 CUDA_CORES = Constraint("FMA == 1", "only tensor cores compute as --compute asks", False)
@@ -301,8 +296,8 @@ class Family(ABC):
     multiple       sizes of its products are multiples of this
     types          examples of its types, as `Types.parse` reads them, if it serves only a few
     any_inputs     whether it serves every `Problem.inputs`; others serve plain ones
-    scaled_inputs  whether it serves codes of B with scales along K, or blocks with scales, too
-    grouped_inputs  whether it serves groups of rows, masked or not, and along K, beside these: the device knows them
+    scaled_inputs  whether it serves codes of B with scales along K, too
+    grouped_inputs  whether it serves groups of rows, masked or not, and along K, and blocks with scales, beside these
     image_inputs   whether it serves images, of which A's rows are made, too; beside groups gathered and scattered rows
     arch_specific  whether its kernels need instructions of one architecture: they are compiled for sm_90a, others for
                    sm_90
@@ -330,10 +325,9 @@ class Family(ABC):
         """`constraints`, and what holds of all families."""
         if self.any_inputs:
             return self.constraints
-        beside = SCALED_INPUTS if self.scaled_inputs else PLAIN_INPUTS
-        beside = GROUPED_INPUTS if self.grouped_inputs else beside
+        beside = CODED_INPUTS if self.scaled_inputs else PLAIN_INPUTS
         if self.image_inputs:
-            beside = IMAGE_INPUTS if self.grouped_inputs else SCALED_AND_IMAGE_INPUTS
+            beside = GROUPED_AND_IMAGE_INPUTS if self.grouped_inputs else CODED_AND_IMAGE_INPUTS
         return (beside, *self.constraints)
 
     def __reduce__(self) -> str:

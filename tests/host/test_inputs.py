@@ -158,8 +158,9 @@ def test_inputs_go_with_one_product_without_sums_of_a_and_b(more):
 @pytest.mark.parametrize("problem", [one for one in PROBLEMS if str(one.inputs) != "scattered"], ids=str)
 def test_other_families_refuse_inputs(family, problem):
     rejection = first_rejection(family, problem, family.default(problem), parse_arch(DEFAULT_ARCH).limits)
-    scaled = family.scaled_inputs and (problem.inputs.group is not None or problem.inputs.blocks)
-    grouped = family.grouped_inputs and problem.inputs.ragged_groups + problem.inputs.k_groups > 0
+    scaled = family.scaled_inputs and problem.inputs.group is not None
+    ranges = problem.inputs.ragged_groups + problem.inputs.k_groups > 0
+    grouped = family.grouped_inputs and (ranges or problem.inputs.blocks)
     moved = problem.inputs.gathered or problem.inputs.scattered
     images = family.image_inputs and (problem.inputs.conv is not None or (family.grouped_inputs and moved))
     assert images or rejection is not None

@@ -67,7 +67,6 @@ CHECKED = {
     "CODES == 0 or BN % 64 == 0": "chunks of packed codes have 64 columns",
     "BK % CODES_K == 0": "a k tile has whole chunks of packed codes",
     "CODES == 0 or K > 0 and K % BK == 0": "numbers of codes are made for whole k tiles",
-    "BLOCKS == 0": "only naive and wgmma multiply blocks that have scales",
     f"PROMOTED == 0 or BK <= {PROMOTION}": "sums are added up in f32 after each k tile",
 }
 

@@ -61,7 +61,6 @@ CHECKED = {
     "CODES == 0 or K > 0 and K % CODES_K == 0": "numbers of codes are made for all k of an access",
     "STEP % CODES_CHUNK == 0": "the codes of a block's next step begin a chunk",
     f"CODES == 0 or {PACKED_COLUMNS} % T == 0": f"a chunk of packed codes has {PACKED_COLUMNS} columns",
-    "BLOCKS == 0": "only naive and wgmma multiply blocks that have scales",
 }
 
 ASSERTED = {
