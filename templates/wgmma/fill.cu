@@ -9,7 +9,7 @@ mbarrier_arrive_expect_tx(full, ${ bytes_of(view.a) ~ " + " if not view.gathered
 ${ copy(view, x) }
 //% for number in range(1, x.beside)
 //% set times = "%d * " | format(number) if number > 1
-${ copy(view, x, "%ss.%s + " | format(times, x.MN), " + %sB%s * %s" | format(times, x.MN, "LINE_" ~ x.X if x.along_k else "BK")) }
+${ copy(view, x, "%ss.%s + " | format(times, x.MN), " + %sB%s * %s" | format(times, x.MN, x.pitch)) }
 //% endfor
 //% endfor
 //% endmacro
@@ -59,8 +59,19 @@ for (int at = 0; at < B${ x.MN }; at += LINE_${ x.X }) ${ box(view, x, behind ~ 
 //% if x.images
 ${ images.box(x, behind, k, mn) }
 //%- else
-tma_load_${ "multicast_" if x.shared }${ view.box_rank + x.grouped }d(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_" ~ x.X if x.shared }, ${ "box_" if x.ragged else "&map_" }${ x.x }, full, ${ k if x.along_k else mn }, ${ mn if x.along_k else "BOUND - depth + " ~ k if view.along_k else k }${ " + part" if x.shared }${ matrix_of(view, x) }${ ", (1 << CLUSTER) - 1" if x.shared });
+//% set rank, map = view.box_rank + x.grouped, ("box_" if x.ragged else "&map_") ~ x.x
+//% set to, matrix = "shared.%s[ring.stage]%s" | format(x.x, behind), matrix_of(view, x)
+//% set element, line = (k, mn) if x.along_k else (mn, first_k(view, k))
+//% if x.shared
+tma_load_multicast_${ rank }d(${ to } + part * LINE_${ x.X }, ${ map }, full, ${ element }, ${ line } + part${ matrix }, (1 << CLUSTER) - 1);
+//%- else
+tma_load_${ rank }d(${ to }, ${ map }, full, ${ element }, ${ line }${ matrix });
 //%- endif
+//%- endif
+//%- endmacro
+/*# The line of `k`, of which a bounded map has those of the group alone. #*/
+//% macro first_k(view, k)
+${ "BOUND - depth + " if view.along_k }${ k }
 //%- endmacro
 /*# Rows of chunks before that of `k`: those of the groups before lie before them, too. Beyond K a group has none, and not the next one's,
     whose scales may be infinite: TMA fills what lies behind the last group's with zeros. #*/

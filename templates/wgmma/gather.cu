@@ -17,7 +17,11 @@ __device__ __forceinline__ void find_rows(const int* index_a, int first, ${ "int
     #pragma unroll
     for (int i = 0; i < ROWS_A; ++i) {
         const int m = first + static_cast<int>(threadIdx.x) % 128 / CHUNKS_A + i * (128 / CHUNKS_A);
-        rows[i] = ${ "m < end ? " if view.rows_end }index_a[m]${ " : -1" if view.rows_end };
+//% if view.rows_end
+        rows[i] = m < end ? index_a[m] : -1;
+//% else
+        rows[i] = index_a[m];
+//% endif
     }
 }
 

@@ -34,7 +34,11 @@ __device__ __forceinline__ void load_pixels(${ factor[x.X] }* to, const TensorMa
 //% else
     const int tap = ${ along } / CHANNELS, channel = ${ along } % CHANNELS;
 //% endif
-    tma_load_${ "multicast_" if x.shared }im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W, tap / S * DILATION_H${ ", blocks" if x.shared });
+//% if x.shared
+    tma_load_multicast_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W, tap / S * DILATION_H, blocks);
+//% else
+    tma_load_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W, tap / S * DILATION_H);
+//% endif
 }
 
 //% endmacro
@@ -44,5 +48,10 @@ const Place place = place_of_row(${ first }${ " + part" if x.shared });
 //% endmacro
 /*# and a box of them, from element `k` and column `mn` on, to so many elements `behind` the stage's beginning. #*/
 //% macro box(x, behind, k, mn)
-load_pixels(shared.${ x.x }[ring.stage]${ behind }${ " + part * LINE_%s" | format(x.X) if x.shared }, &map_${ x.x }, full, ${ k if x.along_k else mn }, place${ ", (1 << CLUSTER) - 1" if x.shared });
+//% set channel = k if x.along_k else mn
+//% if x.shared
+load_pixels(shared.${ x.x }[ring.stage]${ behind } + part * LINE_${ x.X }, &map_${ x.x }, full, ${ channel }, place, (1 << CLUSTER) - 1);
+//%- else
+load_pixels(shared.${ x.x }[ring.stage]${ behind }, &map_${ x.x }, full, ${ channel }, place);
+//%- endif
 //%- endmacro

@@ -3,7 +3,17 @@
 /*# The descriptor of x's k tile in a stage. `divided`: from this consumer's first line on. #*/
 //% macro descriptor(x, divided=false)
 //% set line = "LINE_%s * sizeof(%s)" | format(x.X, factor[x.X])
-make_descriptor<${ line }>(shared.${ x.x }[stage]${ " + first * %s" | format("LINE_" ~ x.X if x.along_k else "BK") if divided }, ${ "B%s * %s" | format(x.MN, line) if x.chunks else "16" if x.along_k else "BK * " ~ line }, 8 * ${ line })
+make_descriptor<${ line }>(shared.${ x.x }[stage]${ " + first * " ~ x.pitch if divided }, ${ leading_byte_offset(x, line) }, 8 * ${ line })
+//%- endmacro
+/*# From one box to the next; swizzled lines along k, of a box alone, need none. #*/
+//% macro leading_byte_offset(x, line)
+//% if x.chunks
+B${ x.MN } * ${ line }
+//%- elif x.along_k
+16
+//%- else
+BK * ${ line }
+//%- endif
 //%- endmacro
 /*# What it gains, in chunks of 16 bytes, by k, #*/
 //% macro by_k(x)
@@ -17,5 +27,5 @@ k * sizeof(${ factor[x.X] }) / 16
 //%- endmacro
 /*# and by 64 lines. #*/
 //% macro by_64_lines(x)
-64 * ${ "LINE_" ~ x.X if x.along_k else "BK" } * sizeof(${ factor[x.X] }) / 16
+64 * ${ x.pitch } * sizeof(${ factor[x.X] }) / 16
 //%- endmacro

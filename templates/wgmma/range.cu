@@ -65,7 +65,12 @@ ${ "i > 0" if view.pieces else "k > " ~ k_begin(view) }
 /*# What multiply_stage and multiply_step are told of the ring's stage. The compiler is told that all lanes of a consumer alone have the
     same one. #*/
 //% macro stage_arguments(view)
-${ "first_lane(ring.stage)" if view.uniform_stage else "ring.stage" }, ${ "consumer * %s64, " | format(view.mmas ~ " * " if view.mmas) if not view.pingpong }${ later(view) ~ ", " if view.pieces }
+//% set stage = "first_lane(ring.stage)" if view.uniform_stage else "ring.stage"
+${ stage }, ${ first_line(view) ~ ", " if not view.pingpong }${ later(view) ~ ", " if view.pieces }
+//%- endmacro
+/*# The first line of a consumer's part of a tile. #*/
+//% macro first_line(view)
+consumer * ${ view.mmas ~ " * " if view.mmas }64
 //%- endmacro
 /*# Registers of a thread for the sums of an instruction, and for those of them that its block stores. #*/
 //% macro sums_of_mma(view)
@@ -75,5 +80,6 @@ ${ registers_of(view, "BM" if view.swapped else "BN") }
 ${ registers_of(view, view.stored) }
 //%- endmacro
 //% macro registers_of(view, columns)
-${ columns }${ " * %d" | format(view.register_ratio[0]) if view.register_ratio[0] > 1 }${ " / %d" | format(view.register_ratio[1]) if view.register_ratio[1] > 1 }
+//% set times, parts = view.register_ratio
+${ columns }${ " * %d" | format(times) if times > 1 }${ " / %d" | format(parts) if parts > 1 }
 //%- endmacro

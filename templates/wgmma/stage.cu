@@ -1,7 +1,7 @@
 /*# A stage of the ring: how a warpgroup multiplies what is there. #*/
 //% from "device/block_scales.cu" import pitches, scales_of_group
 //% from "wgmma/layout.cu" import descriptor
-//% from "wgmma/range.cu" import sums_of_mma
+//% from "wgmma/range.cu" import first_line, sums_of_mma
 /*# For lines of a tile that no copy brings. #*/
 //% macro clear()
 template <class T, int N>
@@ -65,7 +65,11 @@ __device__ __forceinline__ void load_scales(const float* scales_a, const float* 
     #pragma unroll
     for (int j = 0; j < BN / 4; ++j) {
         const int n = tile.n + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2;
-        scales.columns[j] = ${ "n < s.N ? " if view.cut_n }scales_b[static_cast<long long>(block) * ${ pitch | format("N") } + n]${ " : 0.0f" if view.cut_n };
+//% if view.cut_n
+        scales.columns[j] = n < s.N ? scales_b[static_cast<long long>(block) * ${ pitch | format("N") } + n] : 0.0f;
+//% else
+        scales.columns[j] = scales_b[static_cast<long long>(block) * ${ pitch | format("N") } + n];
+//% endif
     }
 //% elif view.straddles
     const int blocks = (s.K + ${ view.block - 1 }) / ${ view.block }, first_of_b = tile.n / ${ view.block }, last_of_b = (s.N - 1) / ${ view.block };
@@ -111,7 +115,7 @@ for (int r = 0; r < ${ sums_of_mma(view) }; ++r) totals${ mmas.of }[r] += acc${ 
 //% endmacro
 /*# For scaled blocks: how the scales of a k tile are loaded, and what is passed of them. #*/
 //% macro load_block_scales(view, k="k", which="")
-load_scales(scales_a, scales_b, s, tile, ${ "0" if view.pingpong else "consumer * %s64" | format(view.mmas ~ " * " if view.mmas) }, ${ k }, scales${ which });
+load_scales(scales_a, scales_b, s, tile, ${ "0" if view.pingpong else first_line(view) }, ${ k }, scales${ which });
 //%- endmacro
 //% macro passed_scales(view, which="")
 ${ "scales%s, " | format(which) if view.blocks_scaled }

@@ -64,6 +64,11 @@ class Operand(Side):
     chunks: bool = False
     gathered: bool = False
 
+    @property
+    def pitch(self) -> str:
+        """The constant that is the distance of two rows of A, or columns of B, in a stage, in elements."""
+        return f"LINE_{self.X}" if self.along_k else "BK"
+
 
 @lru_cache(maxsize=64)
 def staged(problem: Problem) -> bool:

@@ -1,7 +1,7 @@
 /*# Tiles of groups of rows, which the device alone counts: each group begins with a tile of its own, in C or, of masked groups, in
     its own C. A warp finds the tiles of its block by itself, and goes on from one to the next. #*/
 //% import "wgmma/schedule/grid.cu" as grid
-//% from "wgmma/range.cu" import tile_number
+//% from "wgmma/range.cu" import first_line, tile_number
 //% set range_of_group, end_of_range = grid.range_of_group, grid.end_of_range
 //% set drop_alpha, drop_alpha_of_group = grid.drop_alpha, grid.drop_alpha_of_group
 /*# Ends of the groups, or of masked ones the number of rows of each. #*/
@@ -122,7 +122,8 @@ struct Groups {
         const int height = min(GROUP, rows - above);  // the last of these tile rows may be fewer
 //% endif
         const int within = number % (GROUP * columns);
-        return {${ "" if view.masked else "from + " }(above + within % height) * BM, within / height * ${ to_column }, ${ "first + lane" if many else "lane" }, to};
+//% set before, group = "from + " if not view.masked, "first + lane" if many else "lane"
+        return {${ before }(above + within % height) * BM, within / height * ${ to_column }, ${ group }, to};
     }
 };
 //%- endmacro
@@ -144,7 +145,7 @@ if (!loads) continue;  // to find the next tile with the other lanes
 /*# A consumer whose rows are none of the group's lets the tile pass; all have columns. #*/
 //% macro skip(view)
 //% if view.skips
-if (tile.m + consumer * ${ view.mmas ~ " * " if view.mmas }64 >= tile.end) {  // the group has none of this consumer's rows
+if (tile.m + ${ first_line(view) } >= tile.end) {  // the group has none of this consumer's rows
     #pragma unroll 1
     for (int k = 0; k < s.K; k += BK, ring.advance()) {
         mbarrier_wait(&shared.full[ring.stage], ring.parity);
