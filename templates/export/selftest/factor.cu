@@ -8,7 +8,15 @@ ${ "int(decode(x.index_c(0, %s)))" | format(m) if out.problem.inputs.scattered e
 //% set images, gathered = out.problem.inputs.images, out.problem.inputs.gathered
 //% macro factor_of_a(m, k)
 //% set row = "int(decode(x.index_a(0, %s)))" | format(m) if gathered else m
-${ "%s < begin || %s >= end ? 0 : " | format(k, k) if out.problem.inputs.along_k }${ "pixel(x, %s, %s)" | format(m, k) if images == "A" else "decode(x.A(%s%s, %s))" | format(product, row, k) }${ " * decode(x.scales_a(%s / %d, %s))" | format(k, block, m) if blocks }
+//% if images == "A"
+pixel(x, ${ m }, ${ k })
+//%- elif out.problem.inputs.along_k
+${ k } < begin || ${ k } >= end ? 0 : decode(x.A(${ product }${ row }, ${ k }))
+//%- elif blocks
+decode(x.A(${ product }${ row }, ${ k })) * decode(x.scales_a(${ k } / ${ block }, ${ m }))
+//%- else
+decode(x.A(${ product }${ row }, ${ k }))
+//%- endif
 //%- endmacro
 //% set groups, by_rows = test.groups, out.problem.layout.b == "r"
 //% macro element_of_b(k, n)
@@ -31,7 +39,12 @@ x.scales_b(${ "group * ((s.N + %d) / %d) + " | format(block - 1, block) if group
 //% macro factor_of_b(k, n)
 //% if images == "B"
 pixel(x, ${ k }, ${ n })
+//%- elif test.codes
+//% set row = "(size_t(group) * s.K + %s)" | format(k) if groups else "size_t(%s)" | format(k)
+${ "decode" if not out.problem.scaled_depth }(x.weights[${ row } * s.N + ${ n }])
+//%- elif blocks
+decode(${ element_of_b(k, n) }) * decode(${ scale_of_b(k, n) })
 //%- else
-${ "" if test.codes and out.problem.scaled_depth else "decode" }(${ "x.weights[%s * s.N + %s]" | format("(size_t(group) * s.K + %s)" | format(k) if groups else "size_t(%s)" | format(k), n) if test.codes else element_of_b(k, n) })${ " * decode(%s)" | format(scale_of_b(k, n)) if blocks }
+decode(${ element_of_b(k, n) })
 //%- endif
 //%- endmacro

@@ -2,7 +2,8 @@
 //% include "export/selftest/pointers.cu"
 //% macro passed(arguments)
 //%- for one in arguments
-${ "s." if one.text in test.numbers }${ one.text if out.parts or not one.is_workspace else "0" if loop.last else "nullptr" }${ ", " if not loop.last }
+//% set workspace = one.text if out.parts else "0" if loop.last else "nullptr"
+${ "s." if one.text in test.numbers }${ workspace if one.is_workspace else one.text }${ ", " if not loop.last }
 //%- endfor
 //%- endmacro
 //% set reads = out.parts or out.maps.encoded or out.arguments | map(attribute="text") | select("in", test.numbers) | list

@@ -53,7 +53,12 @@ struct Storage {
 
     template <typename Value>
     Storage(${ "int batch, " if out.problem.batched }int rows, int cols, Place at, Value value${ ", int filler = 0xff" if out.amaxes })
-        : at(at), elements(2 * BAND + (rows > 0 && cols > 0 ? ${ "std::max(at(0, rows - 1, cols - 1), at(batch - 1, rows - 1, cols - 1))" if out.problem.pointers else "at(%srows - 1, cols - 1)" | format("batch - 1, " if out.problem.batched else "") } + 1 : 0))
+//% if out.problem.pointers
+//% set last = "std::max(at(0, rows - 1, cols - 1), at(batch - 1, rows - 1, cols - 1))"
+//% else
+//% set last = "at(%srows - 1, cols - 1)" | format("batch - 1, " if out.problem.batched else "")
+//% endif
+        : at(at), elements(2 * BAND + (rows > 0 && cols > 0 ? ${ last } + 1 : 0))
     {
         std::memset(static_cast<void*>(elements.data()), ${ "filler" if out.amaxes else "0xff" }, bytes());  // 0xff: NaN, or the integer -1
 //% if out.problem.batched

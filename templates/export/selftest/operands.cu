@@ -99,36 +99,63 @@ Operands make_operands(const Check& s)
 //% if out.amaxes
     // 0 lies around largest magnitudes: what raises it shows, and NaN cannot be raised.
 //% endif
-//% macro matrix(stride, row, column)
-{${ "(s.batch - 1) * %s, -%s, " | format(stride, stride) if out.problem.pointers else stride ~ ", " if out.problem.batched }${ row }, ${ column }}
+/*# Where elements lie. Behind pointers matrices lie in reverse order. #*/
+//% macro place(product, row, column)
+{${ "0, " if out.problem.pointers }${ product ~ ", " if out.problem.batched }${ row }, ${ column }}
 //%- endmacro
-//% macro of_ab(stride, row, column)
+//% macro matrix(stride, row, column)
+//% if out.problem.pointers
+{(s.batch - 1) * ${ stride }, -${ stride }, ${ row }, ${ column }}
+//%- else
+${ place(stride, row, column) }
+//%- endif
+//%- endmacro
+//% macro of_ab(order, stride, ld)
+//% set row, column = (ld, 1) if order == "r" else (1, ld)
 ${ matrix(stride if test.own_ab else "0", row, column) }
 //%- endmacro
 //% macro count(extent)
-${ ("s.%s" | format(extent.size) if extent.step == 1 else "(s.%s + %d) / %d" | format(extent.size, extent.step - 1, extent.step)) if extent.size else extent.number }
+//% if not extent.size
+${ extent.number }
+//%- elif extent.step == 1
+s.${ extent.size }
+//%- else
+(s.${ extent.size } + ${ extent.step - 1 }) / ${ extent.step }
+//%- endif
 //%- endmacro
-//% set batch, images = "s.batch, " if out.problem.batched, test.images
-//% set one = "1, " if out.problem.batched
+//% set batch, one = ("s.batch, ", "1, ") if out.problem.batched else ("", "")
 //% set batch_ab = batch if test.own_ab else one
 //% set by_rows, by_columns = test.groups and out.problem.layout.b == "r", test.groups and out.problem.layout.b == "c"
+//% set of_a = test.rows_of_a ~ ", s.K"
 //% set of_b = (test.groups ~ " * " if by_rows else "") ~ "s.K, " ~ (test.groups ~ " * " if by_columns else "") ~ columns
+//% set images = test.images
 //% if images
 //% set pixels = "(s.%s + %d) / %d * %d, %d" | format(out.problem.inputs.places, images.per_image - 1, images.per_image, images.pixels, images.size[2])
+//% set of_a, of_b = (pixels, of_b) if out.problem.inputs.images == "A" else (of_a, pixels)
 //% endif
-    ${ "Operands x =" if test.codes else "return" } {{${ batch_ab }${ pixels if out.problem.inputs.images == "A" else test.rows_of_a ~ ", s.K" }, ${ of_ab("s.stride_a", "s.lda", 1) if out.problem.layout.a == "r" else of_ab("s.stride_a", 1, "s.lda") }, ${ "sparse" if test.sparse else test.draws.A }},
-            {${ batch_ab }${ pixels if out.problem.inputs.images == "B" else of_b }, ${ of_ab("s.stride_b", "s.ldb", 1) if out.problem.layout.b == "r" else of_ab("s.stride_b", 1, "s.ldb") }, ${ test.draws.B }},
+//% set given, layout, draws_a = "Operands x =" if test.codes else "return", out.problem.layout, "sparse" if test.sparse else test.draws.A
+    ${ given } {{${ batch_ab }${ of_a }, ${ of_ab(layout.a, "s.stride_a", "s.lda") }, ${ draws_a }},
+            {${ batch_ab }${ of_b }, ${ of_ab(layout.b, "s.stride_b", "s.ldb") }, ${ test.draws.B }},
             {${ batch }${ test.rows_of_c }, s.N, ${ matrix("s.stride_c", "s.ldc", 1) }, ${ test.draws.C }}
 //%- for x in out.problem.companions
 ,
-            {${ one }${ "%d * (%s)" | format(x.matrices, count(x.rows)) if x.matrices else count(x.rows) }, ${ count(x.cols) }, {${ "0, " if one }${ "(%s + %d) / %d * %d" | format(count(x.cols), x.unit - 1, x.unit, x.unit) if x.unit > 1 else count(x.cols) }, 1}, ${ test.draws[x.name] }}
+//% set rows, columns = count(x.rows), count(x.cols)
+//% set rows = "%d * (%s)" | format(x.matrices, rows) if x.matrices else rows
+//% set pitch = "(%s + %d) / %d * %d" | format(columns, x.unit - 1, x.unit, x.unit) if x.unit > 1 else columns
+            {${ one }${ rows }, ${ columns }, ${ place(0, pitch, 1) }, ${ test.draws[x.name] }}
 //%- endfor
 //%- for x in out.epilogue.operands
 ,
-//% set groups = out.problem.groups_of(x)
-//% set rows, columns = groups or ("s.M" if "m" in x.along else 1), "s.N" if "n" in x.along else 1
-//% set product = "s.%s" | format(x.stride if x.is_matrix else x.size) if x.is_matrix or x.is_amax else "0"
-            {${ ("s.batch, " if x.is_matrix or x.is_amax else "1, ") if out.problem.batched }${ rows }, ${ columns }, {${ "0, " if out.problem.pointers }${ product ~ ", " if out.problem.batched }${ columns if groups else "s." ~ x.ld if x.is_matrix else 1 if "m" in x.along else 0 }, ${ 1 if "n" in x.along else 0 }}, ${ test.draws[x.name] }${ ", 0" if x.is_amax }}
+//% set groups, draw = out.problem.groups_of(x), test.draws[x.name]
+//% set columns, by_column = ("s.N", 1) if "n" in x.along else (1, 0)
+//% set rows, by_row = (groups, columns) if groups else ("s.M", 1) if "m" in x.along else (1, 0)
+//% if x.is_matrix
+            {${ batch }s.M, s.N, ${ place("s." ~ x.stride, "s." ~ x.ld, 1) }, ${ draw }}
+//%- elif x.is_amax
+            {${ batch }${ rows }, ${ columns }, ${ place("s." ~ x.size, by_row, by_column) }, ${ draw }, 0}
+//%- else
+            {${ one }${ rows }, ${ columns }, ${ place(0, by_row, by_column) }, ${ draw }}
+//%- endif
 //%- endfor
 ${ ", {}" if test.codes }};
 //% if test.codes

@@ -90,7 +90,8 @@ ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& 
     for (const ${ test.wide } a : row_of_a) row += a${ ", row_magnitude += std::fabs(a)" if not integers };
 //% endif
 //% for line, end in ([("k", "s.K"), ("n", columns)] if out.problem.layout.b == "r" else [("n", columns), ("k", "s.K")])
-    ${ "    " * loop.index0 }for (${ "int k : depths" if line == "k" and test.sparse else "int %s = 0; %s < %s; ++%s" | format(line, line, end, line) })${ " {" if loop.last }
+//% set each = "int k : depths" if line == "k" and test.sparse else "int %s = 0; %s < %s; ++%s" | format(line, line, end, line)
+    ${ "    " * loop.index0 }for (${ each })${ " {" if loop.last }
 //% endfor
             const ${ test.wide } product = row_of_a[k] * ${ factor_of_b("k", "n") };
             sum[n] += product;
@@ -115,13 +116,18 @@ ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& 
         const double spread = std::min(magnitude[n], std::sqrt(largest[n] * magnitude[n]));
 //% endif
 //% set of_sum = "%r * std::fabs(sum[n])" | format(t.of_sum)
-        return ${ "std::sqrt(steps)" if t.root else "steps" } * ${ "(%s + %r * spread)" | format(of_sum, t.of_spread) if t.of_spread else of_sum }${ " + steps * %r" | format(t.least) if t.least }${ " + std::min(%r * magnitude[n], LAMBDA * %r * spread)" | format(t.rounding, t.rounding) if t.rounding };
+//% set steps = "std::sqrt(steps)" if t.root else "steps"
+//% set each = "(%s + %r * spread)" | format(of_sum, t.of_spread) if t.of_spread else of_sum
+//% set least = " + steps * %r" | format(t.least) if t.least
+//% set rounding = " + std::min(%r * magnitude[n], LAMBDA * %r * spread)" | format(t.rounding, t.rounding) if t.rounding
+        return ${ steps } * ${ each }${ least }${ rounding };
     };
 //% endif
 //% if several
+//% set nothing = "Integer(0)" if test.scalar.is_integer else "Bounded{0, 0}"
     Row expected = {
 //%- for output in test.outputs
-vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "Integer(0)" if test.scalar.is_integer else "Bounded{0, 0}" })${ ", " if not loop.last }
+vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ nothing })${ ", " if not loop.last }
 //%- endfor
 };
 //% else
@@ -133,7 +139,8 @@ vector<${ test.value }>(${ "1" if output == "row_amax" else "s.N" }, ${ "Integer
 //% if integers
         const Integer ${ acc }(sum[${ at }]);
 //% else
-        const Bounded ${ acc } = {sum[${ at }], random_walk * ${ "magnitude[%s]" | format(at) if test.wide == "double" else "double(magnitude[%s])" | format(at) }${ " + cut_off(%s)" | format(at) if t }};
+//% set magnitude = ("magnitude[%s]" if test.wide == "double" else "double(magnitude[%s])") | format(at)
+        const Bounded ${ acc } = {sum[${ at }], random_walk * ${ magnitude }${ " + cut_off(%s)" | format(at) if t }};
 //% endif
 //% endfor
 //% set old = "s.beta == 0 ? 0 : decode(x.C(%s%s, n))" | format(p, row_of_c("m"))

@@ -48,8 +48,18 @@ struct Check : Shape {
 // An element's offset, by the distances between rows and columns.
 //% endif
 struct Place {
-    long long ${ "first, " if out.problem.pointers }${ "product, " if out.problem.batched }row, column;
+//% if out.problem.pointers
+    long long first, product, row, column;
 
-    size_t operator()(${ "int p, " if out.problem.batched }int m, int n) const { return ${ "first + " if out.problem.pointers }${ "p * product + " if out.problem.batched }m * row + n * column; }
+    size_t operator()(int p, int m, int n) const { return first + p * product + m * row + n * column; }
+//% elif out.problem.batched
+    long long product, row, column;
+
+    size_t operator()(int p, int m, int n) const { return p * product + m * row + n * column; }
+//% else
+    long long row, column;
+
+    size_t operator()(int m, int n) const { return m * row + n * column; }
+//% endif
 };
 
