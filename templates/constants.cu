@@ -1,6 +1,7 @@
-/*# `unread` are sizes that this kernel reads nowhere: constants among them are left out. `offsets`: it reaches matrices itself. #*/
+/*# `unread` are sizes that this kernel reads nowhere, as most do the number of products: constants among them are left out.
+    `offsets`: it reaches matrices itself. #*/
 //% set offset = {true: ("long long", "can pass"), false: ("int", "stays below")}
-//% macro shape(kernel, unread=(), offsets=true)
+//% macro shape(kernel, unread=("batch",), offsets=true)
 //% set fixed = fixed_sizes(kernel, unread)
 //% if not offsets and none not in kernel.sizes.values()
 struct Shape { static constexpr int ${ fixed[2:] }; };  // constants, which fold into the code

@@ -18,7 +18,7 @@
 ${ header(kernel) }
 namespace {
 
-${ element_types(reads_c=kernel.problem.epilogue.reads_c) }${ shape(kernel) }
+${ element_types(reads_c=kernel.problem.epilogue.reads_c) }${ shape(kernel, unread=()) }
 ${ tiling(kernel, "MN") }
 //% set edge = "batch" in kernel.edges
 //% if not edge

@@ -44,7 +44,7 @@ __device__ __forceinline__ void load_${ x.x }(const ${ element[x.X] }* ${ x.X },
 ${ header(kernel) }
 namespace {
 
-${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, adds=kernel.adds_integers) }${ shape(kernel) }
+${ element_types(converts=false, reads_c=kernel.problem.epilogue.reads_c, adds=kernel.adds_integers) }${ shape(kernel, unread=()) }
 ${ tiling(kernel, "K") }
 ${ vec() }
 // N pairs of elements that move as one access.

@@ -1,4 +1,4 @@
-// gemm_bf16bf16f32_cr_Mx300xK_sm90_1937ae25
+// gemm_bf16bf16f32_cr_Mx300xK_sm90_be363d95
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
@@ -35,7 +35,6 @@ struct Shape {
     int lda;
     static constexpr int ldb = 300;
     static constexpr int ldc = 300;
-    static constexpr int batch = 8;
     long long stride_c;
 };
 using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
@@ -52,7 +51,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16bf16f32_cr_Mx300xK_sm90_1937ae25(
+gemm_bf16bf16f32_cr_Mx300xK_sm90_be363d95(
     const BF16* __restrict__ A, const BF16* __restrict__ B, float* __restrict__ C, const int* __restrict__ offs, int M,
     int K, int lda, long long stride_c, float alpha, float beta)
 {

@@ -1,4 +1,4 @@
-// gemm_f32_cr_b12_100x64x64_sm90_98e14fe0
+// gemm_f32_cr_b12_100x64x64_sm90_d92779dc
 //
 //     C = alpha * A * B + beta * C      f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     for each of 12 products
@@ -26,7 +26,6 @@ struct Shape {
     static constexpr int lda = 100;
     static constexpr int ldb = 64;
     static constexpr int ldc = 64;
-    static constexpr int batch = 12;
     static constexpr long long stride_a = 6400;
     static constexpr long long stride_b = 4096;
     static constexpr long long stride_c = 6400;
@@ -45,7 +44,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f32_cr_b12_100x64x64_sm90_98e14fe0(
+gemm_f32_cr_b12_100x64x64_sm90_d92779dc(
     const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C, float alpha, float beta)
 {
     const Shape s{};

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx300x64_sm90_53346e43
+// gemm_bf16_rc_Mx300x64_sm90_3b4ae96a
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
 //     8 products, one per group: the first group_rows[g] rows of group g; C's other rows stay as they are
@@ -44,7 +44,6 @@ struct Shape {
     static constexpr int lda = 64;
     static constexpr int ldb = 64;
     static constexpr int ldc = 300;
-    static constexpr int batch = 8;
     long long stride_a;
     static constexpr long long stride_b = 19200;
     long long stride_c;
@@ -63,7 +62,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_Mx300x64_sm90_53346e43(
+gemm_bf16_rc_Mx300x64_sm90_3b4ae96a(
     const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, const int* __restrict__ group_rows,
     int M, long long stride_a, long long stride_c, float alpha, float beta)
 {
