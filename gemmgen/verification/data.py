@@ -95,11 +95,13 @@ def data_seed(situation: Situation) -> int:
 
 def operands_of(case: Case, data: DataKind, seed: int, unread_c: bool) -> Operands:
     """Cached, read-only operands: the same object for the same arguments."""
-    key = case, data, seed, unread_c
-    if unread_c:
-        made = operands_of(case, data, seed, False)
-        return OPERANDS.get(key, lambda: replace(made, c=_read_only(_unread(case.c, seed))), lambda made: (made.c,))
-    return OPERANDS.get(key, lambda: _fresh(case, data, seed), lambda made: tuple(made.by_name.values()))
+
+    def make() -> Operands:
+        if not unread_c:
+            return _fresh(case, data, seed)
+        return replace(operands_of(case, data, seed, False), c=_read_only(_unread(case.c, seed)))
+
+    return OPERANDS.get((case, data, seed, unread_c), make, lambda made: made.by_name.values())
 
 
 def _unread(c: Matrix, seed: int) -> Floats:

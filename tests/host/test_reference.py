@@ -272,6 +272,27 @@ def test_operands_and_references_are_kept_for_the_next_candidate() -> None:
     assert not any(array.flags.writeable for operands, *_ in first for array in operands.by_name.values())
 
 
+@pytest.mark.parametrize("beta", [0.0, 1.0])
+def test_operands_beyond_the_cache_are_made_once_while_nothing_else_is(monkeypatch, beta: float) -> None:
+    monkeypatch.setattr("gemmgen.verification.data.OPERANDS", kept := Recent(64, 1000))
+    one = Situation(Problem(24, 40, 16).case(beta=beta), "random", 0)
+    operands = make_operands(one)
+    assert make_operands(one) is operands
+    assert kept.bytes == sum(array.nbytes for array in operands.by_name.values()) > 1000
+
+
+def test_an_array_that_two_values_hold_counts_once() -> None:
+    shared, own = np.zeros(600, np.uint8), np.zeros(100, np.uint8)
+    recent = Recent(3, 1000)
+    recent.get("both", lambda: (shared, own), lambda made: made)
+    recent.get("one", lambda: (shared,), lambda made: made)
+    assert recent.bytes == 700
+    recent.get("other", lambda: (np.zeros(400, np.uint8),), lambda made: made)
+    assert recent.bytes == 1000, "the oldest value is gone, but another one holds an array of it"
+    recent.get("last", lambda: (np.zeros(10, np.uint8),), lambda made: made)
+    assert recent.bytes == 410
+
+
 def test_what_is_kept_is_bounded_in_number_and_bytes() -> None:
     recent = Recent(3, 1000)
     made: list[int] = []
