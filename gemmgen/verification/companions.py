@@ -255,7 +255,7 @@ def _draw_scaled(case: Case, wanted: Wanted, rng: np.random.Generator) -> dict[s
             places = rng.integers(0, case.k, (*groups[:-2], min(wanted.chosen, case.k), case.n))
             np.put_along_axis(made, places, rng.integers(least, largest + 1, places.shape, np.int16), -2)
     elif wanted.data == "onehot":
-        made = codes(shape, dtype, 0).astype(np.int16)
+        made = codes(0, math.prod(shape), dtype, 0).reshape(shape).astype(np.int16)
     else:
         made = rng.integers(least, largest + 1, shape, np.int16)
     if wanted.data == "exact":
@@ -349,31 +349,40 @@ def _scaled(case: Case, operands: Operands, codes_of_b: Doubles, index: Index) -
 
 
 def selection(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.int8]:
-    """Zeros with a 1 in each row of A, or column of B; every k is selected if there are enough rows."""
-    if len(shape) > 2:
-        return np.stack([selection(name, shape[1:], rng) for _ in range(shape[0])])
-    rows, cols = shape
-    selected = np.zeros(shape, np.int8)
-    if name == "A":
-        selected[np.arange(rows), rng.permutation(cols)[np.arange(rows) % cols]] = 1
-    else:
-        selected[rng.permutation(rows)[np.arange(cols) % rows], np.arange(cols)] = 1
+    """What `select` makes."""
+    selected = np.empty(shape, np.int8)
+    select(name, selected, rng)
     return selected
 
 
-def codes(shape: tuple[int, ...], dtype: DType, digit: int) -> npt.NDArray[Any]:
-    """A number for each element, in row order.
+def select(name: str, elements: npt.NDArray[Any], rng: np.random.Generator) -> None:
+    """Make `elements` zeros with a 1 in each row of A, or column of B; every k is selected if there are enough rows."""
+    if elements.ndim > 2:
+        for matrix in elements:
+            select(name, matrix, rng)
+        return
+    rows, cols = elements.shape
+    elements[...] = 0
+    if name == "A":
+        elements[np.arange(rows), rng.permutation(cols)[np.arange(rows) % cols]] = 1
+    else:
+        elements[rng.permutation(rows)[np.arange(cols) % rows], np.arange(cols)] = 1
+
+
+def codes(first: int, end: int, dtype: DType, digit: int) -> npt.NDArray[Any]:
+    """A number for each element, by its own number in row order, from `first` up to `end`.
 
     f32 and f64 have odd numbers of 22 bits, so that no rounding keeps them; every other one has a further high bit,
     which only f64 can hold as well. The sum of two of them, each times two, is exact. Narrower types have all finite
     bit patterns in turn, including -0 and denormals: they are the lowest digit of the element's index, or the next one.
     """
-    count = math.prod(shape)
     if dtype.storage_bits <= 16:
         finite = dtype.finite()
         times = len(finite) ** digit
-        return np.repeat(np.resize(finite, -(-count // times)), times)[:count].reshape(shape)
-    index = np.arange(count).reshape(shape) % CODES
+        start = first // times
+        some = np.resize(np.roll(finite, -start), -(-end // times) - start)
+        return np.repeat(some, times)[first - start * times :][: end - first] if digit else some
+    index = np.arange(first, end) % CODES
     odd = _odd(index, bits=22)
     return odd + index % 2 * 2 ** (dtype.precision - 3) if dtype == DType.F64 else odd
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from gemmgen.problem.types import Compute
 from gemmgen.run.executor import Floats, Operands
 from gemmgen.support.bounded_cache import Recent
 from gemmgen.support.threads import in_threads
-from gemmgen.verification.companions import Wanted, alone, code_fully, codes, draw_companions, selection, without_effect
+from gemmgen.verification.companions import Wanted, alone, code_fully, codes, draw_companions, select, without_effect
 from gemmgen.verification.host_memory import installed_bytes
 from gemmgen.verification.magnitudes import (
     SPREAD,
@@ -60,6 +62,8 @@ SHARED_DATA = ((LARGE_EFFORT, 2), (10**8, 4), (10**7, 8))
 ELEMENT_FLOPS = 32  # cost of making, reading and converting an element
 REPEATED = 1_048_573  # large data repeats after so many elements; a prime number, so that no two rows are equal
 TOUCHED_BYTES = 2**22  # new memory that one thread fills
+# Elements that a thread makes at once, and rows at least: as many as a line of the cache has elements of a column.
+PART, LEAST_ROWS = 2**20, 32
 
 # Operands are cached: all candidates of a search use the same data.
 MEMORY = installed_bytes()
@@ -135,11 +139,23 @@ def _repeat(values: Floats, view: Floats) -> None:
     """Fill `view` with repetitions of `values`, along its lines in memory."""
     lines = view if view.strides[-1] == view.itemsize else view.swapaxes(-1, -2)
     if not lines.flags.c_contiguous:
-        lines[...] = np.resize(values, lines.shape)
+        _fill_in_parts(lines, lambda first, end: np.resize(np.roll(values, -first), end - first))
         return
     flat = lines.reshape(-1)
     parts = [flat[first : first + len(values)] for first in range(0, flat.size, len(values))]
     in_threads(lambda part: np.copyto(part, values[: part.size]), parts)
+
+
+def _fill_in_parts(view: Floats, make: Callable[[int, int], npt.NDArray[Any]]) -> None:
+    """Fill `view` with `make(first, end)`: the elements with these numbers, in row order. Threads share the work."""
+    of_line = math.prod(view.shape[1:])
+    step = max(1, PART // of_line, LEAST_ROWS * (view.ndim == 2))
+
+    def fill(line: int) -> None:
+        part = view[line : line + step]
+        part[...] = make(line * of_line, line * of_line + part.size).reshape(part.shape)
+
+    in_threads(fill, range(0, len(view), step))
 
 
 def _read_only(values: Floats) -> Floats:
@@ -212,29 +228,41 @@ def _fill(
         return flat
     view, dtype = matrix.stored.view(flat), matrix.dtype
     if data == "onehot" and name == side:
-        view[...] = selection(name, view.shape, rng)
+        select(name, view, rng)
     elif data == "sparse" and name == side:
         _fill_sparsely(name, view, case, rng)
     elif data == "onehot":
-        types = case.problem.types
-        exact = types.compute in (Compute.FMA, Compute.BF16X6)  # otherwise sums of codes and of C are not exact
-        whole = types.uniform and exact
-        coded = name != "C" or whole
-        known = DType.F16 if types.compute is Compute.TF32 else dtype  # every f16 is a tf32
-        view[...] = codes(view.shape, known, digit=seed // 8 % 2) if coded else 0
-        inputs = case.problem.inputs
-        paired = not (
-            inputs.gathered or inputs.scattered or inputs.conv or inputs.along_k
-        )  # rows of A and C, by their numbers
-        if known == DType.F32 and coded and paired and case.problem.epilogue.is_linear:
-            code_fully(name, view, side)
-    elif math.prod(view.shape) > REPEATED and data != "denormal":
-        _repeat(_values(name, (REPEATED,), case, data, rng, seed), view)
+        _fill_with_codes(name, view, case, side, seed)
+    elif math.prod(view.shape) > REPEATED:
+        _fill_large(name, view, case, data, rng, seed)
     else:
         view[...] = _values(name, view.shape, case, data, rng, seed)
     if data == "special" and not dtype.is_integer:
         strew_specials(name, view, case, rng)
     return flat
+
+
+def _fill_with_codes(name: str, view: Floats, case: Case, side: Side, seed: int) -> None:
+    """A number for each element, as one-hot data needs; zeros where sums of codes and of C are not exact."""
+    dtype, types, inputs = case.tensors[name].dtype, case.problem.types, case.problem.inputs
+    exact = types.compute in (Compute.FMA, Compute.BF16X6)
+    if name == "C" and not (types.uniform and exact):
+        view[...] = 0
+        return
+    known = DType.F16 if types.compute is Compute.TF32 else dtype  # every f16 is a tf32
+    _fill_in_parts(view, partial(codes, dtype=known, digit=seed // 8 % 2))
+    paired = not (inputs.gathered or inputs.scattered or inputs.conv or inputs.along_k)  # rows of A and C, by numbers
+    if known == DType.F32 and paired and case.problem.epilogue.is_linear:
+        code_fully(name, view, side)
+
+
+def _fill_large(name: str, view: Floats, case: Case, data: DataKind, rng: np.random.Generator, seed: int) -> None:
+    """Repeated elements of the kind of data; of denormal data few are denormal, and these do not repeat."""
+    dtype = case.tensors[name].dtype
+    if data == "denormal" and name == side_of(seed) and not dtype.is_integer:
+        _fill_near_denormals(view, dtype, case, rng)
+    else:
+        _repeat(_values(name, (REPEATED,), case, data, rng, seed), view)
 
 
 def _fill_sparsely(name: str, view: Floats, case: Case, rng: np.random.Generator) -> None:
@@ -245,6 +273,16 @@ def _fill_sparsely(name: str, view: Floats, case: Case, rng: np.random.Generator
     shape[axis] = min(SPARSE_PRODUCTS, shape[axis])
     places = rng.integers(0, view.shape[axis], shape)
     np.put_along_axis(view, places, _spread(name, tuple(shape), case, rng), axis)
+
+
+def _fill_near_denormals(view: Floats, dtype: DType, case: Case, rng: np.random.Generator) -> None:
+    """Repeated numbers near the denormal ones, as `_reshape` makes them, and a few denormals anywhere."""
+    least, real = 2.0 ** (dtype.min_exponent - 1), np.float64 if dtype == DType.F64 else np.float32
+    near = 2 * rng.random(REPEATED, real) - 1
+    _repeat(((near + NEAR_DENORMAL * np.sign(near)) * real(least)).astype(dtype.numpy), view)
+    count = 1 + int(view.size * DENORMAL_FLOPS / case.flops)
+    few = np.ldexp(2 * rng.random(count) - 1, -rng.integers(0, dtype.precision - 1, count) * rng.integers(0, 2, count))
+    view[tuple(rng.integers(0, view.shape, (count, view.ndim)).T)] = (few * least).astype(dtype.numpy)
 
 
 def _spread(name: str, shape: tuple[int, ...], case: Case, rng: np.random.Generator) -> npt.NDArray[Any]:

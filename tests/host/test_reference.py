@@ -14,7 +14,7 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.types import Types
 from gemmgen.support.bounded_cache import Recent
 from gemmgen.verification.comparison import compare
-from gemmgen.verification.data import DENORMAL_FLOPS, REPEATED, make_operands
+from gemmgen.verification.data import DENORMAL_FLOPS, NEAR_DENORMAL, REPEATED, make_operands
 from gemmgen.verification.products import SLICE_RESIDUE, accurate_product
 from gemmgen.verification.reference import Wanted, expected
 from gemmgen.verification.situation import ALL_DATA_KINDS, NAN, Situation, side_of
@@ -260,6 +260,19 @@ def test_a_large_launch_has_few_denormal_products_and_they_show(seed):
     rows = is_denormal.any(axis=1)
     wrong = np.abs(flushed - (want if side_of(seed) == "A" else want.T)) > bound.max()
     assert rows.sum() > 200 and wrong[rows].mean() > 0.9
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_large_denormal_data_repeats_but_for_its_few_denormals(seed):
+    case = Problem(1100, 1100, 2200).case()
+    operands = make_operands(Situation(case, "denormal", seed))
+    values = case.a.view(operands.a).ravel() if side_of(seed) == "A" else case.b.view(operands.b).ravel()
+    tiny = np.finfo(np.float32).tiny
+    is_denormal = np.abs(values) < tiny
+    assert 0.8 < 2 * is_denormal.sum() * case.n / DENORMAL_FLOPS < 1.2
+    assert (np.abs(values) <= tiny * (NEAR_DENORMAL + 1) / 2).all()
+    assert (is_denormal[:-REPEATED] != is_denormal[REPEATED:]).sum() > is_denormal.sum() / 2
+    assert 0.9 < (values[:-REPEATED] == values[REPEATED:]).mean() < 1
 
 
 def test_operands_and_references_are_kept_for_the_next_candidate() -> None:
