@@ -71,7 +71,7 @@ def _hides_order(case: Case) -> bool:
 
 
 def _cancelling(case: Case, operands: Operands) -> Operands:
-    """`operands` whose second half of K cancels the first, so that only the rounding errors of sums remain."""
+    """Read-only `operands` whose second half of K cancels the first, so that only sums' rounding errors remain."""
     if case.problem.inputs.conv is not None:  # whose rows share elements
         return operands
     half = case.k // 2
@@ -80,7 +80,9 @@ def _cancelling(case: Case, operands: Operands) -> Operands:
     of_a[..., half : 2 * half] = of_a[..., :half]
     of_b[..., half : 2 * half, :] = of_b[..., :half, :]
     negated = of_a[..., half : 2 * half] if case.b.dtype.is_integer else of_b[..., half : 2 * half, :]
-    negated[...] = -negated
+    np.negative(negated, out=negated)
+    for changed in (a, b):  # executors keep what nobody can change from run to run
+        changed.flags.writeable = False
     return replace(operands, a=a, b=b)
 
 

@@ -164,6 +164,20 @@ def test_the_order_of_sums_shows_though_c_has_few_bits():
     assert compare_runs(executor, Situation(revealing(problem.case()), "random", 0), 10).difference is not None
 
 
+def test_runs_of_one_launch_share_operands_that_nobody_can_change():
+    class Keeping(Summing):
+        def run(self, case, operands, **how):
+            met.append(operands)
+            return super().run(case, operands, **how)
+
+    met, problem = [], Problem(3, 4, 64, types="f32,f32,bf16")
+    executor = Keeping()
+    executor.load(render(problem, NAIVE, NAIVE.default(problem)))
+    assert compare_runs(executor, Situation(revealing(problem.case()), "random", 0), 3).difference is None
+    assert all(operands is met[0] for operands in met)
+    assert not any(array.flags.writeable for array in met[0].by_name.values())
+
+
 def test_a_launch_with_work_for_each_block_of_a_tile_is_repeated():
     source = render(FREE, SIMT, SIMT.default(FREE).with_values(SPLIT=6))
     assert depth_of_parts(source) == 6 * source.config["BK"] and depth_of_parts(SOURCE) == 1
