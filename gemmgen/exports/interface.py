@@ -223,6 +223,11 @@ class Interface(Signature):
         return tuple(name for name in self.runtime_sizes if name in used)
 
     @property
+    def workspace_of_packed(self) -> tuple[str, ...]:
+        """The sizes of the workspace that begins with the parts made from B: 0 for others, as they lie before all."""
+        return tuple(name if name in self.packed_sizes else "0" for name in self.workspace_sizes)
+
+    @property
     def by_packed(self) -> tuple[Argument, ...]:
         """The launcher's arguments if `packed` replaces B, its layout and its companions."""
         packed = Argument("const void*", "packed", "packed")

@@ -55,6 +55,11 @@ class TorchOperator:
         """The size or distance that the kernel is built for; None if it is a run-time size."""
         return self.out.problem.sizes[name]
 
+    def distance(self, name: str) -> int:
+        """The leading dimension or stride; -1 if it is a run-time size."""
+        fixed = self.fixed(name)
+        return -1 if fixed is None else fixed
+
     def units(self, matrix: MatrixSizes) -> int:
         """The number of elements that divides its leading dimension, if that is a run-time size."""
         return next((one.unit for one in self.out.runtime_lds if one.name == matrix.ld), 1)

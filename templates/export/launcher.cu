@@ -143,10 +143,10 @@ cudaError_t ${ out.name }_run_prepared(const Plan* plan, cudaStream_t stream)
     const cudaError_t ${ name }_set = cudaMemsetAsync(${ name }, 0, sizeof(${ out.element[name] }) * ${ elements }, stream);
     if (${ name }_set != cudaSuccess) return ${ name }_set;
 //% endfor
+//% from "export/launcher/config.cu" import configuration, start with context
 //% if out.prepared
-    return start(${ out.name }_impl::${ out.name }, blocks, ${ out.launch.threads }${ ", %d" | format(out.launch.shared_bytes) if out.launch.shared_bytes }${ ", %s" | format(out.dependent | lower) if out.starts_early }, stream, ${ out.passed | join(", ") });
+    return ${ start(out.name ~ "_impl::" ~ out.name, "blocks", out.launch.threads, out.launch.shared_bytes, out.dependent, out.passed) };
 //% else
-//% from "export/launcher/config.cu" import configuration with context
 ${ configuration("blocks", out.launch.threads, out.launch.shared_bytes, "1") }
     return started(cudaLaunchKernelEx(&config, ${ out.name }_impl::${ out.name }, ${ out.passed | join(", ") }));
 //% endif

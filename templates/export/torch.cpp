@@ -80,7 +80,11 @@ void require_matrices(const Tensor& A, const Tensor& B)
 //% endif
 }
 
-// A matrix as the kernel takes it; `ld`${ " and `stride`" if batched } of -1 ${ "are" if batched else "is" } left to run time, `unit` elements dividing ${ "them" if batched else "it" }.
+//% if batched
+// A matrix as the kernel takes it; `ld` and `stride` of -1 are left to run time, `unit` elements dividing them.
+//% else
+// A matrix as the kernel takes it; `ld` of -1 is left to run time, `unit` elements dividing it.
+//% endif
 struct Matrix {
     const char* name;
     at::ScalarType type;
@@ -181,7 +185,7 @@ void gemm_out(${ op.out_parameters | map("join", " ") | join(", ") })
     TORCH_CHECK(${ name } == ${ op.fixed(name) }, joined("${ name } = ", to_string(${ name }), ": this kernel is built for ${ op.fixed(name) }"));
 //% endfor
 //% for m in op.matrices
-    const Matrix matrix_${ m.name } = {"${ m.name }", ${ op.type(m.name) }, ${ m.rows }, ${ op.columns(m) }, ${ (m.order == "r") | lower }, ${ -1 if op.fixed(m.ld) is none else op.fixed(m.ld) }, ${ op.units(m) }${ ", batch, %s, %s" | format(-1 if op.fixed(m.stride) is none else op.fixed(m.stride), (m.stride != "stride_c") | lower) if batched }};
+    const Matrix matrix_${ m.name } = {"${ m.name }", ${ op.type(m.name) }, ${ m.rows }, ${ op.columns(m) }, ${ (m.order == "r") | lower }, ${ op.distance(m.ld) }, ${ op.units(m) }${ ", batch, %s, %s" | format(op.distance(m.stride), (m.stride != "stride_c") | lower) if batched }};
     const Place place_of_${ m.name } = place_of(matrix_${ m.name }, ${ m.name }, A);
 //% endfor
 //% for m in op.matrices if m.name in op.written

@@ -16,3 +16,7 @@
 //% endif
     // It returns this launch's error; cudaGetLastError would return one that an earlier call left, too.
 /*%- endmacro %*/
+/*# The call of `start` for one of several kernels. #*/
+//% macro start(entry, blocks, threads, shared_bytes, early, passed)
+start(${ entry }, ${ blocks }, ${ threads }${ ", %d" | format(shared_bytes) if out.launch.shared_bytes }${ ", %s" | format(early | lower) if out.starts_early }, stream, ${ passed | join(", ") })
+//%- endmacro

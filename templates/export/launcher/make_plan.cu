@@ -58,10 +58,13 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 //% endif
     } pointers[] = {
 //%- for name, align in out.aligns.items()
-{"${ name }", ${ "packed != nullptr ? packed : %s" | format(name) if name in out.packed_from and out.packed else name }, ${ align }${ ", K == 0" if name in out.may_be_null else ", false" if out.may_be_null }}${ ", " if not loop.last or out.parts }
+//% set address = "packed != nullptr ? packed : " ~ name if name in out.packed_from and out.packed else name
+//% set null = ", K == 0" if name in out.may_be_null else ", false" if out.may_be_null
+{"${ name }", ${ address }, ${ align }${ null }}${ ", " if not loop.last or out.parts }
 //%- endfor
 //%- if out.parts
-{"workspace", ${ "packed != nullptr ? packed : workspace" if out.packed_end == "bytes" and out.packed else "workspace" }, ${ out.workspace_align }${ ", false" if out.may_be_null }}
+//% set address = "packed != nullptr ? packed : workspace" if out.packed_end == "bytes" and out.packed else "workspace"
+{"workspace", ${ address }, ${ out.workspace_align }${ ", false" if out.may_be_null }}
 //%- endif
 };
     for (const auto& [name, address, align${ ", may_be_null" if out.may_be_null }] : pointers) {
@@ -98,7 +101,8 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 //% if out.stream
     const size_t blocks = tiles_of(${ out.tiles_of_c }, ${ out.stream }) * ${ out.stream };  // whole waves, of which those of the last one share its tiles
 //% else
-    const size_t blocks = ${ "%d * " | format(out.launch.blocks_per_tile) if out.launch.blocks_per_tile > 1 }${ out.tiles_of_c if out.launch.leaves_partials else out.tiles };
+//% set each, tiles = out.launch.blocks_per_tile, out.tiles_of_c if out.launch.leaves_partials else out.tiles
+    const size_t blocks = ${ "%d * " | format(each) if each > 1 }${ tiles };
 //% endif
 //% if out.tile_sizes
     if (blocks > INT_MAX) return refuse(cudaErrorInvalidConfiguration, "%zu blocks are more than %d", blocks, INT_MAX);
@@ -154,17 +158,26 @@ ${ out.declared(out.arguments, before="Plan* plan", unused=not out.parts) })
 //% endif
 //% endif
 //% for one in out.maps.encoded
+//% set call, address = "encode_images(of_images" if one.conv else "encode_map(encode", one.located
+//% set address = "mapped(%s)" | format(address) if address in out.may_be_null else address
     if (status == cudaSuccess)
-        status = ${ "encode_images(of_images" if one.conv else "encode_map(encode" }, "${ one.address }", ${ "mapped(%s)" | format(one.located) if one.located in out.may_be_null else one.located }, CU_TENSOR_MAP_DATA_TYPE_${ one.type },
+        status = ${ call }, "${ one.address }", ${ address }, CU_TENSOR_MAP_DATA_TYPE_${ one.type },
             {
 //%- for size in one.tensor
-${ size if size.isdigit() else "cuuint64_t(std::max(1, K))" if size == "K" else "cuuint64_t(%s)" | format(size) }${ ", " if not loop.last }
+//% set extent = "std::max(1, K)" if size == "K" else size
+${ size if size.isdigit() else "cuuint64_t(%s)" | format(extent) }${ ", " if not loop.last }
 //%- endfor
 }, {
 //%- for distance in one.distances
 ${ distance if distance.isdigit() or distance.startswith("copy_ld") else "cuuint64_t(%s)" | format(distance) } * ${ one.element_bytes }${ ", " if not loop.last }
 //%- endfor
-},${ "\n            {%s}, {%s}," | format(one.map.corners[:2] | join(", "), one.map.corners[2:] | join(", ")) if one.conv } ${ one.box | join(", ") if one.conv else "{%s}" | format(one.box | join(", ")) }${ ", {1, %s, 1}" | format(one.map.steps | join(", ")) if one.conv }, CU_TENSOR_MAP_SWIZZLE_${ one.swizzle }, CU_TENSOR_MAP_L2_PROMOTION_${ one.promotion },
+//% set layout = "CU_TENSOR_MAP_SWIZZLE_%s, CU_TENSOR_MAP_L2_PROMOTION_%s" | format(one.swizzle, one.promotion)
+//% if one.conv
+},
+            {${ one.map.corners[:2] | join(", ") }}, {${ one.map.corners[2:] | join(", ") }}, ${ one.box | join(", ") }, {1, ${ one.map.steps | join(", ") }, 1}, ${ layout },
+//% else
+}, {${ one.box | join(", ") }}, ${ layout },
+//% endif
             made.kept_${ one.map.parameter });
 //% endfor
 //% if out.maps.encoded

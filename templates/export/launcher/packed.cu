@@ -3,11 +3,7 @@
 //% set lds = out.runtime_lds | selectattr("name", "eq", "ldb") | list
 size_t ${ out.name }_packed_bytes(${ out.packed_sizes | map("replace", "", "int ", 1) | join(", ") })
 {
-    return workspace_of(
-//%- for size in out.workspace_sizes
-${ size if size in out.packed_sizes else "0" }${ ", " if not loop.last }
-//%- endfor
-).${ out.packed_end };
+    return workspace_of(${ out.workspace_of_packed | join(", ") }).${ out.packed_end };
 }
 
 cudaError_t ${ out.name }_pack_b(
@@ -32,11 +28,7 @@ ${ out.declared(out.packing, behind="void* packed, cudaStream_t stream") })
     if (status == cudaSuccess) status = compiled_here();
 //% endif
     if (status != cudaSuccess) return status;
-    const Workspace at = workspace_of(
-//%- for size in out.workspace_sizes
-${ size if size in out.packed_sizes else "0" }${ ", " if not loop.last }
-//%- endfor
-);
+    const Workspace at = workspace_of(${ out.workspace_of_packed | join(", ") });
 //% for part in out.packed
     ${ part.ctype } const ${ part.name } = reinterpret_cast<${ part.ctype }>(static_cast<char*>(packed) + at.${ part.name });
 //% endfor
@@ -56,7 +48,8 @@ ${ out.declared(out.by_packed, before="Plan* plan") })
     if (status == cudaSuccess) status = check("packed", packed, ${ out.workspace_align });
     if (status != cudaSuccess) return status;
 //% for ld in lds
-    const int ldb = ${ "std::max(1, %s)" | format(ld.line) if ld.unit == 1 else "static_cast<int>(tiles_of(std::max(1, %s), %d) * %d)" | format(ld.line, ld.unit, ld.unit) };  // B itself is not read
+//% set least = "std::max(1, %s)" | format(ld.line)
+    const int ldb = ${ least if ld.unit == 1 else "static_cast<int>(tiles_of(%s, %d) * %d)" | format(least, ld.unit, ld.unit) };  // B itself is not read
 //% endfor
     return ${ out.name }_plan_of(plan, ${ out.by_packed_passed | join(", ") }, packed);
 }

@@ -1,6 +1,7 @@
 /*# The launches `steps` that prepare `operand`, as the end of a function. #*/
+//% from "export/launcher/config.cu" import start with context
 //% macro launch(step, tiles)
-start(${ step.entry }, ${ tiles }, ${ step.prepare.threads }${ ", 0" if out.launch.shared_bytes }${ ", %s" | format(out.launch.overlapped | lower) if out.starts_early }, stream, ${ step.passed | join(", ") })
+${ start(step.entry, tiles, step.prepare.threads, 0, out.launch.overlapped, step.passed) }
 //%- endmacro
 //% for step in steps
     const size_t ${ "tiles" if loop.last else step.part ~ "_tiles" } =

@@ -121,14 +121,17 @@ constexpr Kernel ${ k.name }_kernel = {
 //% if lib.calls_cublaslt
 //% include "export/library/cublaslt.cu"
 //% for p in lib.products if p.cublaslt
-//% set lt, layout = p.cublaslt, p.out.problem.layout
+//% set lt, layout, batched = p.cublaslt, p.out.problem.layout, p.out.problem.batched
+//% set a, trans_a = ("a.K, a.M", "false") if layout.a == "r" else ("a.M, a.K", "true")
+//% set b, trans_b = ("a.N, a.K", "false") if layout.b == "r" else ("a.K, a.N", "true")
+//% set batch, stride_a, stride_b, stride_c = ("a.batch", "a.stride_a", "a.stride_b", "a.stride_c") if batched else ("1", "0", "0", "0")
 constexpr Kernel ${ p.name }_cublasLt_kernel = {
     "cublasLt",
     [](const Args& a, void* workspace, size_t workspace_bytes, cudaStream_t stream) {
-        return call_cublaslt<${ p.out.element.scalar }>(a, ${ "a.batch" if p.out.problem.batched else "1" }, ${ lt.compute }, ${ lt.types[3] },
-            {${ lt.types[0] }, ${ "a.K, a.M" if layout.a == "r" else "a.M, a.K" }, a.lda, ${ "a.stride_a" if p.out.problem.batched else "0" }}, ${ "false" if layout.a == "r" else "true" },
-            {${ lt.types[1] }, ${ "a.N, a.K" if layout.b == "r" else "a.K, a.N" }, a.ldb, ${ "a.stride_b" if p.out.problem.batched else "0" }}, ${ "false" if layout.b == "r" else "true" },
-            {${ lt.types[2] }, a.N, a.M, a.ldc, ${ "a.stride_c" if p.out.problem.batched else "0" }}, workspace, workspace_bytes, stream);
+        return call_cublaslt<${ p.out.element.scalar }>(a, ${ batch }, ${ lt.compute }, ${ lt.types[3] },
+            {${ lt.types[0] }, ${ a }, a.lda, ${ stride_a }}, ${ trans_a },
+            {${ lt.types[1] }, ${ b }, a.ldb, ${ stride_b }}, ${ trans_b },
+            {${ lt.types[2] }, a.N, a.M, a.ldc, ${ stride_c }}, workspace, workspace_bytes, stream);
     },
     [](const Args&) { return CUBLASLT_WORKSPACE; },
     ${ lib.name }_refusal,
