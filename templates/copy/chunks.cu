@@ -31,5 +31,6 @@ shared[${ line }][${ place(x, line, at) }]
 //% macro valid(x)
 //% set line_end, end, line, at = (x.extent, "depth", x.mn, "k") if x.along_k else ("depth", x.extent, "k", x.mn)
 //% set lines, along = (x.mn_edge, x.k_edge) if x.along_k else (x.k_edge, x.mn_edge)
-${ "%s < %s ? " | format(line, line_end) if lines }${ "%s - %s" | format(end, at) if along else "V" ~ x.X }${ " : 0" if lines }
+//% set inside = "%s - %s" | format(end, at) if along else "V" ~ x.X
+${ "%s < %s ? %s : 0" | format(line, line_end, inside) if lines else inside }
 //%- endmacro

@@ -173,7 +173,10 @@ __device__ __forceinline__ Magnitude warp_amax(Magnitude value)
     `inputs` were loaded early. #*/
 //% macro applied(kernel, m, n, acc, c, at="", outputs=none, inputs="")
 //% set e = kernel.problem.epilogue
-epilogue(e${ ", " ~ inputs if inputs and e.read }${ at_position(kernel.epilogue.late if inputs else kernel.epilogue.element, m, n) }, ${ acc }${ sums_of(e, at=at) }${ ", " ~ c if e.reads_c }${ output_values(e) if outputs is none else outputs })
+//% set loaded, old = ", " ~ inputs if inputs and e.read, ", " ~ c if e.reads_c
+//% set places = at_position(kernel.epilogue.late if inputs else kernel.epilogue.element, m, n)
+//% set written = output_values(e) if outputs is none else outputs
+epilogue(e${ loaded }${ places }, ${ acc }${ sums_of(e, at=at) }${ old }${ written })
 //%- endmacro
 /*# The same with C's old element at `to`, which beta = 0 leaves unread. #*/
 //% macro applied_at(kernel, m, n, acc, to, at="", outputs=none, inputs="")

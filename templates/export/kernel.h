@@ -23,7 +23,9 @@
  *     ${ "%-8s" | format(x.name) } ${ out.element[x.name] }, ${ x.lies(out.problem.sizes) }${ ", without padding" if x.rows.text(out.problem.sizes) != "1" and x.unit == 1 }: ${ x.meaning }${ "; two to a byte, as in B" if out.coded and x.dtype == out.types.b and out.halves }
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
- *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ out.problem.extent_of(v) }, ${ v.note if v.is_amax else out.problem.whose(v) ~ ": " ~ v.meaning }${ ("; another for each product, behind the last's" if v.written else "; the same for all products") if out.problem.batched }
+//% set meaning = v.note if v.is_amax else out.problem.whose(v) ~ ": " ~ v.meaning
+//% set others = "; another for each product, behind the last's" if v.written else "; the same for all products"
+ *     ${ "%-8s" | format(v.name) } ${ out.element[v.name] }, ${ out.problem.extent_of(v) }, ${ meaning }${ others if out.problem.batched }
 //% endfor
  *
 //% if out.coded
@@ -132,7 +134,12 @@ size_t ${ out.name }_workspace_bytes(${ unnamed(out.runtime_sizes) });
  * ${ "%-9s" | format(ld.name) } at least ${ ld.line }${ " and %d" % ld.least if ld.least and not ld.line.isdigit() }${ ", and divisible by " ~ ld.unit if ld.unit > 1 }
 //% endfor
 //% for x in out.runtime_strides
- * ${ "%-9s" | format(x.name) } at least ${ "0: %s may share the matrix, and lines of several may interleave" | format("groups" if out.problem.inputs.groups else "products") if x.may_be_zero else "(%s - 1) * %s + %s, or %s where the lines of all products lie between two of one, within %s" | format(x.lines, x.ld, x.line, x.line, x.ld) }${ "; and divisible by " ~ x.unit if x.unit > 1 }
+//% set divisible = "; and divisible by " ~ x.unit if x.unit > 1
+//% if x.may_be_zero
+ * ${ "%-9s" | format(x.name) } at least 0: ${ "groups" if out.problem.inputs.groups else "products" } may share the matrix, and lines of several may interleave${ divisible }
+//% else
+ * ${ "%-9s" | format(x.name) } at least (${ x.lines } - 1) * ${ x.ld } + ${ x.line }, or ${ x.line } where the lines of all products lie between two of one, within ${ x.ld }${ divisible }
+//% endif
 //% endfor
 //% if out.parts
  * workspace of at least the bytes above, at an address divisible by ${ out.workspace_align }

@@ -21,7 +21,8 @@ ${ outer_product(view) }
 //%- endmacro
 /*# The outer product of the d-th k, whose fragments are in a slot, or `some` rows or columns of it. #*/
 //% macro add(some, slot, d)
-outer_product${ some }(a${ "[%s]" % slot if not view.a.k_vector }, b${ "[%s]" % slot if not view.b.k_vector }, acc${ ", " ~ d if k_vector });
+//% set a, b = "a" if view.a.k_vector else "a[%s]" % slot, "b" if view.b.k_vector else "b[%s]" % slot
+outer_product${ some }(${ a }, ${ b }, acc${ ", " ~ d if k_vector });
 //%- endmacro
     const int padded = (${ K } + BK - 1) / BK * BK;  // rounded up to whole k tiles
     #pragma unroll

@@ -28,7 +28,9 @@ ${ line([argument], "device memory%s: %s%s; %s" | format(at, what, ", for each p
 ${ line([x.name], "device memory at an address divisible by %d: %s of %s, %s%s; read%s" | format(out.aligns[x.name], x.lies(out.problem.sizes), out.element[x.name], "without padding, " if x.unit == 1 and x.name not in out.unchecked, x.meaning, "; %s %s" | format(x.name, out.unchecked[x.name]) if x.name in out.unchecked)) }
 //% endfor
 //% for v in out.epilogue.operands if not v.is_matrix
-${ line([v.name], "device memory at an address divisible by %d: %s of %s, %s; %s" | format(out.aligns[v.name], out.problem.extent_of(v), out.element[v.name], v.note if v.is_amax else v.meaning if not out.problem.groups_of(v) else "%s: %s" | format(out.problem.whose(v), v.meaning), "written" if v.written else "read")) }
+//% set of_group = "%s: %s" | format(out.problem.whose(v), v.meaning)
+//% set meaning = v.note if v.is_amax else of_group if out.problem.groups_of(v) else v.meaning
+${ line([v.name], "device memory at an address divisible by %d: %s of %s, %s; %s" | format(out.aligns[v.name], out.problem.extent_of(v), out.element[v.name], meaning, "written" if v.written else "read")) }
 //% endfor
 ${ line(out.runtime_sizes | reject("equalto", "batch") | list, "sizes in elements, 0 to %d" | format(out.size_limit)) }
 //% for ld in out.runtime_lds
@@ -39,7 +41,9 @@ ${ line([ld.name], "elements from one %s of %s to the next, at least %s%s; 0 for
 ${ line(["batch"], "products, 0 to %d" | format(out.size_limit)) }
 //% endif
 //% for x in out.runtime_strides
-${ line([x.name], "elements from one matrix to the next, at least (%s - 1) * %s + %s%s%s" | format(x.lines, x.ld, x.line, " and divisible by %d" | format(x.unit) if x.unit > 1, ", or 0: all %s share the matrix" | format("groups" if out.problem.inputs.groups else "products") if x.may_be_zero)) }
+//% set divisible = " and divisible by %d" | format(x.unit) if x.unit > 1
+//% set shared = ", or 0: all %s share the matrix" | format("groups" if out.problem.inputs.groups else "products") if x.may_be_zero
+${ line([x.name], "elements from one matrix to the next, at least (%s - 1) * %s + %s%s%s" | format(x.lines, x.ld, x.line, divisible, shared)) }
 //% endfor
 //% if out.epilogue.scalars
 ${ line(out.epilogue.scalars, "factors of the formula above, passed by value") }

@@ -87,7 +87,13 @@ struct Integer {
 //% endif
 //% if functions | selectattr("ulps") | list
 //% set scales = functions | map(attribute="of_x") | unique | list
-// A function that rises, falls or is convex near x, of which CUDA's is off by `ulps` units in the last place${ " of x" if scales == [true] }${ ", or in that of x" if scales | length > 1 }.
+//% if scales | length > 1
+// A function that rises, falls or is convex near x, of which CUDA's is off by `ulps` units in the last place, or in that of x.
+//% elif scales == [true]
+// A function that rises, falls or is convex near x, of which CUDA's is off by `ulps` units in the last place of x.
+//% else
+// A function that rises, falls or is convex near x, of which CUDA's is off by `ulps` units in the last place.
+//% endif
 template <typename Function>
 Bounded called(Function f, double ulps, Bounded x${ ", bool of_x" if scales | length > 1 })
 {

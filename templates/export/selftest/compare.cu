@@ -55,9 +55,15 @@ int first_row_off(const Check& s, const Operands& x, const Storage<${ out.elemen
 }
 
 //% endif
+//% if out.problem.batched
+//% set batch = " batch=%%d strides=%s" | format(several_strides | join(","))
+//% set of_batch = " s.batch, %s," | format(strides | map("replace", "", "s.", 1) | join(", "))
+//% else
+//% set batch, of_batch = "", ""
+//% endif
 string describe(const Check& s)
 {
-    return text("%dx%dx%d${ " batch=%%d strides=%s" | format(several_strides | join(",")) if out.problem.batched } lda=%d ldb=%d ldc=%d ${ "random" if integer else "%s" } alpha=%g beta=%g", s.M, s.N, s.K,${ " s.batch, %s," | format(strides | map("replace", "", "s.", 1) | join(", ")) if out.problem.batched } s.lda, s.ldb,
+    return text("%dx%dx%d${ batch } lda=%d ldb=%d ldc=%d ${ "random" if integer else "%s" } alpha=%g beta=%g", s.M, s.N, s.K,${ of_batch } s.lda, s.ldb,
         s.ldc${ ', s.exact ? "exact" : "random"' if not integer }, double(s.alpha), double(s.beta));
 }
 
@@ -135,7 +141,8 @@ packed.get(), nullptr);
 //% endif
     const auto started = launch(s, {
 //%- for name, text in out.located.items()
-${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ "%s.get()" | format(text) if text != name else "x.%s.first()" | format(name) }${ ", " if not loop.last }
+//% set address = "x.%s.first()" | format(name) if text == name else text ~ ".get()"
+${ "s.K == 0 ? nullptr : " if name in out.may_be_null }${ address }${ ", " if not loop.last }
 //%- endfor
 }${ ", {workspace.get()}, bytes" if out.parts });
     must(what + ". " + ${ of("refusal") }(), started);

@@ -69,7 +69,12 @@ ${ test.wide } pixel(const Operands& x, int ${ at }, int ${ element })
 bool counts(const Operands& x, int p, int m) { return m < decode(x.group_rows(0, 0, p)); }
 
 //% endif
-// Row m${ " of product p" if batched }, in ${ test.wide } arithmetic${ ", which holds sums of integers exactly until they wrap around" if integers }.
+//% set row = "Row m of product p" if batched else "Row m"
+//% if integers
+// ${ row }, in ${ test.wide } arithmetic, which holds sums of integers exactly until they wrap around.
+//% else
+// ${ row }, in ${ test.wide } arithmetic.
+//% endif
 ${ Row } reference_row(const Check& s, const Operands& x, ${ "const ColumnSums& columns, " if "column_sum" in sums }${ int_p }int m)
 {
     vector<${ test.wide }> row_of_a(s.K), sum(${ columns })${ ", magnitude(%s)" | format(columns) if not integers }${ ", largest(%s)" | format(columns) if spread };
