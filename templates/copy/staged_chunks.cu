@@ -9,7 +9,7 @@ Vec<${ "unsigned, V%s / 4" | format(x.X) if x.words else of[x.X] ~ "V" ~ x.X }>
 // Global memory -> registers: this thread's accesses to ${ x.X }'s tile. Zeros stand for what lies outside ${ x.X }.
 __device__ __forceinline__ void fetch_${ x.x }(const ${ element[x.X] }* tile, Shape s${ limits(x, "int ") }, ${ staged(x) } (&staged)[${ x.X }_ITERATIONS])
 {
-//% call for_each_access(x, reads=true, places=x.at_edge)
+//% call for_each_access(x, reads=true, places=x.mn_edge if x.along_k else x.k_edge)
 //% if x.at_edge
         staged[i] = load_edge${ "_words" if x.words }<V${ x.X }>(from + Offset(step) * s.${ x.ld }, ${ valid(x) });
 //% else

@@ -1,4 +1,4 @@
-// gemm_s8u8s32_rc_Mx512xK_sm90_c5257980
+// gemm_s8u8s32_rc_Mx512xK_sm90_9210c88a
 //
 //     C = alpha * A * B + beta * C      A s8, B u8, C s32; sums in s32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -235,7 +235,7 @@ __device__ __forceinline__ void fetch_b(const unsigned char* tile, Shape s, int 
     const unsigned char* const from = tile + Offset(first) * s.ldb + k;
     #pragma unroll
     for (int i = 0; i < B_ITERATIONS; ++i) {
-        const int step = i * (THREADS / B_LANES), n = first + step;
+        const int step = i * (THREADS / B_LANES);
         staged[i] = load_edge_words<VB>(from + Offset(step) * s.ldb, depth - k);
     }
 }
@@ -344,7 +344,7 @@ __device__ __forceinline__ void store_c(int* tile, Shape s, int rows, ThreadOrig
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_s8u8s32_rc_Mx512xK_sm90_c5257980(
+gemm_s8u8s32_rc_Mx512xK_sm90_9210c88a(
     const signed char* __restrict__ A, const unsigned char* __restrict__ B, int* __restrict__ C, int M, int K, int lda,
     int ldb, int alpha, int beta)
 {
