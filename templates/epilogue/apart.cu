@@ -30,8 +30,9 @@ ${ declare_outputs(e) | indent(4, true) | trim("\n") }
 //% endif
     if (exists) {
 //% if kernel.left is not none
-//% set several = kernel.problem.products > 1
-        const ${ kernel.left.ctype }* const left = partials + ${ "(static_cast<long long>(matrix) * s.M + m)" if kernel.problem.batched else "static_cast<long long>(m)" }${ " * %d" | format(kernel.problem.products) if several } * s.N + n;  // M rows, of N sums of each product
+//% set row = "(static_cast<long long>(matrix) * s.M + m)" if kernel.problem.batched else "static_cast<long long>(m)"
+//% set of_all = " * %d" | format(kernel.problem.products) if kernel.problem.products > 1
+        const ${ kernel.left.ctype }* const left = partials + ${ row }${ of_all } * s.N + n;  // M rows, of N sums of each product
         const ${ types.accumulator.ctype } acc = left[0]
 //%- for acc in (e.accumulators | list)[1:]
 , ${ acc } = left[${ "%d * " | format(loop.index) if loop.index > 1 }s.N]

@@ -177,10 +177,11 @@ bool meet(const Bytes& x, const Bytes& c)
     return false;
 }
 
+//% set parts = " / %d" | format(problem.products) if problem.products > 1
 void gemm_out(${ op.out_parameters | map("join", " ") | join(", ") })
 {
     require_matrices(A, B);
-    const int64_t M = A.size(-2), N = B.size(-1)${ " / %d" | format(problem.products) if problem.products > 1 }, K = A.size(-1)${ ", batch = (A.dim() == 3 ? A : B).size(0)" if batched };
+    const int64_t M = A.size(-2), N = B.size(-1)${ parts }, K = A.size(-1)${ ", batch = (A.dim() == 3 ? A : B).size(0)" if batched };
 //% for name in ("M", "N", "K", "batch") if name in problem.sizes and op.fixed(name)
     TORCH_CHECK(${ name } == ${ op.fixed(name) }, joined("${ name } = ", to_string(${ name }), ": this kernel is built for ${ op.fixed(name) }"));
 //% endfor
@@ -238,7 +239,7 @@ as_int("${ name }", ${ name })${ ", " if not loop.last }
 ${ made } make(const Tensor& A, const Tensor& B)
 {
     require_matrices(A, B);
-    const c10::SymInt M = A.sym_size(-2), N = B.sym_size(-1)${ " / %d" | format(problem.products) if problem.products > 1 }${ ", batch = (A.dim() == 3 ? A : B).sym_size(0)" if batched };
+    const c10::SymInt M = A.sym_size(-2), N = B.sym_size(-1)${ parts }${ ", batch = (A.dim() == 3 ? A : B).sym_size(0)" if batched };
 //% for name in op.outputs if name not in out.amaxes
     Tensor ${ name } = at::empty_strided_symint({${ "batch, " if batched }M, N}, {${ op.new_stride ~ ", " if batched }${ op.new_ld }, 1}, A.options().dtype(${ op.type(name) }));
 //% endfor

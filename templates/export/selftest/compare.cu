@@ -21,7 +21,8 @@ constexpr double LARGEST_EXACT = 1LL << ${ test.exact_bits };  // sums of intege
 // An integer modulo 2^${ power }, where sums and products of whole rows are exact.
 ${ bits } whole(${ test.wide } value) { return static_cast<${ bits }>(static_cast<std::int64_t>(value)); }
 
-// The first row${ " of all" if out.problem.batched } in which some element is wrong, or their number: Freivalds' check${ ", for exact data only" if not integer }. C x must be
+//% set first, when = "first row of all" if out.problem.batched else "first row", ", for exact data only" if not integer
+// The ${ first } in which some element is wrong, or their number: Freivalds' check${ when }. C x must be
 // alpha A (B x) + beta C x for any x. The weights x are odd, so no wrong element can vanish on its own.
 int first_row_off(const Check& s, const Operands& x, const Storage<${ out.element.C }>& c)
 {
