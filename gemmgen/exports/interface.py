@@ -224,7 +224,7 @@ class Interface(Signature):
 
     @property
     def workspace_of_packed(self) -> tuple[str, ...]:
-        """The sizes of the workspace that begins with the parts made from B: 0 for others, as they lie before all."""
+        """The sizes that a workspace with only the parts made from B depends on: 0 stands for all others."""
         return tuple(name if name in self.packed_sizes else "0" for name in self.workspace_sizes)
 
     @property
