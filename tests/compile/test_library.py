@@ -94,29 +94,31 @@ INLINE_PTX = re.compile(
 
 def on_the_host(folder: Path, library: LibraryText, right: str = "", wrong: str = "") -> Path:
     """The self-test of a library of kernels that run on the host one thread after the other; in these and in what they
-    launch before, `right` becomes `wrong`."""
+    launch before, `right` becomes `wrong`. All kernels are in one file, whose headers are read once."""
     alone = r"return started\(cudaLaunchKernelEx\(&config, ([\w:]+),([^;]*)\)\);"
     here = r"run_threads(config.gridDim.x, config.blockDim.x, [&] { \1(\2); }); return cudaSuccess;"
     several = r"return start\(([\w:]+), (\w+), (\d+), stream, ([^;]*)\);"  # of a kernel and of what packs B for it
     texts = library_texts(library)
+    kernels = ""
     for member in library.members:
         own = f"mylib_{member.name}"
         name, kernel = f"{own}.cu", member.source.text
-        called, count = re.subn(several, r"run_threads(\2, \3, [&] { \1(\4); }); return cudaSuccess;", texts[name])
+        text = texts.pop(name)
+        called, count = re.subn(several, r"run_threads(\2, \3, [&] { \1(\4); }); return cudaSuccess;", text)
         packs = member.product.packed  # by an entry point of its own, too
         if not packs:
-            called, count = re.subn(alone, here, texts[name])
+            called, count = re.subn(alone, here, text)
         assert count == len(member.source.program) + packs
         host = called.replace(kernel, INLINE_PTX.sub("", kernel).replace(right, wrong))
-        texts[name] = f'#include "{own}.h"\n#include "kernel.hpp"\n#define __CUDACC__\n{host}'
+        kernels += f'#include "{own}.h"\n#include "kernel.hpp"\n#define __CUDACC__\n{host}'
     assert any(right in member.source.text for member in library.members)
     if library.quantised:
         texts["mylib.cu"] = quantising_on_the_host(texts["mylib.cu"])
-    for name, text in texts.items():
+    for name, text in {**texts, "kernels.cu": kernels}.items():
         (folder / name.replace(".cu", ".cpp")).write_text(text)
     (folder / "device.cpp").write_text(DEVICE)
     sources = (*sorted(folder.glob("*.cpp")), HOST_KERNEL / "runtime.cpp")
-    flags = ("-std=c++17", "-O1", "-cudart", "none", "-t0", "-I.", f"-I{HOST_KERNEL}")
+    flags = ("-std=c++17", "-O0", "-cudart", "none", "-t0", "-I.", f"-I{HOST_KERNEL}")  # compiling takes longest
     done = built(["nvcc", *flags, *sources, "-o", "selftest"], folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "selftest"
