@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,7 @@ def make_operands(situation: Situation) -> Operands:
     return operands_of(unscaled(case), situation.data, data_seed(situation), unread)
 
 
+@lru_cache(maxsize=64)
 def unscaled(case: Case) -> Case:
     """`case` with neutral scalars, for which data is cached. Data depends on alpha with large factors or integers."""
     alpha = case.alpha if balances(case) else limit_scale(case) if shows_limits(case) else 1.0

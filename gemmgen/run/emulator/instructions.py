@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from gemmgen.problem.device import Arch
 from gemmgen.problem.mma import MMAS, Mma, multiplied
@@ -23,6 +24,7 @@ from gemmgen.problem.wmma import WMMAS
 RING = "ring"
 
 
+@cache
 def instruction_table(arch: Arch) -> str:
     """The lines of all instructions that `arch` has."""
     return "".join(f"{opcode} {_numbers(one, arch)}\n" for opcode, one in instructions(arch).items())
