@@ -31,7 +31,8 @@ def emulator() -> Iterator[EmulatorExecutor]:
 
 
 def kernel(family: Family, problem: Problem, **config: int) -> KernelSource:
-    return render(problem, family, family.default(problem).with_values(**config), "sm_90")
+    """A kernel of small tiles, which compiles soon."""
+    return render(problem, family, family.default(problem).with_values(**{**family.small, **config}), "sm_90")
 
 
 def calls(problem: Problem, kernels: dict[int, KernelSource]) -> list[Call]:
@@ -45,7 +46,7 @@ def open_m(types: str = "bf16", **values: object) -> Problem:
 
 def test_all_unsplit_kernels_of_bf16_are_of_one_class(emulator: EmulatorExecutor) -> None:
     problem = open_m()
-    small, large = kernel(MMA, problem), kernel(WGMMA, problem, BM=128, BN=64)
+    small, large = kernel(MMA, problem), kernel(WGMMA, problem, BM=128, BN=64, CONSUMERS=2)
     found = check_invariance(emulator, calls(problem, {64: small, 4096: large}))
     assert found.passed and found.calls == len(SIZES) and found.replayed
     assert len(found.kernels) == 2 and len(found.classes) == 1
@@ -57,12 +58,16 @@ def test_all_unsplit_kernels_of_bf16_are_of_one_class(emulator: EmulatorExecutor
         (
             "f16",
             "fma",
-            [(MMA, {}), (WGMMA, {"BM": 128, "BN": 64}), (WGMMA, {"BM": 24, "BN": 64, "SWAP": 1, "CONSUMERS": 1})],
+            [
+                (MMA, {}),
+                (WGMMA, {"BM": 128, "BN": 64, "CONSUMERS": 2}),
+                (WGMMA, {"BM": 24, "BN": 64, "SWAP": 1, "CONSUMERS": 1}),
+            ],
         ),
         (
             "e4m3,e4m3,bf16",
             "fast",
-            [(WGMMA, {"BM": 128, "BN": 64}), (WGMMA, {"BM": 24, "BN": 64, "SWAP": 1, "CONSUMERS": 1})],
+            [(WGMMA, {"BM": 128, "BN": 64, "CONSUMERS": 2}), (WGMMA, {"BM": 24, "BN": 64, "SWAP": 1, "CONSUMERS": 1})],
         ),
         (
             "e4m3,e4m3,bf16",
@@ -70,7 +75,7 @@ def test_all_unsplit_kernels_of_bf16_are_of_one_class(emulator: EmulatorExecutor
             [(WGMMA, {"BM": 64, "BN": 64, "CONSUMERS": 1}), (WGMMA, {"BM": 24, "BN": 64, "SWAP": 1, "CONSUMERS": 1})],
         ),
         ("f32", "tf32", [(MMA, {}), (MMA, {"BM": 64, "BN": 64})]),
-        ("s8,s8,s32", "fma", [(MMA, {"SPLIT": 2}), (WGMMA, {"BM": 128, "BN": 64}), (SIMT, {})]),
+        ("s8,s8,s32", "fma", [(MMA, {"SPLIT": 2}), (WGMMA, {"BM": 128, "BN": 64, "CONSUMERS": 2}), (SIMT, {})]),
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )
@@ -87,7 +92,10 @@ def test_classes_of_other_types_hold(
 @pytest.mark.parametrize("inputs", ["blocks", "blocks+lines"])
 def test_scales_of_blocks_go_with_their_rows_and_columns(emulator: EmulatorExecutor, inputs: str) -> None:
     problem = replace(open_m("e4m3,e4m3,bf16", compute="promoted", inputs=inputs), ld_align=16)
-    kernels = {64: kernel(WGMMA, problem, BM=64, BN=64, CONSUMERS=1), 4096: kernel(WGMMA, problem, BN=32, IN_FLIGHT=0)}
+    kernels = {
+        64: kernel(WGMMA, problem, BM=64, BN=64, CONSUMERS=1),
+        4096: kernel(WGMMA, problem, BM=128, BN=32, CONSUMERS=2, IN_FLIGHT=0),
+    }
     found = check_invariance(emulator, calls(problem, kernels))
     assert found.passed and found.replayed, found.failure
     assert len(found.kernels) == 2 and len(found.classes) == 1
@@ -133,14 +141,14 @@ kernels = {kernels}
 """
 
 
-SPLIT, LARGE = ("mma", {"SPLIT": 2}), ("wgmma", {"BM": 128, "BN": 64})
+SPLIT, LARGE = ("mma", {**MMA.small, "SPLIT": 2}), ("wgmma", {"BM": 128, "BN": 64, "CONSUMERS": 2})
 
 
 def library(folder: Path, *others: tuple[str, dict[str, int]], invariant: bool = True) -> Path:
     """A library of a kernel that serves every call, and of `others`: (family, values)."""
     every = Problem(None, None, None, types="bf16", layout="rc", lda=None, ldb=None, ldc=None, pointer_align=2)
     fixed = [gemmgen.generate(open_m(), family=name, out=folder, **values) for name, values in others]
-    names = [source.name for source in (*fixed, gemmgen.generate(every, family="mma", out=folder))]
+    names = [source.name for source in (*fixed, gemmgen.generate(every, family="mma", out=folder, **MMA.small))]
     spec, to = folder / "pair.toml", folder / "pair"
     files = json.dumps([f"{name}.cu" for name in names])
     spec.write_text(SPEC.format(kernels=files, invariant="invariant = true" if invariant else ""))
@@ -149,7 +157,7 @@ def library(folder: Path, *others: tuple[str, dict[str, int]], invariant: bool =
 
 
 def test_an_invariant_library_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    to = library(tmp_path, ("mma", {}), LARGE)
+    to = library(tmp_path, ("mma", {**MMA.small}), LARGE)
     record = json.loads((to / "pair.record.json").read_text())
     assert "16 products of bf16" in record["choices"][0]["summation"]
     certificate = json.loads((to / "pair.certificate.json").read_text())
