@@ -18,7 +18,7 @@ from gemmgen.render.kernel_text import render
 from gemmgen.run.emulator import EmulatorExecutor
 from gemmgen.verification.verifier import verify
 
-EXAMPLES, SOAK_EXAMPLES = 12, 200
+EXAMPLES, SOAK_EXAMPLES = 6, 200
 
 
 @dataclass(frozen=True)
