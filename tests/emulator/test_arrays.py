@@ -28,12 +28,13 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 
 @pytest.fixture(scope="module")
 def loaded(shared_store: Store) -> Iterator[Callable[[Problem], ArrayKernel]]:
-    """A kernel of the family simt, one for each problem."""
+    """A kernel of the family simt with small tiles, which compiles soon, one for each problem."""
     known: dict[Problem, ArrayKernel] = {}
 
     def load(problem: Problem) -> ArrayKernel:
         if problem not in known:
-            known[problem] = load_source(render(problem, SIMT, SIMT.default(problem)), "emulator", shared_store)
+            config = SIMT.default(problem).with_values(**SIMT.small)
+            known[problem] = load_source(render(problem, SIMT, config), "emulator", shared_store)
         return known[problem]
 
     yield load

@@ -44,8 +44,9 @@ KERNELS = (
     ("bf16,u8,bf16_promoted", "scales=128+zeros", "rc", (None, 136, 512), {"STAGES": 2}),
     ("f16,s8,f32_promoted", "scales=64", "rc", (33, 128, 624), {"SPLIT": 2, "PERSISTENT": 0, "BM": 48, "STAGES": 3}),
 )
+MMA_SMALL = {"BM": 64, "BN": 64, "WM": 32, "WN": 32}
 BY_MMA = (
-    ("bf16,u4,bf16", "scales=128+zeros", "rc", (None, 136, 256), {}, "sm_80"),
+    ("bf16,u4,bf16", "scales=128+zeros", "rc", (None, 136, 256), MMA_SMALL, "sm_80"),
     ("f16,u4,f16", "scales=32+zeros", "rr", (None, 64, 128), {"BN": 64, "BK": 64, "WN": 32}, "sm_86"),
     (
         "f16,s4,f16",
@@ -57,7 +58,7 @@ BY_MMA = (
     ),
     ("bf16,s4,f32", "scales=K", "cc", (40, 67, 384), {"SPLIT": 3, "BM": 16}, "sm_80"),
     ("bf16,u4,bf16", "scales=64+zeros", "rc", (None, 72, 256), {"BK": 128, "BM": 64, "WM": 32}, "sm_120"),
-    ("bf16,u8,bf16", "scales=128+zeros", "rr", (None, 136, 256), {}, "sm_80"),
+    ("bf16,u8,bf16", "scales=128+zeros", "rr", (None, 136, 256), MMA_SMALL, "sm_80"),
     ("bf16,s8,f32", "scales=K", "cc", (40, 67, 384), {"SPLIT": 3, "BM": 16}, "sm_90"),
     ("f16,s8,f16", "scales=32+zeros", "rc", (None, 64, 128), {"BN": 64, "BK": 64, "WN": 32}, "sm_86"),
 )

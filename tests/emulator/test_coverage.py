@@ -98,7 +98,7 @@ def test_what_a_plan_rules_out_does_not_count(emulator, sample):
 def test_a_plan_speaks_of_one_of_two_copies(emulator):
     """Both have the same text, and whole tiles divide the lines of one."""
     problem = Problem(60, 64, 63, types="bf16", layout="rc")
-    source = render(problem, WGMMA, WGMMA.default(problem))
+    source = render(problem, WGMMA, WGMMA.default(problem).with_values(**WGMMA.small))
     coverage = verify(emulator, source, examples=5, runs=1).coverage
     lines = source.text.splitlines()
     a, b = (number for number, line in enumerate(lines, 1) if "if (line >= lines" in line)
