@@ -72,13 +72,11 @@ STREAM = kernel("?x?x?", "rr", STREAM=264, ASYNC=1, STAGES=3, K_UNROLL=4, BK=16,
 EPILOGUE = kernel("?x?x?", "rr", problem={"epilogue": "scale_m+bias+gelu+residual"})
 QUANTISED = kernel("?x?x?", "rr", problem={"types": "u8,s8,s8", "epilogue": "zero_a+zero_n+scale_a+scale_n+bias+relu"})
 # All types between them. Threads of the family naive know nothing of each other: a host runs them one by one.
-CONVERTED = {
-    "bf16": kernel("?x?x?", "rc", "naive", {"types": "bf16"}),
-    "f16 by pointers": kernel(
-        "?x?x?", "rr", "naive", {"types": "f16", "batch": None, "pointers": True, "pointer_align": 2}
-    ),
-    "fp8": kernel("?x?x?", "cr", "naive", {"types": "e4m3,e5m2,e4m3"}),
-    "s8 to s32": kernel(
+CONVERTED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+    "bf16": ("?x?x?", "rc", "naive", {"types": "bf16"}),
+    "f16 by pointers": ("?x?x?", "rr", "naive", {"types": "f16", "batch": None, "pointers": True, "pointer_align": 2}),
+    "fp8": ("?x?x?", "cr", "naive", {"types": "e4m3,e5m2,e4m3"}),
+    "s8 to s32": (
         "?x?x?",
         "rr",
         "naive",
@@ -87,53 +85,80 @@ CONVERTED = {
             "epilogue": "aux(clamp(alpha * (acc - 3 * zero_m) + beta * C, -100, 1000)) + relu(bias_n)",
         },
     ),
-    "s8 requantised": kernel(
-        "64x?x?", "cr", "naive", {"types": "u8,s8,s8", "epilogue": "zero_a+zero_n+scale_a+scale_n+bias"}
+    "s8 requantised": (
+        "64x?x?",
+        "cr",
+        "naive",
+        {"types": "u8,s8,s8", "epilogue": "zero_a+zero_n+scale_a+scale_n+bias"},
     ),
-    "s8 with sums": kernel(
-        "?x?x?", "rr", "naive", {"types": "s8,s8,e5m2", "epilogue": "alpha * (acc - zero_m * sum_n) + beta * C"}
+    "s8 with sums": (
+        "?x?x?",
+        "rr",
+        "naive",
+        {"types": "s8,s8,e5m2", "epilogue": "alpha * (acc - zero_m * sum_n) + beta * C"},
     ),
-    "aux": kernel("?x?x?", "rr", "naive", {"types": "bf16", "epilogue": "bias+aux+gelu+residual", "batch": None}),
-    "amax": kernel(
-        "?x?x?", "rr", "naive", {"types": "s8,s8,e4m3", "epilogue": "scale_a+row_amax+bias+column_amax", "batch": None}
+    "aux": ("?x?x?", "rr", "naive", {"types": "bf16", "epilogue": "bias+aux+gelu+residual", "batch": None}),
+    "amax": (
+        "?x?x?",
+        "rr",
+        "naive",
+        {"types": "s8,s8,e4m3", "epilogue": "scale_a+row_amax+bias+column_amax", "batch": None},
     ),
-    "amax by pointers": kernel(
-        "?x24x?", "rc", "naive", {"dtype": DType.F64, "epilogue": "row_amax", "batch": None, "pointers": True}
+    "amax by pointers": (
+        "?x24x?",
+        "rc",
+        "naive",
+        {"dtype": DType.F64, "epilogue": "row_amax", "batch": None, "pointers": True},
     ),
-    "gated": kernel("?x?x?", "rr", "naive", {"types": "bf16", "epilogue": "swiglu", "batch": None}),
-    "lstm": kernel("?x?x?", "rc", "naive", {"types": "bf16", "epilogue": "lstm"}),
-    "f64 aux": kernel("?x64x?", "rr", "naive", {"dtype": DType.F64, "epilogue": "aux+silu"}),
+    "gated": ("?x?x?", "rr", "naive", {"types": "bf16", "epilogue": "swiglu", "batch": None}),
+    "lstm": ("?x?x?", "rc", "naive", {"types": "bf16", "epilogue": "lstm"}),
+    "f64 aux": ("?x64x?", "rr", "naive", {"dtype": DType.F64, "epilogue": "aux+silu"}),
 }
-KERNELS = (
-    FIXED,
-    NAIVE,
-    FREE,
-    kernel("?x?x?", "rc", problem={"ld_align": 4}, STAGES=1),
-    kernel("511x513x127", "cr", STAGES=4, ASYNC=1, BK=32),  # dynamic shared memory
-    kernel("16x32x24", "rc", "batched", problem={"batch": None, "stride_a": 0, "stride_c": None}),
-    BATCH,
-    POINTERS,
-    kernel("12x20x8", "cr", "batched", problem={"batch": 1000, "pointers": True, "pointer_align": 8}),
-    kernel("512x512x?", "rc", problem={"dtype": DType.F64}, VEC=2),
-    kernel("?x512x?", "cc", problem={"lda": None, "pointer_align": 4}, WM=0, WN=0, OUTER=0),
-    kernel("8x512x300", "rr", "skinny", SPLIT=4),
-    kernel("?x3x?", "rr", "skinny", SPLIT=2),  # the workspace's size depends on an argument
-    SPLIT,
-    STREAM,
-    kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),  # on two, and holds doubles
-    EPILOGUE,
-    kernel("?x?x96", "cr", "naive", problem={"epilogue": "zero_m+zero_n+scale_n"}),
-    kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None, "epilogue": "bias_m+silu+residual"}, SPLIT=4),
-    kernel(
-        "16x32x24", "rc", "batched", problem={"batch": 9, "pointers": True, "epilogue": "clamp(acc * scale_n, -1, 1)"}
-    ),
-    *CONVERTED.values(),
-    QUANTISED,
-    kernel("?x?x?", "rc", problem={"types": "bf16,f16,f32", "ld_align": 8}, STAGES=1),
-    kernel("?x?x?", "rr", problem={"types": "s8,s8,s32"}, SPLIT=3),  # partial sums are integers
-    kernel("4x512x300", "rc", "skinny", problem={"types": "s8,s8,bf16", "epilogue": "scale_m+scale_n+bias"}),
-    kernel("16x16x16", "rr", "batched", problem={"types": "f16", "batch": None, "pointers": True, "pointer_align": 2}),
-)
+ALIGNED = kernel("?x?x?", "rc", problem={"ld_align": 4}, STAGES=1)
+DYNAMIC = kernel("511x513x127", "cr", STAGES=4, ASYNC=1, BK=32)  # dynamic shared memory
+
+
+def kernels() -> tuple[KernelSource, ...]:
+    """Of all kinds; rendering them takes a second."""
+    return (
+        FIXED,
+        NAIVE,
+        FREE,
+        ALIGNED,
+        DYNAMIC,
+        kernel("16x32x24", "rc", "batched", problem={"batch": None, "stride_a": 0, "stride_c": None}),
+        BATCH,
+        POINTERS,
+        kernel("12x20x8", "cr", "batched", problem={"batch": 1000, "pointers": True, "pointer_align": 8}),
+        kernel("512x512x?", "rc", problem={"dtype": DType.F64}, VEC=2),
+        kernel("?x512x?", "cc", problem={"lda": None, "pointer_align": 4}, WM=0, WN=0, OUTER=0),
+        kernel("8x512x300", "rr", "skinny", SPLIT=4),
+        kernel("?x3x?", "rr", "skinny", SPLIT=2),  # the workspace's size depends on an argument
+        SPLIT,
+        STREAM,
+        kernel("?x64x?", "rr", problem={"dtype": DType.F64, "batch": None}, SPLIT=4),  # on two, and holds doubles
+        EPILOGUE,
+        kernel("?x?x96", "cr", "naive", problem={"epilogue": "zero_m+zero_n+scale_n"}),
+        kernel(
+            "?x64x?", "rr", problem={"dtype": DType.F64, "batch": None, "epilogue": "bias_m+silu+residual"}, SPLIT=4
+        ),
+        kernel(
+            "16x32x24",
+            "rc",
+            "batched",
+            problem={"batch": 9, "pointers": True, "epilogue": "clamp(acc * scale_n, -1, 1)"},
+        ),
+        *(kernel(*one) for one in CONVERTED.values()),
+        QUANTISED,
+        kernel("?x?x?", "rc", problem={"types": "bf16,f16,f32", "ld_align": 8}, STAGES=1),
+        kernel("?x?x?", "rr", problem={"types": "s8,s8,s32"}, SPLIT=3),  # partial sums are integers
+        kernel("4x512x300", "rc", "skinny", problem={"types": "s8,s8,bf16", "epilogue": "scale_m+scale_n+bias"}),
+        kernel(
+            "16x16x16", "rr", "batched", problem={"types": "f16", "batch": None, "pointers": True, "pointer_align": 2}
+        ),
+    )
+
+
 CODES = {"types": "bf16,u4,bf16", "inputs": "scales=128+zeros"}
 WGMMA_CODES = kernel("?x136x256", "rc", "wgmma", CODES).renamed("u4")
 SHARING = (
@@ -351,12 +376,13 @@ def test_one_source_file_includes_several_kernels(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_nvcc_has_no_warning(arch: int, tmp_path: Path) -> None:
     """One nvcc run for the kernels and one for the self-tests: nvcc itself spreads files."""
-    for source in KERNELS:
+    sources = kernels()
+    for source in sources:
         export(source, RECORD, tmp_path / source.name)
-    served = [source.name for source in KERNELS if source.problem.types.least_arch <= arch]
+    served = [source.name for source in sources if source.problem.types.least_arch <= arch]
     texts = [tmp_path / name / f"{name}.cu" for name in served]
     run("nvcc", *NVCC_FLAGS, "-t0", f"-arch=sm_{arch}", "-c", *texts, folder=tmp_path)
-    selftests = [tmp_path / source.name / f"{source.name}_selftest.cu" for source in KERNELS]
+    selftests = [tmp_path / source.name / f"{source.name}_selftest.cu" for source in sources]
     run("nvcc", *NVCC_FLAGS, "-t0", f"-arch=sm_{arch}", "-c", *selftests, folder=tmp_path)
     assert len(list(tmp_path.glob("*.o"))) == len(served) + len(selftests)
 
@@ -429,7 +455,7 @@ def test_cmake_fetches_builds_installs_and_finds(tmp_path: Path, kernel_of_maps:
 
 @needs_nvcc
 def test_launcher_answers_without_a_gpu(tmp_path: Path) -> None:
-    source = KERNELS[3]
+    source = ALIGNED
     export(source, RECORD, tmp_path)
     run("nvcc", "-std=c++17", "-arch=sm_90", *sorted(tmp_path.glob("*.cu")), "-o", "selftest", folder=tmp_path)
     output = subprocess.run([tmp_path / "selftest"], capture_output=True, text=True, check=False).stdout
@@ -438,7 +464,7 @@ def test_launcher_answers_without_a_gpu(tmp_path: Path) -> None:
     assert all(line.startswith("PASS") for line in answers), output
 
 
-@pytest.mark.parametrize("source", [FREE, KERNELS[4], STREAM], ids=["run-time sizes", "dynamic shared", "stream"])
+@pytest.mark.parametrize("source", [FREE, DYNAMIC, STREAM], ids=["run-time sizes", "dynamic shared", "stream"])
 def test_nvrtc_takes_the_kernel_alone(tmp_path: Path, source: KernelSource, shared_store: Store) -> None:
     export(source, RECORD, tmp_path)
     alone = compile_text(source.text, "sm_90", shared_store)
@@ -1266,7 +1292,7 @@ def test_header_of_a_plan_is_c_and_cpp(
 @needs_gcc
 def test_c_knows_pointers_to_types_of_cpp(tmp_path: Path) -> None:
     """CUDA defines __nv_bfloat16 for C++ alone."""
-    source = CONVERTED["bf16"]
+    source = kernel(*CONVERTED["bf16"])
     export(source, RECORD, tmp_path)
     (tmp_path / "user.c").write_text(
         f'#include "{source.name}.h"\nint main(void) {{ __nv_bfloat16* c = 0; return c != 0; }}\n'
@@ -1509,7 +1535,7 @@ def exported_on_the_host(
     [name if name == "s8 requantised" else pytest.param(name, marks=pytest.mark.soak) for name in CONVERTED],
 )
 def test_selftest_passes_kernels_of_all_types(name: str, tmp_path: Path) -> None:
-    code, lines = outcome(exported_on_the_host(tmp_path, CONVERTED[name]))
+    code, lines = outcome(exported_on_the_host(tmp_path, kernel(*CONVERTED[name])))
     assert (code, lines[-1]) == (0, "PASS  all"), lines
 
 
@@ -1549,7 +1575,7 @@ def test_selftest_passes_kernels_of_all_types(name: str, tmp_path: Path) -> None
 def test_selftest_finds_in_kernels_of_all_types(
     name: str, right: str, wrong: str, symptom: str, tmp_path: Path
 ) -> None:
-    code, lines = outcome(exported_on_the_host(tmp_path, CONVERTED[name], right, wrong))
+    code, lines = outcome(exported_on_the_host(tmp_path, kernel(*CONVERTED[name]), right, wrong))
     assert code == 1
     assert any(line.startswith("FAIL") and symptom in line for line in lines), lines
 
