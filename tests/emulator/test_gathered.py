@@ -64,8 +64,9 @@ def executor(shared_store: Store) -> Iterator[EmulatorExecutor]:
     [one if at < 4 else pytest.param(one, marks=pytest.mark.soak) for at, one in enumerate(KERNELS)],
     ids=lambda one: " ".join(map(str, one[:5])),
 )
-def test_rows_are_gathered(executor: EmulatorExecutor, kernel) -> None:
-    verdict = verify(executor, kernel_of(*kernel), examples=20, largest=200, runs=2)
+@pytest.mark.parametrize("examples", [10, pytest.param(20, marks=pytest.mark.soak)])
+def test_rows_are_gathered(executor: EmulatorExecutor, kernel, examples: int) -> None:
+    verdict = verify(executor, kernel_of(*kernel), examples=examples, largest=200, runs=2)
     assert verdict.passed, f"{verdict.failure} in {verdict.situation}"
     assert verdict.replayed is not None and verdict.replayed.equal == verdict.replayed.elements > 200
 

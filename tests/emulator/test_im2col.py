@@ -188,14 +188,20 @@ WGRADS: tuple[tuple[str, tuple[int | None, int | None], str, dict[str, int]], ..
     [one if at < 2 else pytest.param(*one, marks=pytest.mark.soak) for at, one in enumerate(WGRADS)],
     ids=[f"{one[0]} {one[2]} {at}" for at, one in enumerate(WGRADS)],
 )
+@pytest.mark.parametrize("examples", [10, pytest.param(25, marks=pytest.mark.soak)])
 def test_gradients_of_filters_are_computed(
-    emulator: EmulatorExecutor, types: str, sizes: tuple[int | None, int | None], conv: str, axes: dict[str, int]
+    emulator: EmulatorExecutor,
+    types: str,
+    sizes: tuple[int | None, int | None],
+    conv: str,
+    axes: dict[str, int],
+    examples: int,
 ) -> None:
     (m, k), n = sizes, Convolution.parse(conv).depth
     problem = Problem(m, n, k, types=types, layout="cr", inputs=f"im2col={conv}+wgrad", ld_align=16)
     config = WGMMA.default(problem).with_values(**axes)
     check(WGMMA, problem, config, parse_arch("sm_90a").limits)
-    verdict = verify(emulator, render(problem, WGMMA, config, "sm_90a"), examples=25, largest=200, runs=2)
+    verdict = verify(emulator, render(problem, WGMMA, config, "sm_90a"), examples=examples, largest=200, runs=2)
     assert verdict.passed, f"{verdict.failure} in {verdict.situation}"
 
 
@@ -204,6 +210,7 @@ def test_gradients_of_filters_are_computed(
     [one if at < 5 else pytest.param(*one, marks=pytest.mark.soak) for at, one in enumerate(KERNELS)],
     ids=[f"{one[0]} {one[3]}" for one in KERNELS],
 )
+@pytest.mark.parametrize("examples", [10, pytest.param(25, marks=pytest.mark.soak)])
 def test_convolutions_are_computed(
     emulator: EmulatorExecutor,
     types: str,
@@ -212,11 +219,12 @@ def test_convolutions_are_computed(
     conv: str,
     epilogue: str,
     axes: dict[str, int],
+    examples: int,
 ) -> None:
     more = {"epilogue": epilogue} if epilogue else {}
     depth = Convolution.parse(conv).depth
     problem = Problem(*sizes, depth, types=types, layout=layout, inputs=f"im2col={conv}", ld_align=16, **more)
     config = WGMMA.default(problem).with_values(**axes)
     check(WGMMA, problem, config, parse_arch("sm_90a").limits)
-    verdict = verify(emulator, render(problem, WGMMA, config, "sm_90a"), examples=25, largest=200, runs=2)
+    verdict = verify(emulator, render(problem, WGMMA, config, "sm_90a"), examples=examples, largest=200, runs=2)
     assert verdict.passed, f"{verdict.failure} in {verdict.situation}"

@@ -58,6 +58,7 @@ FEW = {PROBLEMS[number] for number in (0, 1, 4, 6, 10, 12, 17, 20, 22, 24, 28)}
 @pytest.mark.parametrize(
     "problem", [one if one in FEW else pytest.param(one, marks=pytest.mark.soak) for one in PROBLEMS], ids=str
 )
-def test_naive_serves_inputs(executor, problem):
-    verdict = verify(executor, render(problem, NAIVE, NAIVE.default(problem)), examples=30, largest=160, runs=2)
+@pytest.mark.parametrize("examples", [12, pytest.param(30, marks=pytest.mark.soak)])
+def test_naive_serves_inputs(executor, problem, examples):
+    verdict = verify(executor, render(problem, NAIVE, NAIVE.default(problem)), examples=examples, largest=160, runs=2)
     assert verdict.passed, f"{verdict.failure} in {verdict.situation}"

@@ -66,8 +66,9 @@ def executor(shared_store: Store) -> Iterator[EmulatorExecutor]:
     [one if at < 3 else pytest.param(one, marks=pytest.mark.soak) for at, one in enumerate(BLOCKS)],
     ids=lambda one: " ".join(map(str, one[:5])),
 )
-def test_each_group_has_its_own_scales_of_blocks(executor: EmulatorExecutor, kernel) -> None:
-    verdict = verify(executor, kernel_of(*kernel), examples=15, largest=200, runs=2)
+@pytest.mark.parametrize("examples", [8, pytest.param(15, marks=pytest.mark.soak)])
+def test_each_group_has_its_own_scales_of_blocks(executor: EmulatorExecutor, kernel, examples: int) -> None:
+    verdict = verify(executor, kernel_of(*kernel), examples=examples, largest=200, runs=2)
     assert verdict.passed, f"{verdict.failure} in {verdict.situation}"
     assert verdict.replayed is not None and verdict.replayed.equal == verdict.replayed.elements > 0
 
@@ -77,8 +78,9 @@ def test_each_group_has_its_own_scales_of_blocks(executor: EmulatorExecutor, ker
     [one if at < 2 else pytest.param(one, marks=pytest.mark.soak) for at, one in enumerate(CODES)],
     ids=lambda one: " ".join(map(str, one[:5])),
 )
-def test_each_group_has_codes_scales_and_zero_points(executor: EmulatorExecutor, kernel) -> None:
-    verdict = verify(executor, kernel_of(*kernel), examples=15, largest=200, runs=2)
+@pytest.mark.parametrize("examples", [8, pytest.param(15, marks=pytest.mark.soak)])
+def test_each_group_has_codes_scales_and_zero_points(executor: EmulatorExecutor, kernel, examples: int) -> None:
+    verdict = verify(executor, kernel_of(*kernel), examples=examples, largest=200, runs=2)
     assert verdict.passed, f"{verdict.failure} in {verdict.situation}"
     assert verdict.replayed is not None and verdict.replayed.equal == verdict.replayed.elements > 0
 
@@ -92,10 +94,13 @@ def test_each_group_has_codes_scales_and_zero_points(executor: EmulatorExecutor,
         ("f16,s8,f32_promoted", "scales=K+groups=3"),
     ],
 )
-def test_naive_kernels_take_scales_of_groups(executor: EmulatorExecutor, types: str, inputs: str) -> None:
+@pytest.mark.parametrize("examples", [8, pytest.param(15, marks=pytest.mark.soak)])
+def test_naive_kernels_take_scales_of_groups(
+    executor: EmulatorExecutor, types: str, inputs: str, examples: int
+) -> None:
     problem = Problem(None, 141, 203, types=types, layout="rr", inputs=inputs, stride_b=None)
     source = render(problem, NAIVE, NAIVE.default(problem), "sm_90")
-    verdict = verify(executor, source, examples=15, largest=64, runs=2)
+    verdict = verify(executor, source, examples=examples, largest=64, runs=2)
     assert verdict.passed, f"{verdict.failure} in {verdict.situation}"
 
 

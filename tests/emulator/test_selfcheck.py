@@ -39,7 +39,7 @@ from gemmgen.verification.verifier import verify
 
 LIMITS = ARCHS["sm_90"].limits
 DRAWN = len(SUBJECTS) + 70  # kernels here: each subject, and others; the command tries more
-EVERY = 60  # of them one is verified
+EVERY = 100  # of them one is verified
 MUTANTS = 30
 # What hides in a branch that few sizes take, or in a grid of which samples run, is sought for long, as some others are.
 LONG = {
