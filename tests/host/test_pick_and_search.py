@@ -105,7 +105,10 @@ def test_the_first_round_tries_the_best_and_several_shapes(space: Space) -> None
     ("shape", "types", "epilogue", "fastest", "but"),
     [
         ((4096, 4096, 4096), "bf16", "", "128x256x64_c2_k1x0_s4_f1_g8_p1", ()),
-        ((4096, 4096, 1024), "bf16", "bias+gelu", "128x128x64_c2_k1x0_s6_f1_g8_p1_o1", ()),
+        pytest.param(
+            *((4096, 4096, 1024), "bf16", "bias+gelu", "128x128x64_c2_k1x0_s6_f1_g8_p1_o1", ()),
+            marks=pytest.mark.soak,
+        ),
         *(
             pytest.param(shape, types, "", fastest, (), marks=pytest.mark.soak)
             for shape, types, fastest in (
@@ -286,7 +289,7 @@ def cube() -> Space:
     return explore(WGMMA, Problem(1024, 1024, 1024, types="bf16", layout="rc"), CARD)
 
 
-@pytest.mark.parametrize("budget", [1, 5, 9, 10, 11, 48, 100])
+@pytest.mark.parametrize("budget", [1, 10, 48, *(pytest.param(one, marks=pytest.mark.soak) for one in (5, 9, 11, 100))])
 def test_a_search_tries_no_more_than_its_budget(budget: int, cube: Space, tmp_path: Path) -> None:
     """Also where several details share a round, of which each has its part."""
     target = SimpleNamespace(gpu=object(), executor=SimpleNamespace(description="a card"))
