@@ -237,11 +237,11 @@ def test_what_does_not_fit_is_said_with_both_values(loaded, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def experts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library of one product of 3 experts: for any weights, and for those of 512 x 512 in tiles of many rows or
+    """A library of one product of 3 experts: for any weights, and for those of 256 x 256 in tiles of many rows or
     few."""
     folder = tmp_path_factory.mktemp("library")
     product: dict[str, Any] = {"name": "experts", "types": "bf16", "layout": "rc", "inputs": "groups=3"}
-    product |= {"M": "1..4096", "N": [512], "K": [512], "epilogue": "bias"}
+    product |= {"M": "1..4096", "N": [256], "K": [256], "epilogue": "bias"}
     described = spec_from({"name": "moe", "architectures": ["sm_90"], "product": [product]}, "sm_90", folder).products[
         0
     ]
@@ -250,8 +250,8 @@ def experts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = []
     for problem, axes in (
         (described.general, some),
-        (described.fixed(4096, 512, 512), many),
-        (described.fixed(16, 512, 512), few),
+        (described.fixed(4096, 256, 256), many),
+        (described.fixed(16, 256, 256), few),
     ):
         source = render(problem, WGMMA, WGMMA.default(problem).with_values(**axes), "sm_90a")
         files.append(str(folder / f"{source.name}.cu"))
@@ -264,7 +264,7 @@ def experts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_library_chooses_among_kernels_of_experts_by_the_rows_of_all(experts: Path) -> None:
     with gemmgen.load_library(experts, device="emulator") as products:
         product, chosen = products["experts"], []
-        for n, k, rows in ((512, 512, 5), (512, 512, 4000), (40, 64, 70)):
+        for n, k, rows in ((256, 256, 5), (256, 256, 4000), (40, 64, 70)):
             a, w, beside = whole(rows, k) / 4, whole(3, n, k), {"offs": ends(0, 2, rows), "bias_n": whole(3, n)}
             given = a.astype(ml_dtypes.bfloat16), w.astype(ml_dtypes.bfloat16).mT
             chosen.append(product.kernel_for(*given, **beside).source)
@@ -272,7 +272,7 @@ def test_a_library_chooses_among_kernels_of_experts_by_the_rows_of_all(experts: 
                 wanted = product_of_groups(a, w.mT, np.zeros((rows, n), np.float32), beside["offs"])
                 wanted += np.repeat(beside["bias_n"][1:], (2, rows - 2), 0)
                 np.testing.assert_array_equal(product(*given, **beside), wanted.astype(ml_dtypes.bfloat16))
-        assert [(one.problem.n, dict(one.launch.grid)["M"]) for one in chosen] == [(512, 16), (512, 128), (None, 64)]
+        assert [(one.problem.n, dict(one.launch.grid)["M"]) for one in chosen] == [(256, 16), (256, 128), (None, 64)]
         a, w = (one.astype(ml_dtypes.bfloat16)[..., :64] for one in (whole(9, 64), whole(3, 72, 65)))
         with pytest.raises(InvalidInput, match="ldb = 65 is no multiple of ld_align = 8"):
             product(a, w.mT, offs=ends(0, 2, 9), bias_n=whole(3, 72))

@@ -112,7 +112,7 @@ def test_a_kernel_that_hangs_hangs_once():
     assert source.text.count(loop) == 1
     stops = f"volatile int step = s.M <= 20;  // without it a compiler may take it that loops end\n    {loop}"
     wrong = replace(source, text=source.text.replace(loop, stops.replace("++k", "k += step")))
-    with EmulatorExecutor(timeout=0.5) as impatient:
+    with EmulatorExecutor(timeout=0.3) as impatient:
         verdict = verify(impatient, wrong, examples=200)
     assert verdict.failure is not None and verdict.failure.kind == "timeout"
     assert verdict.examples == verdict.found_after
