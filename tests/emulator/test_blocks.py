@@ -72,11 +72,12 @@ FEW = (ALL[0], *ALL[3:7], ALL[-1])
     [one if one in FEW else pytest.param(*one, marks=pytest.mark.soak) for one in ALL],
     ids=str,
 )
-def test_sums_of_blocks_are_scaled_and_added(types, layout, sizes, axes, inputs, executor) -> None:
+@pytest.mark.parametrize("examples", [8, pytest.param(12, marks=pytest.mark.soak)])
+def test_sums_of_blocks_are_scaled_and_added(types, layout, sizes, axes, inputs, examples, executor) -> None:
     problem = problem_of(types, layout, sizes, "bias+silu" if "BN" in axes else "", inputs)
     config = WGMMA.default(problem).with_values(**axes)
     assert first_rejection(WGMMA, problem, config, parse_arch("sm_90").limits) is None
-    verdict = verify(executor, render(problem, WGMMA, config, "sm_90"), examples=12, largest=160, runs=2)
+    verdict = verify(executor, render(problem, WGMMA, config, "sm_90"), examples=examples, largest=160, runs=2)
     assert verdict.failure is None, verdict.failure
     assert verdict.replayed
 
