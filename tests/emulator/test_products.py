@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,14 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.mma import MMAS, Mma
 from gemmgen.problem.wgmma import K_BYTES, WARPGROUP, Wgmma
 from gemmgen.problem.wmma import WMMAS, Wmma
+from gemmgen.run.emulator import program
 from gemmgen.run.emulator.compiler import HostCompiler
 from gemmgen.run.emulator.instructions import instruction_table, instructions
 from gemmgen.verification.tensor_core import Codes, dot
 from gemmgen.verification.tensor_core_recordings import TRIED, compare
 from gemmgen.verification.vectors import Draw, Span, Vectors, drawn
 
-NATIVE = Path(instruction_table.__code__.co_filename).parent / "native"
+NATIVE = program.NATIVE
 FLAGS = ("-std=c++20", "-O2", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fPIC", "-shared", "-Wall")
 WARPS = WARPGROUP // WARP
 PROGRAM = r"""
