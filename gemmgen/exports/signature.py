@@ -12,7 +12,7 @@ from gemmgen.exports.arguments import ELEMENTS, WORKSPACE, Argument, Element
 from gemmgen.exports.built import Built
 from gemmgen.kernel.contract import OPERANDS, Contract, Parameter
 from gemmgen.kernel.launch import Launch
-from gemmgen.kernel.notes import MatrixText, images_text, matrix_texts, walk_text
+from gemmgen.kernel.notes import MatrixText, images_held, images_text, matrix_texts, walk_text
 from gemmgen.kernel.prepare import PREPARED, dtype_of_part
 from gemmgen.problem.dtype import DType
 from gemmgen.problem.epilogue import Epilogue
@@ -295,7 +295,5 @@ class Signature(Built):
         inputs = self.problem.inputs
         if inputs.conv is None:
             return None
-        places = self.problem.sizes[inputs.places]
-        count = f"ceil({inputs.places} / {inputs.conv.per_image})" if places is None else inputs.conv.images(places)
         walk = walk_text(self.problem)
-        return f"{inputs.images} holds {count} images; {images_text(self.problem)}{f'; {walk}' if walk else ''}"
+        return f"{images_held(self.problem)}; {images_text(self.problem)}{f'; {walk}' if walk else ''}"

@@ -77,9 +77,24 @@ def images_text(problem: Problem) -> str | None:
     conv = problem.inputs.conv
     if conv is None:
         return None
-    places, taps = (f"{rows} x {columns}" for rows, columns in (conv.places, conv.taps))
+    (p, q), (r, s) = conv.places, conv.taps
     one, other = ("K", "column n of C") if problem.inputs.wgrad else ("row m of C", "K")
-    return f"{one} is output pixel (image, p, q) of {places}, {other} is (r, s, c): tap (r, s) of {taps}, channel c"
+    place, tap = f"output pixel (image, p, q) of P x Q = {p} x {q}", f"tap (r, s) of R x S = {r} x {s}"
+    return f"{one} is {place}; {other} is (r, s, c): {tap}, channel c"
+
+
+def images_held(problem: Problem) -> str:
+    """How many images A or B holds, and their size: "A holds 2 images of H x W = 5 x 6, M = 2 * P * Q".
+
+    Where M, or K, is no whole number of images, or is known at run time only, the equation is left out.
+    """
+    inputs, conv = problem.inputs, problem.inputs.conv
+    assert conv is not None
+    (height, width, _), places = conv.size, problem.sizes[inputs.places]
+    count = f"ceil({inputs.places} / {conv.per_image})" if places is None else str(conv.images(places))
+    whole = places is not None and places % conv.per_image == 0
+    product = f", {inputs.places} = {count} * P * Q" if whole else ""
+    return f"{inputs.images} holds {count} images of H x W = {height} x {width}{product}"
 
 
 def walk_text(problem: Problem) -> str:

@@ -128,8 +128,9 @@ class TensorMap:
     @property
     def _walk(self) -> str:
         (left, top, right, bottom), (across, down) = self.corners, self.steps
-        steps = "" if self.steps == (1, 1) else f" in steps of {{{across}, {down}}}"
-        return f"corners {{{left}, {top}}} and {{{right}, {bottom}}} of {{W, H}}{steps}"
+        steps = "" if self.steps == (1, 1) else f", in steps of {{{across}, {down}}}"
+        corners = f"{{{left}, {top}}} from an image's first pixel and {{{right}, {bottom}}} from its last"
+        return f"bounding box with corners {corners}, as {{W, H}}{steps}"
 
     @property
     def _moved(self) -> str:

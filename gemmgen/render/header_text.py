@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gemmgen.kernel.launch import Launch
-from gemmgen.kernel.notes import images_text, matrix_texts, walk_text
+from gemmgen.kernel.notes import images_held, images_text, matrix_texts, walk_text
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.operands import Operand
 
@@ -64,8 +64,8 @@ class HeaderText:
             yield f"for each of {count} products{where}"
         if images is not None:
             yield images
-            if walk := walk_text(self.problem):
-                yield walk
+            walk = walk_text(self.problem)
+            yield f"{images_held(self.problem)}{f'; {walk}' if walk else ''}"
         if groups and not self.problem.inputs.own_c:
             rows = f"{groups} groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]"
             yield f"{rows}; further rows stay as they are"

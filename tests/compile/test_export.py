@@ -1167,7 +1167,10 @@ def test_a_plan_has_the_walk_over_images(tmp_path: Path) -> None:
     source = of_images(None, "wgmma", 64, lda=None, ld_align=8)
     cases = [source.problem.case(m, lda=24) for m in (1, 15, 16)]  # 15 places in an image
     header = require_walk(tmp_path, source, 0, cases)
-    assert "A holds ceil(M / 15) images; row m of C is output pixel (image, p, q) of 3 x 5" in header
+    assert (
+        "A holds ceil(M / 15) images of H x W = 5 x 6; row m of C is output pixel (image, p, q) of P x Q = 3 x 5"
+        in header
+    )
     assert re.search(r"lda +at least 16, and divisible by 8", header)
 
 
@@ -1177,7 +1180,10 @@ def test_a_plan_of_a_gradient_of_filters_has_the_walk_over_images(tmp_path: Path
     problem = {**GRADIENT, "inputs": "im2col=5x6x16_3x2_p1x0x2x1_s2x1_d1x2+wgrad", "ldb": None, "ld_align": 8}
     source = kernel("64x96x?", "cr", "wgmma", problem).renamed("conv")
     header = require_walk(tmp_path, source, 1, [source.problem.case(k=k, ldb=24) for k in (0, 1, 15, 16)])
-    assert "B holds ceil(K / 15) images; K is output pixel (image, p, q) of 3 x 5, column n of C is (r, s, c)" in header
+    assert (
+        "B holds ceil(K / 15) images of H x W = 5 x 6; K is output pixel (image, p, q) of P x Q = 3 x 5; column n"
+        in header
+    )
     assert "the last image is whole and finite even if K ends within it" in header
     assert re.search(r"ldb +at least 16, and divisible by 8", header)
 

@@ -1,9 +1,10 @@
-// gemm_f16_rr_Mx72x72_residual_sm90_e77f6b5d
+// gemm_f16_rr_Mx72x72_residual_sm90_dfe22bdb
 //
 //     C = alpha * acc + beta * C + residual      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                C is read unless beta = 0, A and B always
-//     row m of C is output pixel (image, p, q) of 14 x 28, K is (r, s, c): tap (r, s) of 3 x 2, channel c
-//     padding 1 x 0, stride 2 x 1, dilation 1 x 2
+//     row m of C is output pixel (image, p, q) of P x Q = 14 x 28;
+//     K is (r, s, c): tap (r, s) of R x S = 3 x 2, channel c
+//     A holds ceil(M / 392) images of H x W = 28 x 30; padding 1 x 0, stride 2 x 1, dilation 1 x 2
 //
 //     A  images x 28 x 30 x 12, row-major, lda = 12
 //     B  72 x 72, row-major, ldb = 72
@@ -498,7 +499,7 @@ __device__ __forceinline__ void store_row(F16* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_rr_Mx72x72_residual_sm90_e77f6b5d(
+gemm_f16_rr_Mx72x72_residual_sm90_dfe22bdb(
     const F16* __restrict__ A, const F16* __restrict__ B, F16* __restrict__ C, const float* __restrict__ residual,
     float* __restrict__ partials, unsigned* __restrict__ semaphores, int M, float alpha, float beta)
 {

@@ -1,9 +1,10 @@
-// gemm_bf16bf16f32_rc_Mx256x128_sm90_8f68418a
+// gemm_bf16bf16f32_rc_Mx256x128_sm90_461cd4e3
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
-//     row m of C is output pixel (image, p, q) of 14 x 14, K is (r, s, c): tap (r, s) of 1 x 1, channel c
-//     stride 2 x 2
+//     row m of C is output pixel (image, p, q) of P x Q = 14 x 14;
+//     K is (r, s, c): tap (r, s) of R x S = 1 x 1, channel c
+//     A holds ceil(M / 196) images of H x W = 28 x 28; stride 2 x 2
 //
 //     A  images x 28 x 28 x 128, row-major, lda = 128
 //     B  128 x 256, column-major, ldb = 128
@@ -362,7 +363,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16bf16f32_rc_Mx256x128_sm90_8f68418a(
+gemm_bf16bf16f32_rc_Mx256x128_sm90_461cd4e3(
     const BF16* __restrict__ A, const BF16* __restrict__ B, float* __restrict__ C, int M, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];

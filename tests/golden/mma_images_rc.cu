@@ -1,9 +1,10 @@
-// gemm_bf16_rc_Mx64x576_bias_relu_sm90_c0fd23cc
+// gemm_bf16_rc_Mx64x576_bias_relu_sm90_35ad2374
 //
 //     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
-//     row m of C is output pixel (image, p, q) of 56 x 56, K is (r, s, c): tap (r, s) of 3 x 3, channel c
-//     padding 1 x 1
+//     row m of C is output pixel (image, p, q) of P x Q = 56 x 56;
+//     K is (r, s, c): tap (r, s) of R x S = 3 x 3, channel c
+//     A holds ceil(M / 3136) images of H x W = 56 x 56; padding 1 x 1
 //
 //     A  images x 56 x 56 x 64, row-major, lda = 64
 //     B  576 x 64, column-major, ldb = 576
@@ -418,7 +419,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_Mx64x576_bias_relu_sm90_c0fd23cc(
+gemm_bf16_rc_Mx64x576_bias_relu_sm90_35ad2374(
     const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, const float* __restrict__ bias_n,
     int M, float alpha, float beta)
 {

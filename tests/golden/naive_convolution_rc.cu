@@ -1,8 +1,9 @@
-// gemm_bf16_rc_Mx64x576_sm90_db90e362
+// gemm_bf16_rc_Mx64x576_sm90_5f084b37
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on CUDA cores; C is read unless beta = 0, A and B always
-//     row m of C is output pixel (image, p, q) of 28 x 28, K is (r, s, c): tap (r, s) of 3 x 3, channel c
-//     padding 1 x 1, stride 2 x 2
+//     row m of C is output pixel (image, p, q) of P x Q = 28 x 28;
+//     K is (r, s, c): tap (r, s) of R x S = 3 x 3, channel c
+//     A holds ceil(M / 784) images of H x W = 56 x 56; padding 1 x 1, stride 2 x 2
 //
 //     A  images x 56 x 56 x 64, row-major, lda = 64
 //     B  576 x 64, column-major, ldb = 576
@@ -71,7 +72,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_Mx64x576_sm90_db90e362(
+gemm_bf16_rc_Mx64x576_sm90_5f084b37(
     const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, int M, float alpha, float beta)
 {
     const Shape s{M};

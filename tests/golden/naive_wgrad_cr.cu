@@ -1,9 +1,10 @@
-// gemm_bf16bf16f32_cr_Mx576xK_sm90_9cfae414
+// gemm_bf16bf16f32_cr_Mx576xK_sm90_d39b1feb
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on CUDA cores;
 //                                       C is read unless beta = 0, A and B always
-//     K is output pixel (image, p, q) of 28 x 28, column n of C is (r, s, c): tap (r, s) of 3 x 3, channel c
-//     padding 1 x 1, stride 2 x 2
+//     K is output pixel (image, p, q) of P x Q = 28 x 28;
+//     column n of C is (r, s, c): tap (r, s) of R x S = 3 x 3, channel c
+//     B holds ceil(K / 784) images of H x W = 56 x 56; padding 1 x 1, stride 2 x 2
 //
 //     A  M x K, column-major, lda at run time
 //     B  images x 56 x 56 x 64, row-major, ldb = 64
@@ -62,7 +63,7 @@ static_assert(BM >= 1 and BN >= 1, "a tile holds at least one element");
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16bf16f32_cr_Mx576xK_sm90_9cfae414(
+gemm_bf16bf16f32_cr_Mx576xK_sm90_d39b1feb(
     const BF16* __restrict__ A, const BF16* __restrict__ B, float* __restrict__ C, int M, int K, int lda, float alpha,
     float beta)
 {

@@ -1,8 +1,9 @@
-// gemm_bf16_rr_Mx64x576_sm90_b49e5b90
+// gemm_bf16_rr_Mx64x576_sm90_df866762
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     row m of C is output pixel (image, p, q) of 56 x 56, K is (r, s, c): tap (r, s) of 3 x 3, channel c
-//     padding 1 x 1
+//     row m of C is output pixel (image, p, q) of P x Q = 56 x 56;
+//     K is (r, s, c): tap (r, s) of R x S = 3 x 3, channel c
+//     A holds ceil(M / 3136) images of H x W = 56 x 56; padding 1 x 1
 //
 //     A  images x 56 x 56 x 64, row-major, lda = 64
 //     B  576 x 64, row-major, ldb = 64
@@ -16,8 +17,8 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 256) * ceil(N / 64) * 2 blocks of 384 threads, 164864 bytes of dynamic shared memory
-// Maps    map_a of A: im2col, corners {-1, -1} and {-1, -1} of {W, H}; boxes of 64 channels x 128 pixels, swizzle of
-//         128 bytes, L2 promotion of 128 bytes
+// Maps    map_a of A: im2col, bounding box with corners {-1, -1} from an image's first pixel and {-1, -1} from its
+//         last, as {W, H}; boxes of 64 channels x 128 pixels, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_b of B: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 64 x 64 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -459,7 +460,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx64x576_sm90_b49e5b90(
+gemm_bf16_rr_Mx64x576_sm90_df866762(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int M, float alpha, float beta)
 {

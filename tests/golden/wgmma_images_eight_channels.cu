@@ -1,8 +1,9 @@
-// gemm_bf16_rc_Mx64x392_sm90_196f6508
+// gemm_bf16_rc_Mx64x392_sm90_465e6fc7
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     row m of C is output pixel (image, p, q) of 112 x 112, K is (r, s, c): tap (r, s) of 7 x 7, channel c
-//     padding 3 x 3, stride 2 x 2
+//     row m of C is output pixel (image, p, q) of P x Q = 112 x 112;
+//     K is (r, s, c): tap (r, s) of R x S = 7 x 7, channel c
+//     A holds ceil(M / 12544) images of H x W = 224 x 224; padding 3 x 3, stride 2 x 2
 //
 //     A  images x 224 x 224 x 8, row-major, lda = 8
 //     B  392 x 64, column-major, ldb = 392
@@ -15,8 +16,8 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 64) blocks of 384 threads, 115712 bytes of dynamic shared memory
-// Maps    map_a of A: im2col, corners {-3, -3} and {-3, -3} of {W, H} in steps of {2, 2}; boxes of 8 channels x 128
-//         pixels, no swizzle, L2 promotion of 128 bytes
+// Maps    map_a of A: im2col, bounding box with corners {-3, -3} from an image's first pixel and {-3, -3} from its
+//         last, as {W, H}, in steps of {2, 2}; boxes of 8 channels x 128 pixels, no swizzle, L2 promotion of 128 bytes
 //         map_b of B: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 64 x 64 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -422,7 +423,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx64x392_sm90_196f6508(
+gemm_bf16_rc_Mx64x392_sm90_465e6fc7(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int M, float alpha, float beta)
 {

@@ -1,8 +1,10 @@
-// gemm_f16_rc_Mx256x144_bias_relu_sm90_745ced17
+// gemm_f16_rc_Mx256x144_bias_relu_sm90_f3afa304
 //
 //     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
-//     row m of C is output pixel (image, p, q) of 15 x 27, K is (r, s, c): tap (r, s) of 3 x 3, channel c
+//     row m of C is output pixel (image, p, q) of P x Q = 15 x 27;
+//     K is (r, s, c): tap (r, s) of R x S = 3 x 3, channel c
+//     A holds ceil(M / 405) images of H x W = 28 x 30;
 //     padding 1 x 1 x 2 x 0 (top, left, bottom, right), stride 2 x 1, dilation 1 x 2
 //
 //     A  images x 28 x 30 x 16, row-major, lda = 16
@@ -18,8 +20,9 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //
 // Launch  up to ceil(M / 128) * ceil(N / 256) * 2 blocks of 384 threads, 164864 bytes of dynamic shared memory
-// Maps    map_a of A: im2col, corners {-1, -1} and {-4, 0} of {W, H} in steps of {1, 2}; boxes of 16 channels x 64
-//         pixels, swizzle of 32 bytes, L2 promotion of 128 bytes
+// Maps    map_a of A: im2col, bounding box with corners {-1, -1} from an image's first pixel and {-4, 0} from its last,
+//         as {W, H}, in steps of {1, 2};
+//         boxes of 16 channels x 64 pixels, swizzle of 32 bytes, L2 promotion of 128 bytes
 //         map_b of B: boxes of 64 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 64 x 64 elements, swizzle of 128 bytes
 // Expects A, B, C and bias_n at addresses divisible by 16, C overlapping no other operand
@@ -479,7 +482,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, int rows, ThreadOrig
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_Mx256x144_bias_relu_sm90_745ced17(
+gemm_f16_rc_Mx256x144_bias_relu_sm90_f3afa304(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, const float* __restrict__ bias_n, int M, float alpha, float beta)
 {

@@ -1,9 +1,10 @@
-// gemm_bf16bf16f32_cr_64x576xK_sm90_80cbcd27
+// gemm_bf16bf16f32_cr_64x576xK_sm90_c36b01e5
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
-//     K is output pixel (image, p, q) of 56 x 56, column n of C is (r, s, c): tap (r, s) of 3 x 3, channel c
-//     padding 1 x 1
+//     K is output pixel (image, p, q) of P x Q = 56 x 56;
+//     column n of C is (r, s, c): tap (r, s) of R x S = 3 x 3, channel c
+//     B holds ceil(K / 3136) images of H x W = 56 x 56; padding 1 x 1
 //
 //     A  64 x K, column-major, lda = 64
 //     B  images x 56 x 56 x 64, row-major, ldb = 64
@@ -19,8 +20,8 @@
 //
 // Launch  ceil(M / 64) * ceil(N / 192) * 4 blocks of 256 threads, 136192 bytes of dynamic shared memory
 // Maps    map_a of A: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_b of B: im2col, corners {-1, -1} and {-1, -1} of {W, H};
-//         boxes of 64 channels x 64 pixels, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: im2col, bounding box with corners {-1, -1} from an image's first pixel and {-1, -1} from its
+//         last, as {W, H}; boxes of 64 channels x 64 pixels, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 16 x 64 elements, swizzle of 64 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
 // Config  gemm_bf16bf16f32_cr_64x576xK_i56x56x64_3x3_p1x1_wgrad_wgmma_64x192x64_c1_k1x0_s4_f1_g8_p0_split4
@@ -419,7 +420,7 @@ __device__ __forceinline__ void stage_row(float* c, int row, int column, int sec
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
 //               empty[stage] of each block that fills a part of it
 extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16bf16f32_cr_64x576xK_sm90_80cbcd27(
+gemm_bf16bf16f32_cr_64x576xK_sm90_c36b01e5(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int K, float alpha, float beta)
 {

@@ -1,7 +1,9 @@
-// gemm_f16_cr_256x144xK_sm90_64d35d5d
+// gemm_f16_cr_256x144xK_sm90_fde0786c
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     K is output pixel (image, p, q) of 15 x 27, column n of C is (r, s, c): tap (r, s) of 3 x 3, channel c
+//     K is output pixel (image, p, q) of P x Q = 15 x 27;
+//     column n of C is (r, s, c): tap (r, s) of R x S = 3 x 3, channel c
+//     B holds ceil(K / 405) images of H x W = 28 x 30;
 //     padding 1 x 1 x 2 x 0 (top, left, bottom, right), stride 2 x 1, dilation 1 x 2
 //
 //     A  256 x K, column-major, lda = 256
@@ -17,7 +19,8 @@
 //
 // Launch  up to ceil(M / 256) * ceil(N / 128) * 2 blocks of 384 threads, 164864 bytes of dynamic shared memory
 // Maps    map_a of A: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_b of B: im2col, corners {-1, -1} and {-4, 0} of {W, H} in steps of {1, 2};
+//         map_b of B: im2col, bounding box with corners {-1, -1} from an image's first pixel and {-4, 0} from its last,
+//         as {W, H}, in steps of {1, 2};
 //         boxes of 16 channels x 32 pixels, swizzle of 32 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 64 x 64 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
@@ -468,7 +471,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, int columns, ThreadO
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_f16_cr_256x144xK_sm90_64d35d5d(
+gemm_f16_cr_256x144xK_sm90_fde0786c(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, int K, float alpha, float beta)
 {

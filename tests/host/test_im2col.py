@@ -71,9 +71,8 @@ def test_a_map_of_images_has_channels_columns_rows_and_images() -> None:
     assert launch.maps[0].of(PROBLEM.case(m=51)).sizes[3] == 2
     assert (tensor.corners, tensor.steps) == ((-4, -1, -3, 0), (1, 2)) == im2col_walk(CONV)
     assert tensor.box == (64, 128, 1, 1) and len(tensor.pack(256)) == MAP_BYTES
-    assert (
-        "corners {-4, -1} and {-3, 0} of {W, H} in steps of {1, 2}; boxes of 64 channels x 128" in launch.maps[0].words
-    )
+    corners = "corners {-4, -1} from an image's first pixel and {-3, 0} from its last, as {W, H}, in steps of {1, 2}"
+    assert f"{corners}; boxes of 64 channels x 128" in launch.maps[0].words
 
 
 def test_records_hold_the_walk() -> None:

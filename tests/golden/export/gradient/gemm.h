@@ -1,8 +1,9 @@
 /* gemm
  *
  *     C = alpha * A * B + beta * C      sums in f32
- *     B holds ceil(K / 40) images; K is output pixel (image, p, q) of 5 x 8, column n of C is (r, s, c): tap (r, s) of
- *     3 x 2, channel c; padding 1 x 0 x 2 x 1 (top, left, bottom, right), stride 2 x 1
+ *     B holds ceil(K / 40) images of H x W = 9 x 8; K is output pixel (image, p, q) of P x Q = 5 x 8; column n of C is
+ *     (r, s, c): tap (r, s) of R x S = 3 x 2, channel c; padding 1 x 0 x 2 x 1 (top, left, bottom, right), stride 2 x
+ *     1
  *     the last image is whole and finite even if K ends within it: its other pixels are multiplied by zeros
  *
  *     A        __nv_bfloat16, 24 x K, column-major, 24 elements from one column to the next

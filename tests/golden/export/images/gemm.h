@@ -1,8 +1,9 @@
 /* gemm
  *
  *     C = alpha * A * B + beta * C      sums in f32
- *     A holds ceil(M / 28) images; row m of C is output pixel (image, p, q) of 4 x 7, K is (r, s, c): tap (r, s) of 3
- *     x 2, channel c; padding 1 x 0 x 2 x 1 (top, left, bottom, right), stride 2 x 1, dilation 2 x 2
+ *     A holds ceil(M / 28) images of H x W = 9 x 8; row m of C is output pixel (image, p, q) of P x Q = 4 x 7; K is
+ *     (r, s, c): tap (r, s) of R x S = 3 x 2, channel c; padding 1 x 0 x 2 x 1 (top, left, bottom, right), stride 2 x
+ *     1, dilation 2 x 2
  *
  *     A        __nv_bfloat16, images x 9 x 8 x 16, row-major, lda elements from one pixel to the next
  *     B        __nv_bfloat16, 96 x 24, column-major, 96 elements from one column to the next

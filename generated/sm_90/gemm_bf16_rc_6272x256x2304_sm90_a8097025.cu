@@ -1,28 +1,30 @@
-// gemm_bf16_rc_25088x128x1152_sm90_40a0b6f9
+// gemm_bf16_rc_6272x256x2304_sm90_a8097025
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     row m of C is output pixel (image, p, q) of 28 x 28, K is (r, s, c): tap (r, s) of 3 x 3, channel c
-//     padding 1 x 1
+//     row m of C is output pixel (image, p, q) of P x Q = 14 x 14;
+//     K is (r, s, c): tap (r, s) of R x S = 3 x 3, channel c
+//     A holds 32 images of H x W = 14 x 14, M = 32 * P * Q; padding 1 x 1
 //
-//     A  images x 28 x 28 x 128, row-major, lda = 128
-//     B  1152 x 128, column-major, ldb = 1152
-//     C  25088 x 128, row-major, ldc = 128
+//     A  images x 14 x 14 x 256, row-major, lda = 256
+//     B  2304 x 256, column-major, ldb = 2304
+//     C  6272 x 256, row-major, ldc = 256
 //
-// Block   192 x 128 of C by 512 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
-//         3 consumer warpgroups: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 16 a k tile
+// Block   192 x 64 of C by 512 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
+//         3 consumer warpgroups: 64 x 64 of C each by 4 wgmmas of 64 x 64 x 16 a k tile
+// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
 // Images  implicit GEMM: TMA gathers rows of A from images, tap by tap (im2col mode); padding is zeros
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         pieces of it are staged whole: TMA drops what lies beyond C
 //
-// Launch  up to ceil(M / 192) * ceil(N / 128) blocks of 512 threads, 214016 bytes of dynamic shared memory
-// Maps    map_a of A: im2col, corners {-1, -1} and {-1, -1} of {W, H}; boxes of 64 channels x 192 pixels, swizzle of
-//         128 bytes, L2 promotion of 128 bytes
-//         map_b of B: boxes of 64 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+// Launch  up to ceil(M / 192) * ceil(N / 128) * 2 blocks of 512 threads, 222208 bytes of dynamic shared memory
+// Maps    map_a of A: im2col, bounding box with corners {-1, -1} from an image's first pixel and {-1, -1} from its
+//         last, as {W, H}; boxes of 64 channels x 96 pixels, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 64 x 64 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rc_25088x128x1152_i28x28x128_3x3_p1x1_wgmma_192x128x64_c3_k1x0_s4_f0_g8_p1_whole1_b1
-// Made by gemmgen generate 25088x128x1152 --dtype bf16 --inputs im2col=28x28x128_3x3_p1x1 --layout rc --arch sm_90 --family wgmma --set BM=192 --set BN=128 --set CONSUMERS=3 --set IN_FLIGHT=0 --set WHOLE=1 --set BROADCAST=1
+// Config  gemm_bf16_rc_6272x256x2304_i14x14x256_3x3_p1x1_wgmma_192x64x64_c3_k2x1_s6_f1_g16_p1_whole1_b1
+// Made by gemmgen generate 6272x256x2304 --dtype bf16 --inputs im2col=14x14x256_3x3_p1x1 --layout rc --arch sm_90 --family wgmma --set BM=192 --set BN=64 --set CONSUMERS=3 --set CLUSTER=2 --set ACROSS=1 --set STAGES=6 --set GROUP=16 --set WHOLE=1 --set BROADCAST=1
 
 namespace {
 
@@ -45,27 +47,33 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-struct Shape { static constexpr int M = 25088, N = 128, K = 1152; };  // constants, which fold into the code
+struct Shape { static constexpr int M = 6272, N = 256, K = 2304; };  // constants, which fold into the code
 
 // Parameters
 constexpr int BM = 192;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BN = 64;        // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
 constexpr int CONSUMERS = 3;  // warpgroups that multiply, each its rows of the block tile
-constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
+constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
 constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 152;         // and of a consumer's: together no more than the block starts with
 
+// Clusters
+constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
+constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
+
 // Convolution
-constexpr int CHANNELS = 128;  // channels of a pixel
-constexpr int P = 28;          // rows of output pixels per image
-constexpr int Q = 28;          // columns of output pixels per image
+constexpr int CHANNELS = 256;  // channels of a pixel
+constexpr int P = 14;          // rows of output pixels per image
+constexpr int Q = 14;          // columns of output pixels per image
 constexpr int S = 3;           // columns of taps of a filter
 constexpr int PAD_H = 1;       // rows of padding above an image
 constexpr int PAD_W = 1;       // columns of padding left of an image
@@ -75,10 +83,20 @@ constexpr int DILATION_H = 1;  // rows of pixels from one row of taps to the nex
 constexpr int DILATION_W = 1;  // columns of pixels from one column of taps to the next
 
 // Shared memory
-constexpr int LINE_A = 64;                        // elements of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 64;                        // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 64;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
-constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 64;  // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 64;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
+// a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
+
+// How C leaves registers
+constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;       // adjacent rows in a run
+constexpr int FN = 2;       // adjacent columns in a run
+constexpr int STEP_M = 8;   // rows from a run to the next
+constexpr int STEP_N = 8;   // columns from a run to the next
+constexpr int VC = 2;       // elements of an access to C
 
 static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
@@ -86,9 +104,26 @@ static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 25
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-// A thread's accumulators: its part of the 64 x 128 sums of an instruction, over the 128 threads of a warpgroup.
-using Accumulators = float[BN / 2];
-static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
+
+// A thread's accumulators: its part of the 64 x 64 sums of an instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
 // 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
@@ -100,7 +135,7 @@ struct Shared {
     unsigned long long empty[STAGES];  // those that read them have: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 214016, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 222208, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -115,18 +150,30 @@ struct Ring {
     }
 };
 
-// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
-// column, so that blocks that run together read the same tiles of A and B from L2.
+// Row and column of this thread's first sum, of those that its warpgroup multiplies at once.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    return {warp * 16 + lane / 4, lane % 4 * 2};
+}
+
+// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Consecutive numbers
+// go down GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B
+// from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * BN};
+    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
 }
 
 // The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
@@ -153,11 +200,6 @@ __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrive.
-__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
-{
-    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
 
 // Arrive after adding to the bytes that the current phase expects.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
@@ -173,6 +215,29 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
     asm volatile("{ .reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+}
+
+// Arrive at this barrier in block `rank` of the cluster, which must not have exited. The release is at block scope: it
+// says that this thread's warpgroup has read a stage, and publishes nothing that the thread wrote.
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
+{
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
+                 ::"r"(shared_address(barrier)), "r"(rank) : "memory");
+}
+
+// Which block of its cluster this is.
+__device__ __forceinline__ unsigned cluster_rank()
+{
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, is visible after.
+__device__ __forceinline__ void cluster_sync()
+{
+    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
 // Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
@@ -257,22 +322,19 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
-// d += a * b, 64 x 128 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d += a * b, 64 x 64 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
 // d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
 // scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
 // them.
-__device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned long long a, unsigned long long b)
+__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b)
 {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1, 0, 0; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 0; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
         : "l"(a), "l"(b));
 }
 #undef SUMS
@@ -280,15 +342,18 @@ __device__ __forceinline__ void wgmma_m64n128k16_bf16(float (&d)[64], unsigned l
 // Start loading pixels of images (NHWC): those that lie under one tap of the filter at consecutive output pixels, their
 // channels from `channel` on. At the first of these the filter begins at `column` and `row`, and the tap is that far
 // `right` and `down`. All bytes count at `barrier`, also those of pixels outside of an image, which become zeros.
-__device__ __forceinline__ void tma_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier,
-                                                int channel, int column, int row, int image, unsigned short right,
-                                                unsigned short down)
+// Each block of the cluster whose bit of `blocks` is set has them at the same address of its shared memory, and counts
+// them at its own barrier.
+__device__ __forceinline__ void tma_load_multicast_im2col(void* to, const TensorMap* map, unsigned long long* barrier,
+                                                          int channel, int column, int row, int image,
+                                                          unsigned short right, unsigned short down,
+                                                          unsigned short blocks)
 {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};"
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8}, %9;"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(channel), "r"(column), "r"(row),
                      "r"(image),
-                   "h"(right), "h"(down) : "memory");
+                   "h"(right), "h"(down), "h"(blocks) : "memory");
 }
 
 // Where the filter begins for an output pixel: the pixel of an image under its first tap, which may lie in the padding.
@@ -302,11 +367,11 @@ __device__ __forceinline__ Place place_of_row(int m)
 
 // Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, in rows from `place` on.
 __device__ __forceinline__ void load_pixels(BF16* to, const TensorMap* map, unsigned long long* barrier, int k,
-                                            Place place)
+                                            Place place, unsigned short blocks)
 {
     const int tap = k / CHANNELS, channel = k % CHANNELS;
-    tma_load_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W,
-                    tap / S * DILATION_H);
+    tma_load_multicast_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W,
+                              tap / S * DILATION_H, blocks);
 }
 
 // Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
@@ -316,14 +381,31 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
                                                                         8 * LINE_A * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n128k16_bf16(acc, a + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16);
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n64k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                 b + k * sizeof(BF16) / 16);
+    }
 }
 
-// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+// Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
+// warpgroup's: one thread arrives for all, in each block.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
+    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
+}
+
+// This thread's sums of a piece by rows of C, and by columns in each.
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j)
+            sums[i][j] = acc[piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2];
+    }
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
@@ -334,24 +416,42 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-// Write alpha * acc + beta * C to the staged piece, of the first or `second` of this thread's two rows, 8 apart, in
-// pairs of columns 8 apart. If beta is not 0, the old C is there already; else it is not read: it may be uninitialised.
-__device__ __forceinline__ void stage_row(BF16* c, int row, int column, int second, const float (&acc)[BN / 2],
-                                          int piece, float alpha, float beta)
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
+template <int N>
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
 {
-    struct alignas(2 * sizeof(BF16)) PairOfC { BF16 at[2]; };  // two neighbouring elements
-    const int m = row + second * 8;
-    #pragma unroll
-    for (int j = 0; j < CN / 8; ++j) {
-        const int n = column + j * 8, r = piece * CN / 2 + j * 4 + second * 2;
-        float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
-        PairOfC& to = *reinterpret_cast<PairOfC*>(c + staged_at(m, n));
-        if (beta != 0.0f) {
-            const PairOfC old = to;
-            for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, old.at[v], value[v]);
-        }
-        to = {BF16(value[0]), BF16(value[1])};
+    if (beta != 0.0f) {
+        const Vec<BF16, N> old = load<N>(to);
+        #pragma unroll
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
+    Vec<BF16, N> stored;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+    store<N>(to, stored);
+}
+
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], float alpha, float beta)
+{
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        Vec<float, VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_results<VC>(tile + staged_at(m, n), value, beta);
+    }
+}
+
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -361,8 +461,8 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int seco
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
-extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_25088x128x1152_sm90_40a0b6f9(
+extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
+gemm_bf16_rc_6272x256x2304_sm90_a8097025(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta)
 {
@@ -370,32 +470,35 @@ gemm_bf16_rc_25088x128x1152_sm90_40a0b6f9(
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it, in each
+            // block.
             mbarrier_init(&shared.full[stage], 1);
-            mbarrier_init(&shared.empty[stage], CONSUMERS);
+            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    __syncthreads();
+    cluster_sync();  // other blocks arrive at these barriers, too
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix C
+    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute neighbouring tiles
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + CLUSTER_N - 1) / CLUSTER_N);  // of a matrix C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
-        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-            const TileOrigin tile = tile_of_block(s, number);
-            const Place place = place_of_row(tile.m);
+        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
+            const TileOrigin tile = tile_of_block(s, number, rank);
+            const int part = rank * PART_A;  // the first line of A that this block brings, to the whole cluster
+            const Place place = place_of_row(tile.m + part);
             for (int k = 0; k < s.K; k += BK, ring.advance()) {
                 mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
                 unsigned long long* const full = &shared.full[ring.stage];
                 // of all copies to this block
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                load_pixels(shared.a[ring.stage], &map_a, full, k, place);
+                load_pixels(shared.a[ring.stage] + part * LINE_A, &map_a, full, k, place, (1 << CLUSTER) - 1);
                 tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
             }
         }
@@ -405,43 +508,51 @@ gemm_bf16_rc_25088x128x1152_sm90_40a0b6f9(
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
+    const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
-        const TileOrigin tile = tile_of_block(s, number);
+    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
+        const TileOrigin tile = tile_of_block(s, number, rank);
         Accumulators acc = {};
+        int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * 64, acc);
+            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
             wgmma_commit();
-            wgmma_wait<0>();  // meanwhile products of other consumers keep the tensor cores busy
-            release_stage(shared, ring.stage);
+            wgmma_wait<1>();  // for the products of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
         }
+        wgmma_wait<0>();
+        release_stage(shared, previous);
         #pragma unroll
-        for (int piece = 0; piece < BN / CN; ++piece) {
-            const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
-            BF16* const c = shared.c[consumer][piece % C_STAGES];
-            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
-            named_barrier_sync(1 + consumer, 128);
-            if (beta != 0.0f) {  // else C is not read: it may be uninitialised
-                if (leads) {
-                    mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                    tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
-                }
-                mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                c_parity ^= 1;
-            }
+        for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
-            for (int second = 0; second < 2; ++second) stage_row(c, row, column, second, acc, piece, alpha, beta);
-            fence_proxy_async();
-            named_barrier_sync(1 + consumer, 128);
-            if (leads) {
-                tma_store_2d(&map_c, c, n, m);
-                tma_store_commit();
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
+                }
+                store_c(c, s, thread, sums, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_commit();
+                }
             }
         }
     }
+    cluster_sync();  // no block exits while another may arrive at its barriers
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }

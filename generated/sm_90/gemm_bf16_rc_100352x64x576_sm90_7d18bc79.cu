@@ -1,30 +1,28 @@
-// gemm_bf16_rc_25088x128x1152_sm90_0702523b
+// gemm_bf16_rc_100352x64x576_sm90_7d18bc79
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     row m of C is output pixel (image, p, q) of 28 x 28, K is (r, s, c): tap (r, s) of 3 x 3, channel c
-//     padding 1 x 1, stride 2 x 2
+//     row m of C is output pixel (image, p, q) of P x Q = 56 x 56;
+//     K is (r, s, c): tap (r, s) of R x S = 3 x 3, channel c
+//     A holds 32 images of H x W = 56 x 56, M = 32 * P * Q; padding 1 x 1
 //
-//     A  images x 56 x 56 x 128, row-major, lda = 128
-//     B  1152 x 128, column-major, ldb = 1152
-//     C  25088 x 128, row-major, ldc = 128
+//     A  images x 56 x 56 x 64, row-major, lda = 64
+//     B  576 x 64, column-major, ldb = 576
+//     C  100352 x 64, row-major, ldc = 64
 //
-// Block   96 x 128 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 7 stages;
-//         2 consumer warpgroups: 96 x 128 of C each by 8 wgmmas of 64 x 96 x 16 a k tile
-//         in turns: while one stores its tile of C, another multiplies the block's next one
+// Block   256 x 64 of C by 256 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 5 stages;
+//         1 consumer warpgroup: 256 x 64 of C by 16 wgmmas of 64 x 64 x 16 a k tile
 // Images  implicit GEMM: TMA gathers rows of A from images, tap by tap (im2col mode); padding is zeros
-// Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-//         pieces of it are staged whole: TMA drops what lies beyond C
 //
-// Launch  up to ceil(M / 96) * ceil(N / 128) blocks of 384 threads, 226304 bytes of dynamic shared memory
-// Maps    map_a of A: im2col, corners {-1, -1} and {-1, -1} of {W, H} in steps of {2, 2}; boxes of 64 channels x 96
-//         pixels, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_b of B: boxes of 64 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_c of C: boxes of 64 x 48 elements, swizzle of 128 bytes
+// Launch  up to ceil(M / 256) * ceil(N / 64) blocks of 256 threads, 222208 bytes of dynamic shared memory
+// Maps    map_a of A: im2col, bounding box with corners {-1, -1} from an image's first pixel and {-1, -1} from its
+//         last, as {W, H}; boxes of 64 channels x 256 pixels, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 64 x 64 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rc_25088x128x1152_i56x56x128_3x3_p1x1_s2x2_wgmma_96x128x64_c2_k1x0_s7_f1_g8_p1_o1_x1_whole1_b1
-// Made by gemmgen generate 25088x128x1152 --dtype bf16 --inputs im2col=56x56x128_3x3_p1x1_s2x2 --layout rc --arch sm_90 --family wgmma --set BM=96 --set BN=128 --set SWAP=1 --set STAGES=7 --set PINGPONG=1 --set WHOLE=1 --set BROADCAST=1
+// Config  gemm_bf16_rc_100352x64x576_i56x56x64_3x3_p1x1_wgmma_256x64x64_c1_k1x0_s5_f1_g8_p1_b1
+// Made by gemmgen generate 100352x64x576 --dtype bf16 --inputs im2col=56x56x64_3x3_p1x1 --layout rc --arch sm_90 --family wgmma --set BM=256 --set BN=64 --set CONSUMERS=1 --set STAGES=5 --set BROADCAST=1
 
 namespace {
 
@@ -47,64 +45,89 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-struct Shape { static constexpr int M = 25088, N = 128, K = 1152; };  // constants, which fold into the code
+struct Shape { static constexpr int M = 100352, N = 64, K = 576; };  // constants, which fold into the code
 
 // Parameters
-constexpr int BM = 96;        // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BM = 256;       // rows of C that a block computes
+constexpr int BN = 64;        // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply in turns, each a block tile of its own
-constexpr int STAGES = 7;     // stages: k tiles of A and B that shared memory holds
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
+constexpr int MINB = 1;                         // blocks an SM, at least
 constexpr int K_STEP = 16;                      // k of an instruction
-constexpr int MMAS_N = BN / 64;                 // instructions across a consumer's tile
-constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
-constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 
 // Convolution
-constexpr int CHANNELS = 128;  // channels of a pixel
-constexpr int P = 28;          // rows of output pixels per image
-constexpr int Q = 28;          // columns of output pixels per image
+constexpr int CHANNELS = 64;   // channels of a pixel
+constexpr int P = 56;          // rows of output pixels per image
+constexpr int Q = 56;          // columns of output pixels per image
 constexpr int S = 3;           // columns of taps of a filter
 constexpr int PAD_H = 1;       // rows of padding above an image
 constexpr int PAD_W = 1;       // columns of padding left of an image
-constexpr int STRIDE_H = 2;    // rows that the filter moves from one row of output pixels to the next
-constexpr int STRIDE_W = 2;    // columns that it moves from one output pixel to the next
+constexpr int STRIDE_H = 1;    // rows that the filter moves from one row of output pixels to the next
+constexpr int STRIDE_W = 1;    // columns that it moves from one output pixel to the next
 constexpr int DILATION_H = 1;  // rows of pixels from one row of taps to the next
 constexpr int DILATION_W = 1;  // columns of pixels from one column of taps to the next
 
 // Shared memory
 constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
 constexpr int LINE_B = 64;  // elements of a line of B's boxes, the span of the swizzle
-constexpr int CM = 48;      // rows of a piece: C leaves by pieces of a consumer's 64 columns
-constexpr int CN = 64;      // columns of these in a line of shared memory
+constexpr int CN = 64;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
 // a consumer's buffers: 2, in turns, for an even number of pieces
-constexpr int C_STAGES = 1 + (MMAS_N * BM / CM % 2 == 0);
+constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
 
+// How C leaves registers
+constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
+constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
+constexpr int FM = 1;       // adjacent rows in a run
+constexpr int FN = 2;       // adjacent columns in a run
+constexpr int STEP_M = 8;   // rows from a run to the next
+constexpr int STEP_N = 8;   // columns from a run to the next
+constexpr int VC = 2;       // elements of an access to C
+
+static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
+static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(BN % 64 == 0, "a warpgroup multiplies 64 columns at once");
-static_assert(BM % 8 == 0, "wgmma's n, here rows of A, is a multiple of 8");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-// A thread's accumulators: its part of the 64 x 96 sums of an instruction, over the 128 threads of a warpgroup.
-using Accumulators = float[MMAS_N][BM / 2];
+// N elements that move as one access.
+template <typename E, int N>
+struct alignas(sizeof(E) * N) Vec {
+    E at[N];
+};
+
+template <int N, typename E>
+__device__ __forceinline__ Vec<E, N> load(const E* from)
+{
+    return *reinterpret_cast<const Vec<E, N>*>(from);
+}
+
+template <int N, typename E>
+__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
+{
+    *reinterpret_cast<Vec<E, N>*>(to) = value;
+}
+
+// A thread's accumulators: its part of the 64 x 64 sums of an instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
 // 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of lines of LINE_B elements, likewise
-    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CM];  // pieces of C
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
     unsigned long long empty[STAGES];  // those that read them have: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 226304, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 222208, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -117,13 +140,18 @@ struct Ring {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
     }
-    // Past so many k tiles at once: those of the other consumers.
-    __device__ __forceinline__ void advance(int stages)
-    {
-        parity ^= (stage + stages) / STAGES % 2;
-        stage = (stage + stages) % STAGES;
-    }
 };
+
+// Row and column of this thread's first sum, of those that its warpgroup multiplies at once.
+struct ThreadOrigin {
+    int m, n;
+};
+
+__device__ __forceinline__ ThreadOrigin thread_origin()
+{
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    return {warp * 16 + lane / 4, lane % 4 * 2};
+}
 
 // The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
 // column, so that blocks that run together read the same tiles of A and B from L2.
@@ -225,19 +253,6 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Arrive at that barrier without waiting.
-__device__ __forceinline__ void named_barrier_arrive(int number, int threads)
-{
-    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-
-// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
-// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-
 // Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
 __device__ __forceinline__ bool elect_one()
 {
@@ -273,21 +288,19 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
-// d += a * b, 64 x 96 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d += a * b, 64 x 64 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
 // d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
 // scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
 // them.
-__device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned long long a, unsigned long long b)
+__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b)
 {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
-        "%48, %49, p, 1, 1, 0, 0; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44)
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, p, 1, 1, 0, 0; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
         : "l"(a), "l"(b));
 }
 #undef SUMS
@@ -324,16 +337,17 @@ __device__ __forceinline__ void load_pixels(BF16* to, const TensorMap* map, unsi
                     tap / S * DILATION_H);
 }
 
-// Sums the products of a stage's k tiles, for this warpgroup's columns of C: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, Accumulators& acc)
+// Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage], 16, 8 * LINE_A * sizeof(BF16));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
+                                                                        8 * LINE_A * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
-        for (int i = 0; i < MMAS_N; ++i)
-            wgmma_m64n96k16_bf16(acc[i], a + i * 64 * LINE_B * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+        for (int i = 0; i < MMAS_M; ++i)
+            wgmma_m64n64k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
                                  b + k * sizeof(BF16) / 16);
     }
 }
@@ -344,6 +358,17 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
 }
 
+// This thread's sums of a piece by rows of C, and by columns in each.
+__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        #pragma unroll
+        for (int j = 0; j < TN; ++j)
+            sums[i][j] = acc[piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2];
+    }
+}
+
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
 // XORed with its line's, so that the eight lines that a warp writes at once do not meet in a bank. Where a piece has
 // several boxes, these lie one behind the other.
@@ -352,63 +377,53 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-// Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
-// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
-__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row)
+// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
+template <int N>
+__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
 {
-    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(from)
-                 : "memory");
-}
-
-// Store 4 8 x 8 matrices of 2-byte elements. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
-// Lane l has in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
-__device__ __forceinline__ void stmatrix_x4_trans(void* row, const unsigned (&r)[4])
-{
-    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(row));
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
-                 :
-                 : "r"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
-                 : "memory");
-}
-
-// Write alpha * acc + beta * C to the staged piece: stmatrix transposes matrices of 8 x 8, of which a warp has two side
-// by side for each eight rows of C. If beta is not 0, the old C is there already; else it is not read: it may be
-// uninitialised.
-__device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, const float (&acc)[BM / 2], int piece,
-                                                 float alpha, float beta)
-{
-    union Pair { unsigned bits; BF16 at[2]; };  // elements of two neighbouring rows
-    #pragma unroll
-    for (int m = 0; m < CM; m += 16) {
-        BF16* const to = c + staged_at(m + row, column);
-        unsigned old[4] = {}, stored[4];
-        if (beta != 0.0f) ldmatrix_x4_trans(old, to);
+    if (beta != 0.0f) {
+        const Vec<BF16, N> old = load<N>(to);
         #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int r = piece * CM / 2 + m / 2 + i * 2;
-            float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
-            Pair pair{old[i]};
-            if (beta != 0.0f)
-                for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, pair.at[v], value[v]);
-            for (int v = 0; v < 2; ++v) pair.at[v] = BF16(value[v]);
-            stored[i] = pair.bits;
-        }
-        stmatrix_x4_trans(to, stored);
+        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
     }
+    Vec<BF16, N> stored;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+    store<N>(to, stored);
+}
+
+// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
+                                          const float (&sums)[TN], float alpha, float beta)
+{
+    const int m = thread.m + i / FM * STEP_M + i % FM;
+    #pragma unroll
+    for (int j = 0; j < TN; j += VC) {
+        const int n = thread.n + j / FN * STEP_N + j % FN;
+        Vec<float, VC> value;
+        #pragma unroll
+        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
+        store_results<VC>(tile + staged_at(m, n), value, beta);
+    }
+}
+
+// The same for all of this thread's rows.
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
+                                        const float (&sums)[TM][TN], float alpha, float beta)
+{
+    #pragma unroll
+    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
 
-// Each stage of the ring goes from the producer to a consumer and back, by two mbarriers:
+// Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  in its turn waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_25088x128x1152_sm90_0702523b(
+gemm_bf16_rc_100352x64x576_sm90_7d18bc79(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta)
 {
@@ -418,7 +433,7 @@ gemm_bf16_rc_25088x128x1152_sm90_0702523b(
         for (int stage = 0; stage < STAGES; ++stage) {
             // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
             mbarrier_init(&shared.full[stage], 1);
-            mbarrier_init(&shared.empty[stage], 1);
+            mbarrier_init(&shared.empty[stage], CONSUMERS);
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
@@ -429,10 +444,8 @@ gemm_bf16_rc_25088x128x1152_sm90_0702523b(
 
     const Shape s{};
     const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix C
-    const int k_tiles = (s.K + BK - 1) / BK;  // of a tile of C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
             const TileOrigin tile = tile_of_block(s, number);
@@ -449,52 +462,44 @@ gemm_bf16_rc_25088x128x1152_sm90_0702523b(
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    // of the eight elements of C that this lane names for stmatrix, within a piece
-    const int row = lane / 16 * 8 + lane % 8, column = warp * 16 + lane / 8 % 2 * 8;
+    const ThreadOrigin thread = thread_origin();
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const int begin = blockIdx.x, step = gridDim.x;  // of the block's tiles
-    ring.advance(consumer * k_tiles);
-    for (int number = begin + consumer * step; number < tiles; number += CONSUMERS * step) {
-        // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity
-        // does not tell these apart.
-        if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = tile_of_block(s, number);
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, acc);
+            multiply_stage(shared, first_lane(ring.stage), consumer * MMAS_M * 64, acc);
             wgmma_commit();
             wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }
-        // it is the next one's turn
-        if (number < tiles - step) named_barrier_arrive(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256);
         wgmma_wait<0>();
         release_stage(shared, previous);
         #pragma unroll
-        for (int i = 0; i < MMAS_N; ++i) {
+        for (int i = 0; i < MMAS_M; ++i) {
             #pragma unroll
-            for (int piece = 0; piece < BM / CM; ++piece) {
-                const int m = tile.m + piece * CM, n = tile.n + i * 64;
-                BF16* const c = shared.c[consumer][(i * BM / CM + piece) % C_STAGES];
+            for (int piece = 0; piece < BN / CN; ++piece) {
+                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
+                float sums[TM][TN];
+                sums_of_piece(acc[i], piece, sums);
+                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
                 if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
                 named_barrier_sync(1 + consumer, 128);
                 if (beta != 0.0f) {  // else C is not read: it may be uninitialised
                     if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(BF16));
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
                         tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                     }
                     mbarrier_wait(&shared.c_loaded[consumer], c_parity);
                     c_parity ^= 1;
                 }
-                stage_transposed(c, row, column, acc[i], piece, alpha, beta);
+                store_c(c, s, thread, sums, alpha, beta);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);
                 if (leads) {
@@ -503,7 +508,6 @@ gemm_bf16_rc_25088x128x1152_sm90_0702523b(
                 }
             }
         }
-        ring.advance((CONSUMERS - 1) * k_tiles);
     }
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }

@@ -1,29 +1,30 @@
-// gemm_bf16_rc_6272x256x2304_sm90_5b2a36cd
+// gemm_bf16_rc_1568x512x4608_sm90_4ed50420
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     row m of C is output pixel (image, p, q) of 14 x 14, K is (r, s, c): tap (r, s) of 3 x 3, channel c
-//     padding 1 x 1
+//     row m of C is output pixel (image, p, q) of P x Q = 7 x 7; K is (r, s, c): tap (r, s) of R x S = 3 x 3, channel c
+//     A holds 32 images of H x W = 7 x 7, M = 32 * P * Q; padding 1 x 1
 //
-//     A  images x 14 x 14 x 256, row-major, lda = 256
-//     B  2304 x 256, column-major, ldb = 2304
-//     C  6272 x 256, row-major, ldc = 256
+//     A  images x 7 x 7 x 512, row-major, lda = 512
+//     B  4608 x 512, column-major, ldb = 4608
+//     C  1568 x 512, row-major, ldc = 512
 //
-// Block   192 x 64 of C by 512 threads, in k tiles of 64; persistent: cluster c of n computes tiles c, c + n, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 6 stages;
-//         3 consumer warpgroups: 64 x 64 of C each by 4 wgmmas of 64 x 64 x 16 a k tile
-// Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
+// Block   112 x 128 of C by 384 threads, in k tiles of 64
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 7 stages;
+//         2 consumer warpgroups: 112 x 64 of C each by 4 wgmmas of 64 x 112 x 16 a k tile
 // Images  implicit GEMM: TMA gathers rows of A from images, tap by tap (im2col mode); padding is zeros
+// Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-//         pieces of it are staged whole: TMA drops what lies beyond C
+// Split-K a cluster's 2 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the
+//         tile
 //
-// Launch  up to ceil(M / 192) * ceil(N / 128) * 2 blocks of 512 threads, 222208 bytes of dynamic shared memory
-// Maps    map_a of A: im2col, corners {-1, -1} and {-1, -1} of {W, H}; boxes of 64 channels x 96 pixels, swizzle of 128
-//         bytes, L2 promotion of 128 bytes
-//         map_b of B: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_c of C: boxes of 64 x 64 elements, swizzle of 128 bytes
+// Launch  ceil(M / 112) * ceil(N / 128) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
+// Maps    map_a of A: im2col, bounding box with corners {-1, -1} from an image's first pixel and {-1, -1} from its
+//         last, as {W, H}; boxes of 64 channels x 112 pixels, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 64 x 56 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rc_6272x256x2304_i14x14x256_3x3_p1x1_wgmma_192x64x64_c3_k2x1_s6_f1_g16_p1_whole1_b1
-// Made by gemmgen generate 6272x256x2304 --dtype bf16 --inputs im2col=14x14x256_3x3_p1x1 --layout rc --arch sm_90 --family wgmma --set BM=192 --set BN=64 --set CONSUMERS=3 --set CLUSTER=2 --set ACROSS=1 --set STAGES=6 --set GROUP=16 --set WHOLE=1 --set BROADCAST=1
+// Config  gemm_bf16_rc_1568x512x4608_i7x7x512_3x3_p1x1_wgmma_112x128x64_c2_k1x0_s7_f1_g16_p0_split2_x1_b1
+// Made by gemmgen generate 1568x512x4608 --dtype bf16 --inputs im2col=7x7x512_3x3_p1x1 --layout rc --arch sm_90 --family wgmma --set BM=112 --set BN=128 --set SWAP=1 --set STAGES=7 --set GROUP=16 --set PERSISTENT=0 --set SPLIT=2 --set BROADCAST=1
 
 namespace {
 
@@ -46,33 +47,31 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-struct Shape { static constexpr int M = 6272, N = 256, K = 2304; };  // constants, which fold into the code
+struct Shape { static constexpr int M = 1568, N = 512, K = 4608; };  // constants, which fold into the code
 
 // Parameters
-constexpr int BM = 192;       // rows of C that a block computes
-constexpr int BN = 64;        // columns of C that a block computes
+constexpr int BM = 112;       // rows of C that a block computes
+constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 3;  // warpgroups that multiply, each its rows of the block tile
-constexpr int CLUSTER = 2;    // blocks of a cluster: each brings its part of an operand to all
-constexpr int STAGES = 6;     // stages: k tiles of A and B that shared memory holds
+constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its columns of the block tile
+constexpr int STAGES = 7;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
+constexpr int SPLIT = 2;      // split-K: blocks of a cluster that compute the same tile of C, each over a part of K
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
 constexpr int K_STEP = 16;                      // k of an instruction
-constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
-constexpr int CONSUMER_REGISTERS = 152;         // and of a consumer's: together no more than the block starts with
+constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
-// Clusters
-constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
-constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
+// Split-K
+constexpr int PART_M = BM / SPLIT;  // rows of the tile that a block stores
 
 // Convolution
-constexpr int CHANNELS = 256;  // channels of a pixel
-constexpr int P = 14;          // rows of output pixels per image
-constexpr int Q = 14;          // columns of output pixels per image
+constexpr int CHANNELS = 512;  // channels of a pixel
+constexpr int P = 7;           // rows of output pixels per image
+constexpr int Q = 7;           // columns of output pixels per image
 constexpr int S = 3;           // columns of taps of a filter
 constexpr int PAD_H = 1;       // rows of padding above an image
 constexpr int PAD_W = 1;       // columns of padding left of an image
@@ -82,59 +81,34 @@ constexpr int DILATION_H = 1;  // rows of pixels from one row of taps to the nex
 constexpr int DILATION_W = 1;  // columns of pixels from one column of taps to the next
 
 // Shared memory
-constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 64;  // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 64;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
-// a consumer's buffers: 2, in turns, for an even number of pieces
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
+constexpr int LINE_A = 64;                            // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 64;                            // elements of a line of B's boxes, the span of the swizzle
+constexpr int CM = 56;                                // rows of a piece: C leaves by pieces of a consumer's 64 columns
+constexpr int CN = 64;                                // columns of these in a line of shared memory
+constexpr int C_STAGES = 1 + (PART_M / CM % 2 == 0);  // a consumer's buffers: 2, in turns, for an even number of pieces
 
-// How C leaves registers
-constexpr int TM = 2;       // rows of C that a thread has sums of, of each instruction
-constexpr int TN = CN / 4;  // columns of C that a thread has sums of, of a piece
-constexpr int FM = 1;       // adjacent rows in a run
-constexpr int FN = 2;       // adjacent columns in a run
-constexpr int STEP_M = 8;   // rows from a run to the next
-constexpr int STEP_N = 8;   // columns from a run to the next
-constexpr int VC = 2;       // elements of an access to C
-
-static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
-static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(BN % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 columns at once");
+static_assert(BM % 8 == 0, "wgmma's n, here rows of A, is a multiple of 8");
+static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-// N elements that move as one access.
-template <typename E, int N>
-struct alignas(sizeof(E) * N) Vec {
-    E at[N];
-};
-
-template <int N, typename E>
-__device__ __forceinline__ Vec<E, N> load(const E* from)
-{
-    return *reinterpret_cast<const Vec<E, N>*>(from);
-}
-
-template <int N, typename E>
-__device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
-{
-    *reinterpret_cast<Vec<E, N>*>(to) = value;
-}
-
-// A thread's accumulators: its part of the 64 x 64 sums of an instruction, over the 128 threads of a warpgroup.
-using Accumulators = float[MMAS_M][BN / 2];
+// A thread's accumulators: its part of the 64 x 112 sums of an instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[BM / 2];
+static_assert(BN == 64 * CONSUMERS, "a consumer multiplies 64 columns");
 
 // The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
 // 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
 struct Shared {
     alignas(1024) BF16 a[STAGES][BM * BK];  // boxes of lines of LINE_A elements, one behind the other
     alignas(1024) BF16 b[STAGES][BN * BK];  // boxes of lines of LINE_B elements, likewise
-    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CN];  // pieces of C
+    alignas(1024) BF16 c[CONSUMERS][C_STAGES][64 * CM];  // pieces of C
     unsigned long long full[STAGES];   // a stage's tiles have landed: consumers wait
     unsigned long long empty[STAGES];  // those that read them have: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 222208, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -149,30 +123,18 @@ struct Ring {
     }
 };
 
-// Row and column of this thread's first sum, of those that its warpgroup multiplies at once.
-struct ThreadOrigin {
-    int m, n;
-};
-
-__device__ __forceinline__ ThreadOrigin thread_origin()
-{
-    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-    return {warp * 16 + lane / 4, lane % 4 * 2};
-}
-
-// The raster: where in C the tile of block `rank` lies, within the cluster's tile of this number. Consecutive numbers
-// go down GROUP tile rows before the next tile column, so that blocks that run together read the same tiles of A and B
-// from L2.
+// The raster: where in C the tile of this number lies. Consecutive numbers go down GROUP tile rows before the next tile
+// column, so that blocks that run together read the same tiles of A and B from L2.
 struct TileOrigin { int m, n; };
 
-__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number, int rank)
+__device__ __forceinline__ TileOrigin tile_of_block(Shape s, int number)
 {
-    const int rows = (s.M + BM - 1) / BM, columns = (s.N + CLUSTER_N - 1) / CLUSTER_N;  // of tiles
+    const int rows = (s.M + BM - 1) / BM, columns = (s.N + BN - 1) / BN;  // of tiles
     const int group = number / (GROUP * columns);
     const int first = group * GROUP;
     const int height = min(GROUP, rows - first);  // the last group may be lower
     const int within = number % (GROUP * columns);
-    return {(first + within % height) * BM, within / height * CLUSTER_N + rank * BN};
+    return {(first + within % height) * BM, within / height * BN};
 }
 
 // The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
@@ -199,6 +161,11 @@ __device__ __forceinline__ void fence_mbarrier_init()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
+// Arrive.
+__device__ __forceinline__ void mbarrier_arrive(unsigned long long* barrier)
+{
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
 
 // Arrive after adding to the bytes that the current phase expects.
 __device__ __forceinline__ void mbarrier_arrive_expect_tx(unsigned long long* barrier, int bytes)
@@ -216,15 +183,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// Arrive at this barrier in block `rank` of the cluster, which must not have exited. The release is at block scope: it
-// says that this thread's warpgroup has read a stage, and publishes nothing that the thread wrote.
-__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank)
-{
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.release.cta.shared::cluster.b64 _, [there]; }"
-                 ::"r"(shared_address(barrier)), "r"(rank) : "memory");
-}
-
 // Which block of its cluster this is.
 __device__ __forceinline__ unsigned cluster_rank()
 {
@@ -233,10 +191,28 @@ __device__ __forceinline__ unsigned cluster_rank()
     return rank;
 }
 
-// Wait for all threads of the cluster: what any did before, in shared memory of whichever block, is visible after.
+// Arrive at the barrier of the cluster's threads, without waiting. What a thread did before, in shared memory of
+// whichever block, is visible to those that have waited.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+
+// Wait until all threads of the cluster have arrived or exited.
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
+// Wait for all threads of the cluster.
 __device__ __forceinline__ void cluster_sync()
 {
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+    cluster_arrive();
+    cluster_wait();
+}
+
+// Load four floats from distributed shared memory: from block `rank` of the cluster, at the address that they have in
+// this block. That one must not have exited; a barrier of the cluster comes between their store and this.
+__device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4])
+{
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
+                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
+                 : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
+                 : "r"(shared_address(shared)), "r"(rank));
 }
 
 // Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
@@ -321,19 +297,22 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
-// d += a * b, 64 x 64 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d += a * b, 64 x 112 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
 // d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
 // scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
 // them.
-__device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned long long a, unsigned long long b)
+__device__ __forceinline__ void wgmma_m64n112k16_bf16(float (&d)[56], unsigned long long a, unsigned long long b)
 {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+        "wgmma.mma_async.sync.aligned.m64n112k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-        "%32, %33, p, 1, 1, 0, 0; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28)
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+        "%48, %49, %50, %51, %52, %53, %54, %55}, "
+        "%56, %57, p, 1, 1, 0, 0; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
+          SUMS(44), SUMS(48), SUMS(52)
         : "l"(a), "l"(b));
 }
 #undef SUMS
@@ -341,18 +320,15 @@ __device__ __forceinline__ void wgmma_m64n64k16_bf16(float (&d)[32], unsigned lo
 // Start loading pixels of images (NHWC): those that lie under one tap of the filter at consecutive output pixels, their
 // channels from `channel` on. At the first of these the filter begins at `column` and `row`, and the tap is that far
 // `right` and `down`. All bytes count at `barrier`, also those of pixels outside of an image, which become zeros.
-// Each block of the cluster whose bit of `blocks` is set has them at the same address of its shared memory, and counts
-// them at its own barrier.
-__device__ __forceinline__ void tma_load_multicast_im2col(void* to, const TensorMap* map, unsigned long long* barrier,
-                                                          int channel, int column, int row, int image,
-                                                          unsigned short right, unsigned short down,
-                                                          unsigned short blocks)
+__device__ __forceinline__ void tma_load_im2col(void* to, const TensorMap* map, unsigned long long* barrier,
+                                                int channel, int column, int row, int image, unsigned short right,
+                                                unsigned short down)
 {
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes"
-                 ".multicast::cluster [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8}, %9;"
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};"
                  ::"r"(shared_address(to)), "l"(map), "r"(shared_address(barrier)), "r"(channel), "r"(column), "r"(row),
                      "r"(image),
-                   "h"(right), "h"(down), "h"(blocks) : "memory");
+                   "h"(right), "h"(down) : "memory");
 }
 
 // Where the filter begins for an output pixel: the pixel of an image under its first tap, which may lie in the padding.
@@ -366,44 +342,62 @@ __device__ __forceinline__ Place place_of_row(int m)
 
 // Start loading a box of A: elements k to k + LINE_A, which are channels of one tap, in rows from `place` on.
 __device__ __forceinline__ void load_pixels(BF16* to, const TensorMap* map, unsigned long long* barrier, int k,
-                                            Place place, unsigned short blocks)
+                                            Place place)
 {
     const int tap = k / CHANNELS, channel = k % CHANNELS;
-    tma_load_multicast_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W,
-                              tap / S * DILATION_H, blocks);
+    tma_load_im2col(to, map, barrier, channel, place.column, place.row, place.image, tap % S * DILATION_W,
+                    tap / S * DILATION_H);
 }
 
-// Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
+// Sums the products of a stage's k tiles, for this warpgroup's columns of C: in flight until wgmma_wait.
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
-                                                                        8 * LINE_A * sizeof(BF16));
-    const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
+    const unsigned long long a = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage] + first * LINE_B, 16,
+                                                                        8 * LINE_B * sizeof(BF16));
+    const unsigned long long b = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage], 16, 8 * LINE_A * sizeof(BF16));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP) {
-        #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n64k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                 b + k * sizeof(BF16) / 16);
+    for (int k = 0; k < BK; k += K_STEP)
+        wgmma_m64n112k16_bf16(acc, a + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16);
+}
+
+// Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
+__device__ __forceinline__ void release_stage(Shared& shared, int stage)
+{
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
+}
+
+// This thread's share of the sums that its block stores, of one matrix of B after the other.
+using Part = float[PART_M / 2];
+
+// Where this thread's sums from the r-th of an instruction on, four of them, lie in shared memory, once the ring is
+// done with. Those of all consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
+__device__ __forceinline__ float* address_of_sums(Shared& shared, int r)
+{
+    return reinterpret_cast<float*>(&shared) + (r / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
+}
+
+// Leaves this thread's sums there, for all blocks of the cluster.
+__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared)
+{
+    #pragma unroll
+    for (int r = 0; r < BM / 2; r += 4) {
+        float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, r));
+        four = {sums[r], sums[r + 1], sums[r + 2], sums[r + 3]};
     }
 }
 
-// Tell the producers of all blocks of the cluster that this warpgroup has read a stage. A wgmma is the whole
-// warpgroup's: one thread arrives for all, in each block.
-__device__ __forceinline__ void release_stage(Shared& shared, int stage)
-{
-    const unsigned rank = threadIdx.x % 128;  // of the block that this thread tells
-    if (rank < CLUSTER) mbarrier_arrive_cluster(&shared.empty[stage], rank);
-}
-
-// This thread's sums of a piece by rows of C, and by columns in each.
-__device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int piece, float (&sums)[TM][TN])
+// part += the sums of all blocks of the cluster, of what the block of this rank stores.
+__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) {
+    for (int r = 0; r < PART_M / 2; r += 4) {
         #pragma unroll
-        for (int j = 0; j < TN; ++j)
-            sums[i][j] = acc[piece * CN / 2 + j / 2 * 4 + i * 2 + j % 2];
+        for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
+            float sums[4];
+            load_shared_cluster(address_of_sums(shared, rank * (PART_M / 2) + r), peer, sums);
+            #pragma unroll
+            for (int j = 0; j < 4; ++j) part[r + j] += sums[j];
+        }
     }
 }
 
@@ -415,42 +409,52 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
-template <int N>
-__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
+// Load 2 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
+__device__ __forceinline__ void ldmatrix_x2_trans(unsigned (&r)[2], const void* row)
 {
-    if (beta != 0.0f) {
-        const Vec<BF16, N> old = load<N>(to);
-        #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
-    }
-    Vec<BF16, N> stored;
-    #pragma unroll
-    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
-    store<N>(to, stored);
+    const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+                 : "=r"(r[0]), "=r"(r[1])
+                 : "r"(from)
+                 : "memory");
 }
 
-// C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, ThreadOrigin thread, int i,
-                                          const float (&sums)[TN], float alpha, float beta)
+// Store 2 8 x 8 matrices of 2-byte elements. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Lane l has in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
+__device__ __forceinline__ void stmatrix_x2_trans(void* row, const unsigned (&r)[2])
 {
-    const int m = thread.m + i / FM * STEP_M + i % FM;
-    #pragma unroll
-    for (int j = 0; j < TN; j += VC) {
-        const int n = thread.n + j / FN * STEP_N + j % FN;
-        Vec<float, VC> value;
-        #pragma unroll
-        for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_results<VC>(tile + staged_at(m, n), value, beta);
-    }
+    const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(row));
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};"
+                 :
+                 : "r"(to), "r"(r[0]), "r"(r[1])
+                 : "memory");
 }
 
-// The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread,
-                                        const float (&sums)[TM][TN], float alpha, float beta)
+// Write alpha * acc + beta * C to the staged piece: stmatrix transposes matrices of 8 x 8, of which a warp has two side
+// by side for each eight rows of C. If beta is not 0, the old C is there already; else it is not read: it may be
+// uninitialised.
+__device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, const float (&acc)[PART_M / 2],
+                                                 int piece, float alpha, float beta)
 {
+    union Pair { unsigned bits; BF16 at[2]; };  // elements of two neighbouring rows
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, thread, i, sums[i], alpha, beta);
+    for (int m = 0; m < CM; m += 8) {
+        BF16* const to = c + staged_at(m + row, column);
+        unsigned old[2] = {}, stored[2];
+        if (beta != 0.0f) ldmatrix_x2_trans(old, to);
+        #pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int r = piece * CM / 2 + m / 2 + i * 2;
+            float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
+            Pair pair{old[i]};
+            if (beta != 0.0f)
+                for (int v = 0; v < 2; ++v) value[v] = fmaf(beta, pair.at[v], value[v]);
+            for (int v = 0; v < 2; ++v) pair.at[v] = BF16(value[v]);
+            stored[i] = pair.bits;
+        }
+        stmatrix_x2_trans(to, stored);
+    }
 }
 
 }  // namespace
@@ -459,9 +463,8 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, ThreadOrigin thread
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
 //     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
 //               empty[stage] of each block that fills a part of it
-// The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_6272x256x2304_sm90_5b2a36cd(
+extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
+gemm_bf16_rc_1568x512x4608_sm90_4ed50420(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta)
 {
@@ -469,37 +472,32 @@ gemm_bf16_rc_6272x256x2304_sm90_5b2a36cd(
     Shared& shared = *reinterpret_cast<Shared*>(bytes);
     if (threadIdx.x == 0) {
         for (int stage = 0; stage < STAGES; ++stage) {
-            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it, in each
-            // block.
+            // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
             mbarrier_init(&shared.full[stage], 1);
-            mbarrier_init(&shared.empty[stage], CLUSTER * CONSUMERS);
+            mbarrier_init(&shared.empty[stage], CONSUMERS);
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
-    cluster_sync();  // other blocks arrive at these barriers, too
+    __syncthreads();
     grid_dependency_wait();  // the barriers are set up while the kernel before still runs
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // the blocks of a cluster compute neighbouring tiles
-    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + CLUSTER_N - 1) / CLUSTER_N);  // of a matrix C
+    const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile
+    const int begin = rank * (s.K / SPLIT), end = begin + s.K / SPLIT;
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
-        for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-            const TileOrigin tile = tile_of_block(s, number, rank);
-            const int part = rank * PART_A;  // the first line of A that this block brings, to the whole cluster
-            const Place place = place_of_row(tile.m + part);
-            for (int k = 0; k < s.K; k += BK, ring.advance()) {
-                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
-                unsigned long long* const full = &shared.full[ring.stage];
-                // of all copies to this block
-                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                load_pixels(shared.a[ring.stage] + part * LINE_A, &map_a, full, k, place, (1 << CLUSTER) - 1);
-                tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
-            }
+        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
+        const Place place = place_of_row(tile.m);
+        for (int k = begin; k < end; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+            unsigned long long* const full = &shared.full[ring.stage];
+            mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));  // of all copies to this block
+            load_pixels(shared.a[ring.stage], &map_a, full, k, place);
+            tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
         }
         return;
     }
@@ -507,51 +505,53 @@ gemm_bf16_rc_6272x256x2304_sm90_5b2a36cd(
     setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
-    const ThreadOrigin thread = thread_origin();
+    const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    // of the eight elements of C that this lane names for stmatrix, within a piece
+    const int row = lane % 8, column = warp * 16 + lane / 8 % 2 * 8;
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    for (int number = blockIdx.x / CLUSTER; number < tiles; number += gridDim.x / CLUSTER) {
-        const TileOrigin tile = tile_of_block(s, number, rank);
-        Accumulators acc = {};
-        int previous = 0;  // the stage that products under way may still read
-        for (int k = 0; k < s.K; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.full[ring.stage], ring.parity);
-            wgmma_fence();
-            multiply_stage(shared, ring.stage, consumer * MMAS_M * 64, acc);
-            wgmma_commit();
-            wgmma_wait<1>();  // for the products of the k tile before
-            if (k > 0) release_stage(shared, previous);
-            previous = ring.stage;
-        }
-        wgmma_wait<0>();
-        release_stage(shared, previous);
-        #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i) {
-            #pragma unroll
-            for (int piece = 0; piece < BN / CN; ++piece) {
-                const int m = tile.m + (consumer * MMAS_M + i) * 64, n = tile.n + piece * CN;
-                float sums[TM][TN];
-                sums_of_piece(acc[i], piece, sums);
-                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
-                named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
-                    if (leads) {
-                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
-                    }
-                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                    c_parity ^= 1;
-                }
-                store_c(c, s, thread, sums, alpha, beta);
-                fence_proxy_async();
-                named_barrier_sync(1 + consumer, 128);
-                if (leads) {
-                    tma_store_2d(&map_c, c, n, m);
-                    tma_store_commit();
-                }
+    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
+    Accumulators acc = {};
+    int previous = 0;  // the stage that products under way may still read
+    #pragma unroll 1  // ptxas may serialise the wgmmas of a loop that is unrolled as a whole
+    for (int k = begin; k < end; k += BK, ring.advance()) {
+        mbarrier_wait(&shared.full[ring.stage], ring.parity);
+        wgmma_fence();
+        multiply_stage(shared, ring.stage, consumer * 64, acc);
+        wgmma_commit();
+        wgmma_wait<1>();  // for the products of the k tile before
+        if (k > begin) release_stage(shared, previous);
+        previous = ring.stage;
+    }
+    wgmma_wait<0>();
+    release_stage(shared, previous);
+    named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // no products of any warp read the ring any more
+    store_sums(acc, shared);
+    cluster_sync();  // all blocks have stored theirs
+    Part part = {};
+    add_up(shared, rank, part);
+    cluster_arrive();  // none reads them any more once all have come
+    #pragma unroll
+    for (int piece = 0; piece < PART_M / CM; ++piece) {
+        const int m = tile.m + rank * PART_M + piece * CM, n = tile.n + consumer * 64;
+        BF16* const c = shared.c[consumer][piece % C_STAGES];
+        if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
+        named_barrier_sync(1 + consumer, 128);
+        if (beta != 0.0f) {  // else C is not read: it may be uninitialised
+            if (leads) {
+                mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(BF16));
+                tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
             }
+            mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+            c_parity ^= 1;
+        }
+        stage_transposed(c, row, column, part, piece, alpha, beta);
+        fence_proxy_async();
+        named_barrier_sync(1 + consumer, 128);
+        if (leads) {
+            tma_store_2d(&map_c, c, n, m);
+            tma_store_commit();
         }
     }
-    cluster_sync();  // no block exits while another may arrive at its barriers
+    cluster_wait();  // no block exits while another may read its sums
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }

@@ -1,30 +1,32 @@
-// gemm_bf16_rc_1568x512x4608_sm90_6672865f
+// gemm_bf16_rc_25088x128x1152_sm90_40c86839
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
-//     row m of C is output pixel (image, p, q) of 7 x 7, K is (r, s, c): tap (r, s) of 3 x 3, channel c
-//     padding 1 x 1
+//     row m of C is output pixel (image, p, q) of P x Q = 28 x 28;
+//     K is (r, s, c): tap (r, s) of R x S = 3 x 3, channel c
+//     A holds 32 images of H x W = 56 x 56, M = 32 * P * Q; padding 1 x 1, stride 2 x 2
 //
-//     A  images x 7 x 7 x 512, row-major, lda = 512
-//     B  4608 x 512, column-major, ldb = 4608
-//     C  1568 x 512, row-major, ldc = 512
+//     A  images x 56 x 56 x 128, row-major, lda = 128
+//     B  1152 x 128, column-major, ldb = 1152
+//     C  25088 x 128, row-major, ldc = 128
 //
-// Block   112 x 128 of C by 384 threads, in k tiles of 64
+// Block   96 x 128 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 7 stages;
-//         2 consumer warpgroups: 112 x 64 of C each by 4 wgmmas of 64 x 112 x 16 a k tile
+//         2 consumer warpgroups: 96 x 128 of C each by 8 wgmmas of 64 x 96 x 16 a k tile
+//         in turns: while one stores its tile of C, another multiplies the block's next one
 // Images  implicit GEMM: TMA gathers rows of A from images, tap by tap (im2col mode); padding is zeros
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
-// Split-K a cluster's 2 blocks compute a tile, each over a part of K; then each adds up all their sums of a part of the
-//         tile
+//         pieces of it are staged whole: TMA drops what lies beyond C
 //
-// Launch  ceil(M / 112) * ceil(N / 128) * 2 blocks of 384 threads, 230400 bytes of dynamic shared memory
-// Maps    map_a of A: im2col, corners {-1, -1} and {-1, -1} of {W, H}; boxes of 64 channels x 112 pixels, swizzle of
-//         128 bytes, L2 promotion of 128 bytes
+// Launch  up to ceil(M / 96) * ceil(N / 128) blocks of 384 threads, 226304 bytes of dynamic shared memory
+// Maps    map_a of A: im2col, bounding box with corners {-1, -1} from an image's first pixel and {-1, -1} from its
+//         last, as {W, H}, in steps of {2, 2};
+//         boxes of 64 channels x 96 pixels, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_b of B: boxes of 64 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_c of C: boxes of 64 x 56 elements, swizzle of 128 bytes
+//         map_c of C: boxes of 64 x 48 elements, swizzle of 128 bytes
 // Expects A, B and C at addresses divisible by 16, C overlapping neither A nor B
-// Config  gemm_bf16_rc_1568x512x4608_i7x7x512_3x3_p1x1_wgmma_112x128x64_c2_k1x0_s7_f1_g16_p0_split2_x1_b1
-// Made by gemmgen generate 1568x512x4608 --dtype bf16 --inputs im2col=7x7x512_3x3_p1x1 --layout rc --arch sm_90 --family wgmma --set BM=112 --set BN=128 --set SWAP=1 --set STAGES=7 --set GROUP=16 --set PERSISTENT=0 --set SPLIT=2 --set BROADCAST=1
+// Config  gemm_bf16_rc_25088x128x1152_i56x56x128_3x3_p1x1_s2x2_wgmma_96x128x64_c2_k1x0_s7_f1_g8_p1_o1_x1_whole1_b1
+// Made by gemmgen generate 25088x128x1152 --dtype bf16 --inputs im2col=56x56x128_3x3_p1x1_s2x2 --layout rc --arch sm_90 --family wgmma --set BM=96 --set BN=128 --set SWAP=1 --set STAGES=7 --set PINGPONG=1 --set WHOLE=1 --set BROADCAST=1
 
 namespace {
 
@@ -47,56 +49,52 @@ struct BF16 {
 // A CUtensorMap, which the host encodes (cuTensorMapEncodeTiled): a matrix in global memory, its boxes, their swizzle.
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
-struct Shape { static constexpr int M = 1568, N = 512, K = 4608; };  // constants, which fold into the code
+struct Shape { static constexpr int M = 25088, N = 128, K = 1152; };  // constants, which fold into the code
 
 // Parameters
-constexpr int BM = 112;       // rows of C that a block computes
+constexpr int BM = 96;        // rows of C that a block computes
 constexpr int BN = 128;       // columns of C that a block computes
 constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its columns of the block tile
+constexpr int CONSUMERS = 2;  // warpgroups that multiply in turns, each a block tile of its own
 constexpr int STAGES = 7;     // stages: k tiles of A and B that shared memory holds
-constexpr int GROUP = 16;     // raster: tile rows that blocks go down before the next tile column, for reuse in L2
-constexpr int SPLIT = 2;      // split-K: blocks of a cluster that compute the same tile of C, each over a part of K
+constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
 constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
 constexpr int K_STEP = 16;                      // k of an instruction
+constexpr int MMAS_N = BN / 64;                 // instructions across a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
-// Split-K
-constexpr int PART_M = BM / SPLIT;  // rows of the tile that a block stores
-
 // Convolution
-constexpr int CHANNELS = 512;  // channels of a pixel
-constexpr int P = 7;           // rows of output pixels per image
-constexpr int Q = 7;           // columns of output pixels per image
+constexpr int CHANNELS = 128;  // channels of a pixel
+constexpr int P = 28;          // rows of output pixels per image
+constexpr int Q = 28;          // columns of output pixels per image
 constexpr int S = 3;           // columns of taps of a filter
 constexpr int PAD_H = 1;       // rows of padding above an image
 constexpr int PAD_W = 1;       // columns of padding left of an image
-constexpr int STRIDE_H = 1;    // rows that the filter moves from one row of output pixels to the next
-constexpr int STRIDE_W = 1;    // columns that it moves from one output pixel to the next
+constexpr int STRIDE_H = 2;    // rows that the filter moves from one row of output pixels to the next
+constexpr int STRIDE_W = 2;    // columns that it moves from one output pixel to the next
 constexpr int DILATION_H = 1;  // rows of pixels from one row of taps to the next
 constexpr int DILATION_W = 1;  // columns of pixels from one column of taps to the next
 
 // Shared memory
-constexpr int LINE_A = 64;                            // elements of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 64;                            // elements of a line of B's boxes, the span of the swizzle
-constexpr int CM = 56;                                // rows of a piece: C leaves by pieces of a consumer's 64 columns
-constexpr int CN = 64;                                // columns of these in a line of shared memory
-constexpr int C_STAGES = 1 + (PART_M / CM % 2 == 0);  // a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 64;  // elements of a line of B's boxes, the span of the swizzle
+constexpr int CM = 48;      // rows of a piece: C leaves by pieces of a consumer's 64 columns
+constexpr int CN = 64;      // columns of these in a line of shared memory
+// a consumer's buffers: 2, in turns, for an even number of pieces
+constexpr int C_STAGES = 1 + (MMAS_N * BM / CM % 2 == 0);
 
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(BN % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 columns at once");
+static_assert(BN % 64 == 0, "a warpgroup multiplies 64 columns at once");
 static_assert(BM % 8 == 0, "wgmma's n, here rows of A, is a multiple of 8");
-static_assert(Shape::M % BM == 0, "tiles end where M does: no access is checked for that");
 static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-// A thread's accumulators: its part of the 64 x 112 sums of an instruction, over the 128 threads of a warpgroup.
-using Accumulators = float[BM / 2];
-static_assert(BN == 64 * CONSUMERS, "a consumer multiplies 64 columns");
+// A thread's accumulators: its part of the 64 x 96 sums of an instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[MMAS_N][BM / 2];
 
 // The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
 // 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
@@ -108,7 +106,7 @@ struct Shared {
     unsigned long long empty[STAGES];  // those that read them have: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 230400, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 226304, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -120,6 +118,12 @@ struct Ring {
     {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
+    }
+    // Past so many k tiles at once: those of the other consumers.
+    __device__ __forceinline__ void advance(int stages)
+    {
+        parity ^= (stage + stages) / STAGES % 2;
+        stage = (stage + stages) % STAGES;
     }
 };
 
@@ -183,38 +187,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// Which block of its cluster this is.
-__device__ __forceinline__ unsigned cluster_rank()
-{
-    unsigned rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-
-// Arrive at the barrier of the cluster's threads, without waiting. What a thread did before, in shared memory of
-// whichever block, is visible to those that have waited.
-__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
-
-// Wait until all threads of the cluster have arrived or exited.
-__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
-
-// Wait for all threads of the cluster.
-__device__ __forceinline__ void cluster_sync()
-{
-    cluster_arrive();
-    cluster_wait();
-}
-
-// Load four floats from distributed shared memory: from block `rank` of the cluster, at the address that they have in
-// this block. That one must not have exited; a barrier of the cluster comes between their store and this.
-__device__ __forceinline__ void load_shared_cluster(const float* shared, unsigned rank, float (&values)[4])
-{
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
-                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
-                 : "=f"(values[0]), "=f"(values[1]), "=f"(values[2]), "=f"(values[3])
-                 : "r"(shared_address(shared)), "r"(rank));
-}
-
 // Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
 // Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
 __device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
@@ -253,6 +225,12 @@ __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.
 __device__ __forceinline__ void named_barrier_sync(int number, int threads)
 {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// Arrive at that barrier without waiting.
+__device__ __forceinline__ void named_barrier_arrive(int number, int threads)
+{
+    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
 // All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
@@ -297,22 +275,21 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
-// d += a * b, 64 x 112 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d += a * b, 64 x 96 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
 // d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
 // scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
 // them.
-__device__ __forceinline__ void wgmma_m64n112k16_bf16(float (&d)[56], unsigned long long a, unsigned long long b)
+__device__ __forceinline__ void wgmma_m64n96k16_bf16(float (&d)[48], unsigned long long a, unsigned long long b)
 {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n112k16.f32.bf16.bf16 "
+        "wgmma.mma_async.sync.aligned.m64n96k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55}, "
-        "%56, %57, p, 1, 1, 0, 0; }"
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+        "%48, %49, p, 1, 1, 0, 0; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44), SUMS(48), SUMS(52)
+          SUMS(44)
         : "l"(a), "l"(b));
 }
 #undef SUMS
@@ -350,55 +327,23 @@ __device__ __forceinline__ void load_pixels(BF16* to, const TensorMap* map, unsi
 }
 
 // Sums the products of a stage's k tiles, for this warpgroup's columns of C: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage] + first * LINE_B, 16,
-                                                                        8 * LINE_B * sizeof(BF16));
+    const unsigned long long a = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage], 16, 8 * LINE_A * sizeof(BF16));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP)
-        wgmma_m64n112k16_bf16(acc, a + k * sizeof(BF16) / 16, b + k * sizeof(BF16) / 16);
+    for (int k = 0; k < BK; k += K_STEP) {
+        #pragma unroll
+        for (int i = 0; i < MMAS_N; ++i)
+            wgmma_m64n96k16_bf16(acc[i], a + i * 64 * LINE_B * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
+                                 b + k * sizeof(BF16) / 16);
+    }
 }
 
 // Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
 __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 {
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&shared.empty[stage]);
-}
-
-// This thread's share of the sums that its block stores, of one matrix of B after the other.
-using Part = float[PART_M / 2];
-
-// Where this thread's sums from the r-th of an instruction on, four of them, lie in shared memory, once the ring is
-// done with. Those of all consumers' threads lie side by side, so that a warp's access is 512 contiguous bytes.
-__device__ __forceinline__ float* address_of_sums(Shared& shared, int r)
-{
-    return reinterpret_cast<float*>(&shared) + (r / 4 * 128 * CONSUMERS + static_cast<int>(threadIdx.x)) * 4;
-}
-
-// Leaves this thread's sums there, for all blocks of the cluster.
-__device__ __forceinline__ void store_sums(const Accumulators& sums, Shared& shared)
-{
-    #pragma unroll
-    for (int r = 0; r < BM / 2; r += 4) {
-        float4& four = *reinterpret_cast<float4*>(address_of_sums(shared, r));
-        four = {sums[r], sums[r + 1], sums[r + 2], sums[r + 3]};
-    }
-}
-
-// part += the sums of all blocks of the cluster, of what the block of this rank stores.
-__device__ __forceinline__ void add_up(Shared& shared, int rank, Part& part)
-{
-    #pragma unroll
-    for (int r = 0; r < PART_M / 2; r += 4) {
-        #pragma unroll
-        for (unsigned peer = 0; peer < SPLIT; ++peer) {  // always in this order: the same bits in every run
-            float sums[4];
-            load_shared_cluster(address_of_sums(shared, rank * (PART_M / 2) + r), peer, sums);
-            #pragma unroll
-            for (int j = 0; j < 4; ++j) part[r + j] += sums[j];
-        }
-    }
 }
 
 // Where an element of a piece lies in shared memory, swizzled as TMA expects it: the number of its chunk of 16 bytes is
@@ -409,42 +354,42 @@ __device__ __forceinline__ int staged_at(int m, int n)
     return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
 }
 
-// Load 2 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Load 4 matrices of 8 x 8 elements of 2 bytes. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
 // Lane l gets in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
-__device__ __forceinline__ void ldmatrix_x2_trans(unsigned (&r)[2], const void* row)
+__device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], const void* row)
 {
     const unsigned from = static_cast<unsigned>(__cvta_generic_to_shared(row));
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(r[0]), "=r"(r[1])
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(from)
                  : "memory");
 }
 
-// Store 2 8 x 8 matrices of 2-byte elements. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
+// Store 4 8 x 8 matrices of 2-byte elements. Lane 8 i + r passes the address of row r of matrix i, a multiple of 16.
 // Lane l has in r[i] elements 2 (l % 4) and 2 (l % 4) + 1 of column l / 4.
-__device__ __forceinline__ void stmatrix_x2_trans(void* row, const unsigned (&r)[2])
+__device__ __forceinline__ void stmatrix_x4_trans(void* row, const unsigned (&r)[4])
 {
     const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(row));
-    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};"
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
                  :
-                 : "r"(to), "r"(r[0]), "r"(r[1])
+                 : "r"(to), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
                  : "memory");
 }
 
 // Write alpha * acc + beta * C to the staged piece: stmatrix transposes matrices of 8 x 8, of which a warp has two side
 // by side for each eight rows of C. If beta is not 0, the old C is there already; else it is not read: it may be
 // uninitialised.
-__device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, const float (&acc)[PART_M / 2],
-                                                 int piece, float alpha, float beta)
+__device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, const float (&acc)[BM / 2], int piece,
+                                                 float alpha, float beta)
 {
     union Pair { unsigned bits; BF16 at[2]; };  // elements of two neighbouring rows
     #pragma unroll
-    for (int m = 0; m < CM; m += 8) {
+    for (int m = 0; m < CM; m += 16) {
         BF16* const to = c + staged_at(m + row, column);
-        unsigned old[2] = {}, stored[2];
-        if (beta != 0.0f) ldmatrix_x2_trans(old, to);
+        unsigned old[4] = {}, stored[4];
+        if (beta != 0.0f) ldmatrix_x4_trans(old, to);
         #pragma unroll
-        for (int i = 0; i < 2; ++i) {
+        for (int i = 0; i < 4; ++i) {
             const int r = piece * CM / 2 + m / 2 + i * 2;
             float value[2] = {alpha * acc[r], alpha * acc[r + 1]};
             Pair pair{old[i]};
@@ -453,18 +398,19 @@ __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, c
             for (int v = 0; v < 2; ++v) pair.at[v] = BF16(value[v]);
             stored[i] = pair.bits;
         }
-        stmatrix_x2_trans(to, stored);
+        stmatrix_x4_trans(to, stored);
     }
 }
 
 }  // namespace
 
-// Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
+// Each stage of the ring goes from the producer to a consumer and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//     consumer  in its turn waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
 //               empty[stage] of each block that fills a part of it
-extern "C" __global__ void __cluster_dims__(SPLIT, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_1568x512x4608_sm90_6672865f(
+// The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
+extern "C" __global__ void __launch_bounds__(THREADS, MINB)
+gemm_bf16_rc_25088x128x1152_sm90_40c86839(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float alpha, float beta)
 {
@@ -474,7 +420,7 @@ gemm_bf16_rc_1568x512x4608_sm90_6672865f(
         for (int stage = 0; stage < STAGES; ++stage) {
             // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
             mbarrier_init(&shared.full[stage], 1);
-            mbarrier_init(&shared.empty[stage], CONSUMERS);
+            mbarrier_init(&shared.empty[stage], 1);
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
@@ -484,20 +430,23 @@ gemm_bf16_rc_1568x512x4608_sm90_6672865f(
     launch_dependents();
 
     const Shape s{};
-    const int rank = static_cast<int>(cluster_rank());  // says which range of K, and which part of the tile
-    const int begin = rank * (s.K / SPLIT), end = begin + s.K / SPLIT;
+    const int tiles = ((s.M + BM - 1) / BM) * ((s.N + BN - 1) / BN);  // of a matrix C
+    const int k_tiles = (s.K + BK - 1) / BK;  // of a tile of C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
         setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (first_lane(threadIdx.x / 32) > CONSUMERS * 4 || !elect_one()) return;  // no __syncthreads follows
-        const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
-        const Place place = place_of_row(tile.m);
-        for (int k = begin; k < end; k += BK, ring.advance()) {
-            mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
-            unsigned long long* const full = &shared.full[ring.stage];
-            mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));  // of all copies to this block
-            load_pixels(shared.a[ring.stage], &map_a, full, k, place);
-            tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
+        for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
+            const TileOrigin tile = tile_of_block(s, number);
+            const Place place = place_of_row(tile.m);
+            for (int k = 0; k < s.K; k += BK, ring.advance()) {
+                mbarrier_wait(&shared.empty[ring.stage], ring.parity ^ 1);  // of the round before; the first passes
+                unsigned long long* const full = &shared.full[ring.stage];
+                // of all copies to this block
+                mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
+                load_pixels(shared.a[ring.stage], &map_a, full, k, place);
+                tma_load_2d(shared.b[ring.stage], &map_b, full, k, tile.n);
+            }
         }
         return;
     }
@@ -507,51 +456,56 @@ gemm_bf16_rc_1568x512x4608_sm90_6672865f(
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     // of the eight elements of C that this lane names for stmatrix, within a piece
-    const int row = lane % 8, column = warp * 16 + lane / 8 % 2 * 8;
+    const int row = lane / 16 * 8 + lane % 8, column = warp * 16 + lane / 8 % 2 * 8;
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const TileOrigin tile = tile_of_block(s, static_cast<int>(blockIdx.x / SPLIT));
-    Accumulators acc = {};
-    int previous = 0;  // the stage that products under way may still read
-    #pragma unroll 1  // ptxas may serialise the wgmmas of a loop that is unrolled as a whole
-    for (int k = begin; k < end; k += BK, ring.advance()) {
-        mbarrier_wait(&shared.full[ring.stage], ring.parity);
-        wgmma_fence();
-        multiply_stage(shared, ring.stage, consumer * 64, acc);
-        wgmma_commit();
-        wgmma_wait<1>();  // for the products of the k tile before
-        if (k > begin) release_stage(shared, previous);
-        previous = ring.stage;
-    }
-    wgmma_wait<0>();
-    release_stage(shared, previous);
-    named_barrier_sync(1 + CONSUMERS, 128 * CONSUMERS);  // no products of any warp read the ring any more
-    store_sums(acc, shared);
-    cluster_sync();  // all blocks have stored theirs
-    Part part = {};
-    add_up(shared, rank, part);
-    cluster_arrive();  // none reads them any more once all have come
-    #pragma unroll
-    for (int piece = 0; piece < PART_M / CM; ++piece) {
-        const int m = tile.m + rank * PART_M + piece * CM, n = tile.n + consumer * 64;
-        BF16* const c = shared.c[consumer][piece % C_STAGES];
-        if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
-        named_barrier_sync(1 + consumer, 128);
-        if (beta != 0.0f) {  // else C is not read: it may be uninitialised
-            if (leads) {
-                mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(BF16));
-                tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+    const int begin = blockIdx.x, step = gridDim.x;  // of the block's tiles
+    ring.advance(consumer * k_tiles);
+    for (int number = begin + consumer * step; number < tiles; number += CONSUMERS * step) {
+        // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity
+        // does not tell these apart.
+        if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
+        const TileOrigin tile = tile_of_block(s, number);
+        Accumulators acc = {};
+        int previous = 0;  // the stage that products under way may still read
+        for (int k = 0; k < s.K; k += BK, ring.advance()) {
+            mbarrier_wait(&shared.full[ring.stage], ring.parity);
+            wgmma_fence();
+            multiply_stage(shared, ring.stage, acc);
+            wgmma_commit();
+            wgmma_wait<1>();  // for the products of the k tile before
+            if (k > 0) release_stage(shared, previous);
+            previous = ring.stage;
+        }
+        // it is the next one's turn
+        if (number < tiles - step) named_barrier_arrive(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256);
+        wgmma_wait<0>();
+        release_stage(shared, previous);
+        #pragma unroll
+        for (int i = 0; i < MMAS_N; ++i) {
+            #pragma unroll
+            for (int piece = 0; piece < BM / CM; ++piece) {
+                const int m = tile.m + piece * CM, n = tile.n + i * 64;
+                BF16* const c = shared.c[consumer][(i * BM / CM + piece) % C_STAGES];
+                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
+                named_barrier_sync(1 + consumer, 128);
+                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CM * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
+                    }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
+                }
+                stage_transposed(c, row, column, acc[i], piece, alpha, beta);
+                fence_proxy_async();
+                named_barrier_sync(1 + consumer, 128);
+                if (leads) {
+                    tma_store_2d(&map_c, c, n, m);
+                    tma_store_commit();
+                }
             }
-            mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-            c_parity ^= 1;
         }
-        stage_transposed(c, row, column, part, piece, alpha, beta);
-        fence_proxy_async();
-        named_barrier_sync(1 + consumer, 128);
-        if (leads) {
-            tma_store_2d(&map_c, c, n, m);
-            tma_store_commit();
-        }
+        ring.advance((CONSUMERS - 1) * k_tiles);
     }
-    cluster_wait();  // no block exits while another may read its sums
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }
