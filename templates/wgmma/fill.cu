@@ -78,7 +78,7 @@ ${ "BOUND - depth + " if view.along_k }${ k }
 //% macro chunks_before(view, k)
 //% set rows = "((s.K + CHUNK_K - 1) / CHUNK_K)"
 //% if view.groups and view.absent_chunks
-(${ k } < s.K ? tile.group * ${ rows } + ${ k } / CHUNK_K : ${ view.groups } * ${ rows })
+(${ k } < s.K ? tile.group * ${ rows } + ${ k } / CHUNK_K : GROUPS * ${ rows })
 //%- elif view.groups
 (tile.group * ${ rows } + ${ k } / CHUNK_K)
 //%- else

@@ -1,4 +1,4 @@
-// gemm_f16_rc_Mx1536xK_sm90_ac827642
+// gemm_f16_rc_Mx1536xK_sm90_2b3bf421
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
@@ -14,6 +14,7 @@
 //         2 consumer warpgroups: 24 x 64 of C each by 8 wgmmas of 64 x 24 x 16 a k tile
 // Gather  threads of the producer copy the rows of A that index_a names by cp.async, swizzled as TMA would
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
+//         rows of tiles: at most min(M, 8), one per group with rows, and one more per 24 further rows
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         a piece in which a group ends is stored by threads, without the rows behind the group
@@ -84,6 +85,9 @@ constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int PRODUCER_REGISTERS = 56;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 224;         // and of a consumer's: together no more than the block starts with
 
+// Groups
+constexpr int GROUPS = 8;  // groups of rows, each with its own B; some may be empty
+
 // Shared memory
 constexpr int LINE_A = 64;                           // elements of a line of A's boxes, the span of the swizzle
 constexpr int CHUNKS_A = 8;                          // chunks of 16 bytes per line of A
@@ -149,7 +153,7 @@ struct Groups {
     // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
-        return group < 0 ? 0 : offs[min(group, 7)];
+        return group < 0 ? 0 : offs[min(group, GROUPS - 1)];
     }
 
     __device__ __forceinline__ void load(const int* offs, Shape s)
@@ -188,6 +192,7 @@ struct Groups {
         return {from + (above + within % height) * BM, within / height * BN, lane, to};
     }
 };
+
 // The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
 // once, in uniform registers, where wgmma and TMA take their operands from.
 __device__ __forceinline__ int first_lane(int value)
@@ -523,7 +528,7 @@ __device__ __forceinline__ void stage_transposed(F16* c, int row, int column, co
 // All threads of the producer copy rows of A to the stage, too, and each arrives at full[stage] once its copies have
 // landed.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_Mx1536xK_sm90_ac827642(
+gemm_f16_rc_Mx1536xK_sm90_2b3bf421(
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const F16* __restrict__ A,
     F16* __restrict__ C, const int* __restrict__ offs, const int* __restrict__ index_a, int M, int K, int lda, int ldb,
     long long stride_b, float alpha, float beta)

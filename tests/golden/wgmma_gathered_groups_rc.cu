@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx1536x2048_sm90_cf155f81
+// gemm_bf16_rc_Mx1536x2048_sm90_5ce16da7
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     128 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
@@ -14,6 +14,7 @@
 //         2 consumer warpgroups: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 16 a k tile
 // Gather  threads of the producer copy the rows of A that index_a names by cp.async, swizzled as TMA would
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
+//         rows of tiles: at most min(M, 128), one per group with rows, and one more per 128 further rows
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         a piece in which a group ends is stored by threads, without the rows behind the group
 //
@@ -73,6 +74,9 @@ constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 72;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 216;         // and of a consumer's: together no more than the block starts with
+
+// Groups
+constexpr int GROUPS = 128;  // groups of rows, each with its own B; some may be empty
 
 // Shared memory
 constexpr int LINE_A = 64;                           // elements of a line of A's boxes, the span of the swizzle
@@ -178,7 +182,7 @@ struct Groups {
     // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
-        return group < 0 ? 0 : offs[min(group, 127)];
+        return group < 0 ? 0 : offs[min(group, GROUPS - 1)];
     }
 
     __device__ __forceinline__ void load(const int* offs, Shape s)
@@ -199,7 +203,7 @@ struct Groups {
     {
         load(offs, s);
         int all = 0;
-        for (int i = 0; i < 128; i += 32) {
+        for (int i = 0; i < GROUPS; i += 32) {
             const int group = i + static_cast<int>(threadIdx.x) % 32;
             all += tiles_of_rows(end_of(offs, group) - end_of(offs, group - 1), s);
         }
@@ -558,7 +562,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 // All threads of the producer copy rows of A to the stage, too, and each arrives at full[stage] once its copies have
 // landed.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx1536x2048_sm90_cf155f81(
+gemm_bf16_rc_Mx1536x2048_sm90_5ce16da7(
     const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c, const BF16* __restrict__ A,
     BF16* __restrict__ C, const int* __restrict__ offs, const int* __restrict__ index_a, int M, float alpha, float beta)
 {

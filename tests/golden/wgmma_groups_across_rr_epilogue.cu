@@ -1,4 +1,4 @@
-// gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_7e4d96fc
+// gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_a0177ff5
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                               C is read unless beta = 0, A and B always
@@ -17,6 +17,8 @@
 //         in turns: while one stores its tile of C, another multiplies the block's next one
 // Cluster 2 blocks, tiles beside each other: each lets TMA send its part of A to all of them
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
+//         rows of tiles: at most min(M, 64), one per group with rows, and one more per 128 further rows
+//         boxes of A at a group's end bring rows behind it, too: these are multiplied, and not stored
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         a piece in which a group ends is stored by threads, without the rows behind the group
 //
@@ -81,6 +83,9 @@ constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together
 // Clusters
 constexpr int CLUSTER_N = CLUSTER * BN;  // columns of C that a cluster computes
 constexpr int PART_A = BM / CLUSTER;     // lines of a box of A that a block brings
+
+// Groups
+constexpr int GROUPS = 64;  // groups of rows, each with its own B; some may be empty
 
 // Shared memory
 constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
@@ -188,7 +193,7 @@ struct Groups {
     // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
-        return group < 0 ? 0 : offs[min(group, 63)];
+        return group < 0 ? 0 : offs[min(group, GROUPS - 1)];
     }
 
     __device__ __forceinline__ void load(const int* offs, Shape s)
@@ -209,7 +214,7 @@ struct Groups {
     {
         load(offs, s);
         int all = 0;
-        for (int i = 0; i < 64; i += 32) {
+        for (int i = 0; i < GROUPS; i += 32) {
             const int group = i + static_cast<int>(threadIdx.x) % 32;
             all += tiles_of_rows(end_of(offs, group) - end_of(offs, group - 1), s);
         }
@@ -582,7 +587,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS, MINB)
-gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_7e4d96fc(
+gemm_bf16_rr_Mx1536x1024_bias_gelu_residual_sm90_a0177ff5(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ bias_n, const float* __restrict__ residual, int M, float alpha, float beta)

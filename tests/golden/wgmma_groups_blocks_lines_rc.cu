@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_29bb0aeb
+// gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_5c52fbee
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C f32;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -18,6 +18,8 @@
 // Sums    tensor cores add up 128 products, to 13 bits behind a sum's first; such sums are added in f32
 // Scales  a k tile is a block of K: its sums are multiplied by both scales as they are added
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
+//         rows of tiles: at most min(M, 8), one per group with rows, and one more per 64 further rows
+//         boxes of A at a group's end bring rows behind it, too: these are multiplied, and not stored
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         a piece in which a group ends is stored by threads, without the rows behind the group
 //
@@ -63,6 +65,9 @@ constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last war
 constexpr int MINB = 1;                         // blocks an SM, at least
 constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
+
+// Groups
+constexpr int GROUPS = 8;  // groups of rows, each with its own B; some may be empty
 
 // Shared memory
 constexpr int LINE_A = 128;  // elements of a line of A's boxes, the span of the swizzle
@@ -161,7 +166,7 @@ struct Groups {
     // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
-        return group < 0 ? 0 : offs[min(group, 7)];
+        return group < 0 ? 0 : offs[min(group, GROUPS - 1)];
     }
 
     __device__ __forceinline__ void load(const int* offs, Shape s)
@@ -491,7 +496,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_29bb0aeb(
+gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_5c52fbee(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ scales_a, const float* __restrict__ scales_b, int M, float alpha, float beta)

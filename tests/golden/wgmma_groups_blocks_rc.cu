@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_353fc1dc
+// gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_9132dfb8
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -18,6 +18,8 @@
 // Sums    tensor cores add up 128 products, to 13 bits behind a sum's first; such sums are added in f32
 // Scales  a k tile is a block of K: its sums are multiplied by both scales as they are added
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
+//         rows of tiles: at most min(M, 256), one per group with rows, and one more per 128 further rows
+//         boxes of A at a group's end bring rows behind it, too: these are multiplied, and not stored
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         a piece in which a group ends is stored by threads, without the rows behind the group
 //
@@ -81,6 +83,9 @@ constexpr int K_STEP = 32;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+
+// Groups
+constexpr int GROUPS = 256;  // groups of rows, each with its own B; some may be empty
 
 // Shared memory
 constexpr int LINE_A = 128;  // elements of a line of A's boxes, the span of the swizzle
@@ -182,7 +187,7 @@ struct Groups {
     // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
-        return group < 0 ? 0 : offs[min(group, 255)];
+        return group < 0 ? 0 : offs[min(group, GROUPS - 1)];
     }
 
     __device__ __forceinline__ void load(const int* offs, Shape s)
@@ -203,7 +208,7 @@ struct Groups {
     {
         load(offs, s);
         int all = 0;
-        for (int i = 0; i < 256; i += 32) {
+        for (int i = 0; i < GROUPS; i += 32) {
             const int group = i + static_cast<int>(threadIdx.x) % 32;
             all += tiles_of_rows(end_of(offs, group) - end_of(offs, group - 1), s);
         }
@@ -524,7 +529,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_353fc1dc(
+gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_9132dfb8(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ scales_a, const float* __restrict__ scales_b, int M, float alpha, float beta)

@@ -1,4 +1,4 @@
-// gemm_f16_rc_Mx28672x4096_sm90_74e4529e
+// gemm_f16_rc_Mx28672x4096_sm90_fa77eb0c
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
@@ -12,6 +12,8 @@
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 7 stages;
 //         2 consumer warpgroups: 16 x 64 of C each by 4 wgmmas of 64 x 16 x 16 a k tile
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
+//         rows of tiles: at most min(M, 8), one per group with rows, and one more per 16 further rows
+//         boxes of A at a group's end bring rows behind it, too: these are multiplied, and not stored
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         a piece in which a group ends is stored by threads, without the rows behind the group
@@ -78,6 +80,9 @@ constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
+// Groups
+constexpr int GROUPS = 8;  // groups of rows, each with its own B; some may be empty
+
 // Shared memory
 constexpr int LINE_A = 64;                        // elements of a line of A's boxes, the span of the swizzle
 constexpr int LINE_B = 64;                        // elements of a line of B's boxes, the span of the swizzle
@@ -139,7 +144,7 @@ struct Groups {
     // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
-        return group < 0 ? 0 : offs[min(group, 7)];
+        return group < 0 ? 0 : offs[min(group, GROUPS - 1)];
     }
 
     __device__ __forceinline__ void load(const int* offs, Shape s)
@@ -178,6 +183,7 @@ struct Groups {
         return {from + (above + within % height) * BM, within / height * BN, lane, to};
     }
 };
+
 // The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
 // once, in uniform registers, where wgmma and TMA take their operands from.
 __device__ __forceinline__ int first_lane(int value)
@@ -442,7 +448,7 @@ __device__ __forceinline__ void stage_transposed(F16* c, int row, int column, co
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_Mx28672x4096_sm90_74e4529e(
+gemm_f16_rc_Mx28672x4096_sm90_fa77eb0c(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, F16* __restrict__ C, const int* __restrict__ offs, int M, float alpha,
     float beta)

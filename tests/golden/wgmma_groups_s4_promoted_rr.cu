@@ -1,4 +1,4 @@
-// gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_7c156f62
+// gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_2dbc9804
 //
 //     C = alpha * acc + beta * C + bias_n      acc = A * B; A f16, B s4, C f16;
 //                                              sums in f32 on tensor cores, as --compute promoted says;
@@ -16,6 +16,8 @@
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 32 x 64 of C each by 8 wgmmas of 64 x 32 x 16 a k tile
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
+//         rows of tiles: at most min(M, 8), one per group with rows, and one more per 32 further rows
+//         boxes of A at a group's end bring rows behind it, too: these are multiplied, and not stored
 // Codes   of B are packed in the order of fragments, once for many launches: see prepared_b. Consumers
 //         dequantise them in registers, from which wgmma takes its first operand
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
@@ -30,7 +32,7 @@
 // Expects A, B, C, offs, scales_b and bias_n at addresses divisible by 16, C overlapping no other operand,
 //         offs ascending, none below 0 or above M,
 //         prepared_b: 8 * ceil(200 / 64) * ceil(176 / 64) * 544 words of 32 bits, at an address divisible by 16, which
-//         gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_7c156f62_prepare_b_kernel writes before: any grid, blocks of
+//         gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_2dbc9804_prepare_b_kernel writes before: any grid, blocks of
 //         256 threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_f16s4f16_promoted_rr_Mx200x176_k64_g8_bias_wgmma_32x128x128_c2_k1x0_s4_f1_g8_p1_x1
@@ -88,6 +90,9 @@ constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_N = BN / (64 * CONSUMERS);   // instructions across a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+
+// Groups
+constexpr int GROUPS = 8;  // groups of rows, each with its own B; some may be empty
 
 // Shared memory
 constexpr int LINE_A = 64;       // elements of a line of A's boxes, the span of the swizzle
@@ -201,7 +206,7 @@ struct Groups {
     // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
-        return group < 0 ? 0 : offs[min(group, 7)];
+        return group < 0 ? 0 : offs[min(group, GROUPS - 1)];
     }
 
     __device__ __forceinline__ void load(const int* offs, Shape s)
@@ -576,7 +581,7 @@ __device__ __forceinline__ void store_c(F16* tile, Shape s, int rows, int column
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_7c156f62_prepare_b_kernel(
+gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_2dbc9804_prepare_b_kernel(
     const unsigned char* __restrict__ B, const F16* __restrict__ scales_b, int* __restrict__ prepared_b)
 {
     const int across = (200 + 63) / 64;
@@ -618,7 +623,7 @@ gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_7c156f62_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_7c156f62(
+gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_2dbc9804(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, F16* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ bias_n, int M, float alpha, float beta)
@@ -661,7 +666,7 @@ gemm_f16s4f16_promoted_rr_Mx200x176_bias_sm90_7c156f62(
                 for (int at = 0; at < BK; at += CHUNK_K)
                     tma_load_2d(shared.b[ring.stage][at / CHUNK_K], &map_b, full, 0,
                                 (((k + at) < s.K ? tile.group * ((s.K + CHUNK_K - 1) / CHUNK_K) + (k + at) / CHUNK_K
-                                  : 8 * ((s.K + CHUNK_K - 1) / CHUNK_K)) * ((s.N + 63) / 64)
+                                  : GROUPS * ((s.K + CHUNK_K - 1) / CHUNK_K)) * ((s.N + 63) / 64)
                                   + tile.n / 64) * CHUNK_LINES);
             }
         }

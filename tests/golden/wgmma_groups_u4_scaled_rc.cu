@@ -1,4 +1,4 @@
-// gemm_bf16u4bf16_rc_Mx1536x2048_sm90_7f061d45
+// gemm_bf16u4bf16_rc_Mx1536x2048_sm90_5d2a737e
 //
 //     C = alpha * A * B + beta * C      A bf16, B u4, C bf16; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -15,6 +15,8 @@
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 16 x 64 of C each by 8 wgmmas of 64 x 16 x 16 a k tile
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
+//         rows of tiles: at most min(M, 128), one per group with rows, and one more per 16 further rows
+//         boxes of A at a group's end bring rows behind it, too: these are multiplied, and not stored
 // Codes   of B are packed in the order of fragments, once for many launches: see prepared_b. Consumers
 //         dequantise them in registers, from which wgmma takes its first operand
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
@@ -29,7 +31,7 @@
 // Expects A, B, C, offs, scales_b and zeros_b at addresses divisible by 16, C overlapping no other operand,
 //         offs ascending, none below 0 or above M,
 //         prepared_b: 128 * ceil(1536 / 64) * ceil(2048 / 128) * 1088 words of 32 bits, at an address divisible by 16,
-//         which gemm_bf16u4bf16_rc_Mx1536x2048_sm90_7f061d45_prepare_b_kernel writes before: any grid, blocks of 256
+//         which gemm_bf16u4bf16_rc_Mx1536x2048_sm90_5d2a737e_prepare_b_kernel writes before: any grid, blocks of 256
 //         threads,
 //         no other launch using the same workspace at the same time
 // Config  gemm_bf16u4bf16_rc_Mx1536x2048_k128_zeros_g128_wgmma_16x128x128_c2_k1x0_s4_f1_g8_p1_x1
@@ -79,6 +81,9 @@ constexpr int MINB = 1;                         // blocks an SM, at least; witho
 constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+
+// Groups
+constexpr int GROUPS = 128;  // groups of rows, each with its own B; some may be empty
 
 // Shared memory
 constexpr int LINE_A = 64;                        // elements of a line of A's boxes, the span of the swizzle
@@ -157,7 +162,7 @@ struct Groups {
     // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
-        return group < 0 ? 0 : offs[min(group, 127)];
+        return group < 0 ? 0 : offs[min(group, GROUPS - 1)];
     }
 
     __device__ __forceinline__ void load(const int* offs, Shape s)
@@ -178,7 +183,7 @@ struct Groups {
     {
         load(offs, s);
         int all = 0;
-        for (int i = 0; i < 128; i += 32) {
+        for (int i = 0; i < GROUPS; i += 32) {
             const int group = i + static_cast<int>(threadIdx.x) % 32;
             all += tiles_of_rows(end_of(offs, group) - end_of(offs, group - 1), s);
         }
@@ -495,7 +500,7 @@ __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, c
 // codes, one word.
 // Codes r and r + 4 of it make register r of a fragment: column g + 8 * (r % 2), k = 2 t + 8 * (r / 2) and the next.
 extern "C" __global__ void __launch_bounds__(256)
-gemm_bf16u4bf16_rc_Mx1536x2048_sm90_7f061d45_prepare_b_kernel(
+gemm_bf16u4bf16_rc_Mx1536x2048_sm90_5d2a737e_prepare_b_kernel(
     const unsigned char* __restrict__ B, const BF16* __restrict__ scales_b, const unsigned char* __restrict__ zeros_b,
     int* __restrict__ prepared_b)
 {
@@ -540,7 +545,7 @@ gemm_bf16u4bf16_rc_Mx1536x2048_sm90_7f061d45_prepare_b_kernel(
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16u4bf16_rc_Mx1536x2048_sm90_7f061d45(
+gemm_bf16u4bf16_rc_Mx1536x2048_sm90_5d2a737e(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs, int M, float alpha,
     float beta)

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_1024x4096x7168_sm90_377c0ffd
+// gemm_bf16_rc_1024x4096x7168_sm90_c5deb24f
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     32 products, one per group: the first group_rows[g] rows of group g; C's other rows stay as they are
@@ -71,6 +71,9 @@ constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
 
+// Groups
+constexpr int GROUPS = 32;  // groups of rows, each with its own B; some may be empty
+
 // Shared memory
 constexpr int LINE_A = 64;                        // elements of a line of A's boxes, the span of the swizzle
 constexpr int LINE_B = 64;                        // elements of a line of B's boxes, the span of the swizzle
@@ -132,7 +135,7 @@ struct Groups {
     // Rows of a group: 0 behind the last group.
     __device__ __forceinline__ static int rows_of(const int* group_rows, int group)
     {
-        return group < 32 ? group_rows[group] : 0;
+        return group < GROUPS ? group_rows[group] : 0;
     }
 
     __device__ __forceinline__ void load(const int* group_rows, Shape s)
@@ -405,7 +408,7 @@ __device__ __forceinline__ void stage_transposed(BF16* c, int row, int column, c
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_1024x4096x7168_sm90_377c0ffd(
+gemm_bf16_rc_1024x4096x7168_sm90_c5deb24f(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ group_rows, float alpha,
     float beta)

@@ -1,4 +1,4 @@
-// gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_b3d476da
+// gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_ab0342f4
 //
 //     C = gelu(alpha * acc + beta * C + bias_n) + residual      acc = A * B; A f16, B f16, C f32;
 //                                                               sums in f32 on tensor cores;
@@ -69,6 +69,9 @@ constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / 64;                 // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+
+// Groups
+constexpr int GROUPS = 64;  // groups of rows, each with its own B; some may be empty
 
 // Shared memory
 constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
@@ -176,7 +179,7 @@ struct Groups {
     // Rows of a group: 0 behind the last group.
     __device__ __forceinline__ static int rows_of(const int* group_rows, int group)
     {
-        return group < 64 ? group_rows[group] : 0;
+        return group < GROUPS ? group_rows[group] : 0;
     }
 
     __device__ __forceinline__ void load(const int* group_rows, Shape s)
@@ -196,7 +199,7 @@ struct Groups {
     {
         load(group_rows, s);
         int all = 0;
-        for (int i = 0; i < 64; i += 32) {
+        for (int i = 0; i < GROUPS; i += 32) {
             const int group = i + static_cast<int>(threadIdx.x) % 32;
             all += tiles_of_rows(rows_of(group_rows, group), s);
         }
@@ -526,7 +529,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_b3d476da(
+gemm_f16f16f32_rc_Mx1536x1024_bias_gelu_residual_sm90_ab0342f4(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float* __restrict__ C, const int* __restrict__ group_rows,
     const float* __restrict__ bias_n, const float* __restrict__ residual, int M, long long stride_a, long long stride_c,

@@ -1,4 +1,4 @@
-// gemm_f16_rc_Mx2048x768_sm90_ee0e140d
+// gemm_f16_rc_Mx2048x768_sm90_fbf1e12f
 //
 //     C = alpha * A * B + beta * C      f16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
@@ -16,6 +16,7 @@
 //         2 consumer warpgroups: 24 x 64 of C each by 8 wgmmas of 64 x 24 x 16 a k tile
 // Gather  threads of the producer copy the rows of A that index_a names by cp.async, swizzled as TMA would
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
+//         rows of tiles: at most min(M, 8), one per group with rows, and one more per 24 further rows
 // Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C
 // Stores  C leaves through shared memory, by threads, 16 bytes at a time, to rows that index_c names
 //
@@ -82,6 +83,9 @@ constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int PRODUCER_REGISTERS = 56;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 224;         // and of a consumer's: together no more than the block starts with
 
+// Groups
+constexpr int GROUPS = 8;  // groups of rows, each with its own B; some may be empty
+
 // Shared memory
 constexpr int LINE_A = 64;                           // elements of a line of A's boxes, the span of the swizzle
 constexpr int CHUNKS_A = 8;                          // chunks of 16 bytes per line of A
@@ -146,7 +150,7 @@ struct Groups {
     // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
-        return group < 0 ? 0 : offs[min(group, 7)];
+        return group < 0 ? 0 : offs[min(group, GROUPS - 1)];
     }
 
     __device__ __forceinline__ void load(const int* offs, Shape s)
@@ -185,6 +189,7 @@ struct Groups {
         return {from + (above + within % height) * BM, within / height * BN, lane, to};
     }
 };
+
 // The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
 // once, in uniform registers, where wgmma and TMA take their operands from.
 __device__ __forceinline__ int first_lane(int value)
@@ -496,7 +501,7 @@ __device__ __forceinline__ void stage_transposed(F16* c, int row, int column, co
 // All threads of the producer copy rows of A to the stage, too, and each arrives at full[stage] once its copies have
 // landed.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_f16_rc_Mx2048x768_sm90_ee0e140d(
+gemm_f16_rc_Mx2048x768_sm90_fbf1e12f(
     const __grid_constant__ TensorMap map_b, const F16* __restrict__ A, F16* __restrict__ C,
     const int* __restrict__ offs, const int* __restrict__ index_a, const int* __restrict__ index_c, int M, float alpha,
     float beta)

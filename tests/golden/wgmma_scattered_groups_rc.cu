@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx2048x768_scale_m_sm90_598ac54a
+// gemm_bf16_rc_Mx2048x768_scale_m_sm90_5815e708
 //
 //     C = alpha * acc * scale_m + beta * C      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                               C is read unless beta = 0, A and B always
@@ -16,6 +16,8 @@
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
 //         2 consumer warpgroups: 64 x 256 of C each by 4 wgmmas of 64 x 256 x 16 a k tile
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
+//         rows of tiles: at most min(M, 128), one per group with rows, and one more per 128 further rows
+//         boxes of A at a group's end bring rows behind it, too: these are multiplied, and not stored
 // Stores  C leaves through shared memory, by threads, 16 bytes at a time, to rows that index_c names
 //
 // Launch  up to (min(M, 128) + max(M - 128, 0) / 128) * ceil(N / 256) blocks of 384 threads, 230400 bytes of dynamic
@@ -73,6 +75,9 @@ constexpr int K_STEP = 16;                      // k of an instruction
 constexpr int MMAS_M = BM / (64 * CONSUMERS);   // instructions down a consumer's tile
 constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
 constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+
+// Groups
+constexpr int GROUPS = 128;  // groups of rows, each with its own B; some may be empty
 
 // Shared memory
 constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
@@ -173,7 +178,7 @@ struct Groups {
     // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
-        return group < 0 ? 0 : offs[min(group, 127)];
+        return group < 0 ? 0 : offs[min(group, GROUPS - 1)];
     }
 
     __device__ __forceinline__ void load(const int* offs, Shape s)
@@ -194,7 +199,7 @@ struct Groups {
     {
         load(offs, s);
         int all = 0;
-        for (int i = 0; i < 128; i += 32) {
+        for (int i = 0; i < GROUPS; i += 32) {
             const int group = i + static_cast<int>(threadIdx.x) % 32;
             all += tiles_of_rows(end_of(offs, group) - end_of(offs, group - 1), s);
         }
@@ -479,7 +484,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_Mx2048x768_scale_m_sm90_598ac54a(
+gemm_bf16_rc_Mx2048x768_scale_m_sm90_5815e708(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, BF16* __restrict__ C,
     const int* __restrict__ offs, const int* __restrict__ index_c, const float* __restrict__ scale_m, int M,
     float alpha, float beta)

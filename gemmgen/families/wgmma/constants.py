@@ -49,6 +49,7 @@ def derived(problem: Problem, config: WgmmaConfig) -> tuple[Derived, ...]:
         *_pieces(problem.types.compute.pieces),
         *_parts(config),
         *image_constants(problem.inputs.conv),
+        *_groups(problem),
         *_lines(a, elements),
         *(_gathered(_chunks(problem, config)) if a.gathered else ()),
         *(_packed_lines(problem) if b.packed else _lines(b, elements)),
@@ -261,6 +262,12 @@ def _clusters(shared: Operand) -> tuple[Derived, ...]:
             "Clusters",
         ),
     )
+
+
+def _groups(problem: Problem) -> tuple[Derived, ...]:
+    count = problem.inputs.ragged_groups
+    line = Derived("GROUPS", str(count), "groups of rows, each with its own B; some may be empty", "Groups")
+    return (line,) if count else ()
 
 
 @cache

@@ -312,7 +312,7 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
             f"Cluster {one.CLUSTER} blocks, tiles {'beside' if one.ACROSS else 'below'} each other: "
             f"each lets TMA send its part of {'A' if one.ACROSS else 'B'} to all of them"
         )
-    yield from _inputs_prose(problem)
+    yield from _inputs_prose(problem, one)
     if one.SWAP:
         yield "Swap    C^T = B^T A^T: the 64 rows of an instruction are columns of C, its columns are rows of C"
     if one.FROM_REGISTERS:
@@ -320,7 +320,7 @@ def _copies_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
     yield from _stores_prose(problem, one)
 
 
-def _inputs_prose(problem: Problem) -> Iterator[str]:
+def _inputs_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:
     """Header lines on A and B that are more than two plain matrices."""
     if problem.inputs.conv:
         rows = f"rows of {problem.inputs.images}"
@@ -330,7 +330,7 @@ def _inputs_prose(problem: Problem) -> Iterator[str]:
     if problem.inputs.masked:
         yield "Groups  have only tiles with rows: each warp finds its block's tiles from group_rows"
     if problem.inputs.row_groups:
-        yield "Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs"
+        yield from _groups_prose(problem, one.BM)
     if problem.inputs.along_k:
         yield "Groups  begin and end at any k: TMA fills k tiles with zeros behind a group's last k (see BOUND)"
     if problem.pointers:
@@ -338,6 +338,15 @@ def _inputs_prose(problem: Problem) -> Iterator[str]:
     if problem.coded:
         yield "Codes   of B are packed in the order of fragments, once for many launches: see prepared_b. Consumers"
         yield "        dequantise them in registers, from which wgmma takes its first operand"
+
+
+def _groups_prose(problem: Problem, height: int) -> Iterator[str]:
+    """Header lines on groups of rows of one C, in tiles of `height` rows."""
+    most = f"at most min(M, {problem.inputs.groups}), one per group with rows, and one more per {height} further rows"
+    yield "Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs"
+    yield f"        rows of tiles: {most}"
+    if not problem.inputs.gathered:
+        yield "        boxes of A at a group's end bring rows behind it, too: these are multiplied, and not stored"
 
 
 def _stores_prose(problem: Problem, one: WgmmaConfig) -> Iterator[str]:

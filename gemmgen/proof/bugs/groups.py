@@ -48,7 +48,7 @@ GROUP_BUGS: tuple[Bug, ...] = (
         ": end_of(offs, group - 1);", (*OFF, DEADLOCK)),
     Bug("ends are taken for sizes", "groups", on.WGMMA_GROUPS_FEW, "begin = end_of(offs, group - 1);", "begin = 0;",
         (*OTHERS, WRITES)),
-    Bug("no last end", "guard", on.WGMMA_GROUPS_FEW, "offs[min(group, 4)]", "offs[group]", (READS,)),
+    Bug("no last end", "guard", on.WGMMA_GROUPS_FEW, "offs[min(group, GROUPS - 1)]", "offs[group]", (READS,)),
     Bug("tiles begin at multiples of a tile, whatever their group", "groups", on.WGMMA_GROUPS,
         "from + (above + within % height) * BM", "from / BM * BM + (above + within % height) * BM", OTHERS),
     Bug("the next group's B", "groups", on.WGMMA_GROUPS_FEW, "lane, to}", "lane + 1, to}", OFF),
@@ -95,7 +95,7 @@ GROUP_BUGS: tuple[Bug, ...] = (
     Bug("the last rows of every group are stored to the first one's C", "masked groups", on.WGMMA_MASKED,
         "store_rows(C + matrix * s.stride_c + ", "store_rows(C + ", OTHERS),
     Bug("every group's A is the first one's", "masked groups", on.WGMMA_MASKED, "tile.m, matrix)", "tile.m, 0)", OFF),
-    Bug("the numbers of rows do not end", "guard", on.WGMMA_MASKED, "group < 5 ? group_rows[group] : 0",
+    Bug("the numbers of rows do not end", "guard", on.WGMMA_MASKED, "group < GROUPS ? group_rows[group] : 0",
         "group_rows[group]", (READS,)),
     # Gathered rows
     Bug("the number of the next row", "gathered rows", on.WGMMA_GATHERED, "? index_a[m]", "? index_a[m + 1]",

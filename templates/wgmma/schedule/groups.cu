@@ -41,14 +41,14 @@ struct Groups {
     // Rows of a group: 0 behind the last group.
     __device__ __forceinline__ static int rows_of(const int* group_rows, int group)
     {
-        return group < ${ view.groups } ? group_rows[group] : 0;
+        return group < GROUPS ? group_rows[group] : 0;
     }
 
 //% else
     // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
-        return group < 0 ? 0 : offs[min(group, ${ view.groups - 1 })];
+        return group < 0 ? 0 : offs[min(group, GROUPS - 1)];
     }
 
 //% endif
@@ -76,7 +76,7 @@ struct Groups {
         load(${ vector }, s);
 //% if many
         int all = 0;
-        for (int i = 0; i < ${ view.groups }; i += 32) {
+        for (int i = 0; i < GROUPS; i += 32) {
             const int group = i + static_cast<int>(threadIdx.x) % 32;
             all += tiles_of_rows(${ "rows_of(group_rows, group)" if view.masked else "end_of(offs, group) - end_of(offs, group - 1)" }, s);
         }
@@ -126,7 +126,8 @@ struct Groups {
         return {${ before }(above + within % height) * BM, within / height * ${ to_column }, ${ group }, to};
     }
 };
-//%- endmacro
+
+//% endmacro
 //% macro count(view)
     Groups groups;
     const int tiles = groups.start(${ vector_of(view) }, s);  // of all groups

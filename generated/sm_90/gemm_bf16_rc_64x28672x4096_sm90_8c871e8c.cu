@@ -1,30 +1,33 @@
-// gemm_bf16_rc_4096x28672x4096_sm90_6c097b7f
+// gemm_bf16_rc_64x28672x4096_sm90_8c871e8c
 //
 //     C = alpha * A * B + beta * C      bf16; sums in f32 on tensor cores; C is read unless beta = 0, A and B always
 //     8 groups of rows, each with its own B: rows offs[g - 1], or 0, to offs[g]; further rows stay as they are
 //
-//     A  4096 x 4096, row-major, lda = 4096
+//     A  64 x 4096, row-major, lda = 4096
 //     B  4096 x 28672, column-major, ldb = 4096, stride_b = 117440512
-//     C  4096 x 28672, row-major, ldc = 28672
+//     C  64 x 28672, row-major, ldc = 28672
 //     offs  8 elements: ends of the groups of rows
 //
-// Block   128 x 160 of C by 384 threads, in k tiles of 64; persistent: block b computes tiles b, b + gridDim.x, ...
-// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 5 stages;
-//         2 consumer warpgroups: 128 x 160 of C each by 8 wgmmas of 64 x 160 x 16 a k tile
-//         in turns: while one stores its tile of C, another multiplies the block's next one
+// Block   64 x 224 of C by 256 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
+// Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 3 stages;
+//         1 consumer warpgroup: 64 x 224 of C by 8 wgmmas of 64 x 224 x 16 a k tile
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
+//         rows of tiles: at most min(M, 8), one per group with rows, and one more per 64 further rows
+//         boxes of A at a group's end bring rows behind it, too: these are multiplied, and not stored
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         a piece in which a group ends is stored by threads, without the rows behind the group
+// Start   once the kernel before has ended (no programmatic dependent launch): SMs get blocks in the grid's order,
+//         not as they become free, so that neighbours in the raster ask for lines together, which L2 reads once
 //
-// Launch  up to (min(M, 8) + max(M - 8, 0) / 128) * ceil(N / 160) blocks of 384 threads, 201728 bytes of dynamic shared
+// Launch  up to (min(M, 8) + max(M - 8, 0) / 64) * ceil(N / 224) blocks of 256 threads, 226304 bytes of dynamic shared
 //         memory
-// Maps    map_a of A: boxes of 64 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_b of B: boxes of 64 x 160 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+// Maps    map_a of A: boxes of 64 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_b of B: boxes of 64 x 224 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
 //         map_c of C: boxes of 32 x 64 elements, swizzle of 64 bytes
 // Expects A, B, C and offs at addresses divisible by 16, C overlapping no other operand,
-//         offs ascending, none below 0 or above 4096
-// Config  gemm_bf16_rc_4096x28672x4096_g8_wgmma_128x160x64_c2_k1x0_s5_f1_g8_p1_o1_whole1_b1
-// Made by gemmgen generate 4096x28672x4096 --dtype bf16 --inputs groups=8 --layout rc --arch sm_90 --family wgmma --set BN=160 --set STAGES=5 --set PINGPONG=1 --set WHOLE=1 --set BROADCAST=1
+//         offs ascending, none below 0 or above 64
+// Config  gemm_bf16_rc_64x28672x4096_g8_wgmma_64x224x128_c1_k1x0_s3_f1_g8_p1_pdl0_whole1_b1
+// Made by gemmgen generate 64x28672x4096 --dtype bf16 --inputs groups=8 --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=224 --set BK=128 --set CONSUMERS=1 --set STAGES=3 --set PDL=0 --set WHOLE=1 --set BROADCAST=1
 
 namespace {
 
@@ -49,7 +52,7 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };
 
 // Sizes, and leading dimensions and strides in elements. Those that are constants fold into the code.
 struct Shape {
-    static constexpr int M = 4096;
+    static constexpr int M = 64;
     static constexpr int N = 28672;
     static constexpr int K = 4096;
     static constexpr int ldc = 28672;
@@ -57,35 +60,36 @@ struct Shape {
 using Offset = int;  // elements from a matrix's start: stays below 2^31 here
 
 // Parameters
-constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 160;       // columns of C that a block computes
-constexpr int BK = 64;        // depth of a k tile
-constexpr int CONSUMERS = 2;  // warpgroups that multiply in turns, each a block tile of its own
-constexpr int STAGES = 5;     // stages: k tiles of A and B that shared memory holds
+constexpr int BM = 64;        // rows of C that a block computes
+constexpr int BN = 224;       // columns of C that a block computes
+constexpr int BK = 128;       // depth of a k tile
+constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
+constexpr int STAGES = 3;     // stages: k tiles of A and B that shared memory holds
 constexpr int GROUP = 8;      // raster: tile rows that blocks go down before the next tile column, for reuse in L2
 
 // Work split
 constexpr int THREADS = 128 * (CONSUMERS + 1);  // threads a block: the last warpgroup is the producer
-constexpr int MINB = 1;                         // blocks an SM, at least; without this bound ptxas ignores setmaxnreg
+constexpr int MINB = 1;                         // blocks an SM, at least
 constexpr int K_STEP = 16;                      // k of an instruction
-constexpr int MMAS_M = BM / 64;                 // instructions down a consumer's tile
-constexpr int PRODUCER_REGISTERS = 40;          // registers of a producer's thread, after setmaxnreg
-constexpr int CONSUMER_REGISTERS = 232;         // and of a consumer's: together no more than the block starts with
+
+// Groups
+constexpr int GROUPS = 8;  // groups of rows, each with its own B; some may be empty
 
 // Shared memory
-constexpr int LINE_A = 64;  // elements of a line of A's boxes, the span of the swizzle
-constexpr int LINE_B = 64;  // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 32;      // columns of a piece: C leaves by pieces of a consumer's 64 rows
-// a consumer's buffers: 2, in turns, for an even number of pieces
-constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
+constexpr int LINE_A = 64;                        // elements of a line of A's boxes, the span of the swizzle
+constexpr int LINE_B = 64;                        // elements of a line of B's boxes, the span of the swizzle
+constexpr int CN = 32;                            // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int C_STAGES = 1 + (BN / CN % 2 == 0);  // a consumer's buffers: 2, in turns, for an even number of pieces
 
-static_assert(BM % 64 == 0, "a warpgroup multiplies 64 rows at once");
+static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at once");
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
+static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
-// A thread's accumulators: its part of the 64 x 160 sums of an instruction, over the 128 threads of a warpgroup.
-using Accumulators = float[MMAS_M][BN / 2];
+// A thread's accumulators: its part of the 64 x 224 sums of an instruction, over the 128 threads of a warpgroup.
+using Accumulators = float[BN / 2];
+static_assert(BM == 64 * CONSUMERS, "a consumer multiplies 64 rows");
 
 // The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
 // 8 lines: in lines of 128 bytes it XORs address bits 7-9, the line, into bits 4-6, its chunk of 16 bytes.
@@ -97,7 +101,7 @@ struct Shared {
     unsigned long long empty[STAGES];  // those that read them have: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 201728, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 226304, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -109,12 +113,6 @@ struct Ring {
     {
         stage = stage + 1 < STAGES ? stage + 1 : 0;
         parity ^= stage == 0;
-    }
-    // Past so many k tiles at once: those of the other consumers.
-    __device__ __forceinline__ void advance(int stages)
-    {
-        parity ^= (stage + stages) / STAGES % 2;
-        stage = (stage + stages) % STAGES;
     }
 };
 
@@ -137,7 +135,7 @@ struct Groups {
     // The row where a group ends. Groups behind the last one are empty and end there, too.
     __device__ __forceinline__ static int end_of(const int* offs, int group)
     {
-        return group < 0 ? 0 : offs[min(group, 7)];
+        return group < 0 ? 0 : offs[min(group, GROUPS - 1)];
     }
 
     __device__ __forceinline__ void load(const int* offs, Shape s)
@@ -176,6 +174,7 @@ struct Groups {
         return {from + (above + within % height) * BM, within / height * BN, lane, to};
     }
 };
+
 // The first lane's value. The compiler knows it to be the same in all of a warp, and computes what follows from it
 // once, in uniform registers, where wgmma and TMA take their operands from.
 __device__ __forceinline__ int first_lane(int value)
@@ -222,11 +221,6 @@ __device__ __forceinline__ void mbarrier_wait(unsigned long long* barrier, unsig
                  "@done bra waited; bra again; waited: }" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// Programmatic dependent launch, an attribute of launches: a kernel may start while the one before on the stream runs.
-// Wait until that has ended and its writes are visible; and let the next one start once all blocks have come here.
-__device__ __forceinline__ void grid_dependency_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
-
 // Start loading the box at (x, y), x along the contiguous dimension, to shared memory. Its bytes count at `barrier`,
 // also those outside of the tensor, which become zeros.
 __device__ __forceinline__ void tma_load_2d(void* to, const TensorMap* map, unsigned long long* barrier, int x, int y)
@@ -272,19 +266,6 @@ __device__ __forceinline__ void named_barrier_sync(int number, int threads)
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Arrive at that barrier without waiting.
-__device__ __forceinline__ void named_barrier_arrive(int number, int threads)
-{
-    asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
-
-// All warps of a warpgroup set its registers to COUNT a thread: _dec returns the rest to the block's pool, _inc waits
-// until the pool has enough. So the producer, which only starts copies, leaves its own to accumulators.
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_dec() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-template <int COUNT>
-__device__ __forceinline__ void setmaxnreg_inc() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
-
 // Whether this is the one lane of the warp that the hardware elects. All 32 lanes call it.
 __device__ __forceinline__ bool elect_one()
 {
@@ -320,39 +301,40 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
-// d += a * b, 64 x 160 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d += a * b, 64 x 224 x 16, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
 // d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
 // scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
 // them.
-__device__ __forceinline__ void wgmma_m64n160k16_bf16(float (&d)[80], unsigned long long a, unsigned long long b)
+__device__ __forceinline__ void wgmma_m64n224k16_bf16(float (&d)[112], unsigned long long a, unsigned long long b)
 {
     asm volatile(
         "{ .reg .pred p; setp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 "
+        "wgmma.mma_async.sync.aligned.m64n224k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79}, "
-        "%80, %81, p, 1, 1, 0, 0; }"
+        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111}, "
+        "%112, %113, p, 1, 1, 0, 0; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76)
+          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60), SUMS(64), SUMS(68), SUMS(72), SUMS(76), SUMS(80), SUMS(84),
+          SUMS(88), SUMS(92), SUMS(96), SUMS(100), SUMS(104), SUMS(108)
         : "l"(a), "l"(b));
 }
 #undef SUMS
 
 // Sums the products of a stage's k tiles, for this warpgroup's rows of C: in flight until wgmma_wait.
-__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, Accumulators& acc)
+__device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first, Accumulators& acc)
 {
-    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage], 16, 8 * LINE_A * sizeof(BF16));
+    const unsigned long long a = make_descriptor<LINE_A * sizeof(BF16)>(shared.a[stage] + first * LINE_A, 16,
+                                                                        8 * LINE_A * sizeof(BF16));
     const unsigned long long b = make_descriptor<LINE_B * sizeof(BF16)>(shared.b[stage], 16, 8 * LINE_B * sizeof(BF16));
     #pragma unroll
-    for (int k = 0; k < BK; k += K_STEP) {
-        #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n160k16_bf16(acc[i], a + i * 64 * LINE_A * sizeof(BF16) / 16 + k * sizeof(BF16) / 16,
-                                  b + k * sizeof(BF16) / 16);
-    }
+    for (int k = 0; k < BK; k += K_STEP)
+        wgmma_m64n224k16_bf16(acc, a + (k / LINE_A * LINE_A * BM + k % LINE_A) * sizeof(BF16) / 16,
+                              b + (k / LINE_B * LINE_B * BN + k % LINE_B) * sizeof(BF16) / 16);
 }
 
 // Tell the producer that this warpgroup has read a stage. A wgmma is the whole warpgroup's: one thread arrives for all.
@@ -421,13 +403,13 @@ __device__ __forceinline__ void stage_row(BF16* c, int row, int column, int seco
 
 }  // namespace
 
-// Each stage of the ring goes from the producer to a consumer and back, by two mbarriers:
+// Each stage of the ring goes from the producer to the consumers and back, by two mbarriers:
 //     producer  waits for empty[stage], has full[stage] expect their bytes, and starts TMA's loads, which complete it
-//     consumer  in its turn waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
+//     consumer  waits for full[stage], multiplies by wgmma and, once that has read the stage, arrives at
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_bf16_rc_4096x28672x4096_sm90_6c097b7f(
+gemm_bf16_rc_64x28672x4096_sm90_8c871e8c(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs, float alpha,
     float beta)
@@ -438,22 +420,18 @@ gemm_bf16_rc_4096x28672x4096_sm90_6c097b7f(
         for (int stage = 0; stage < STAGES; ++stage) {
             // Full: the producer arrives, and the bytes. Empty: one thread of each consumer that reads it.
             mbarrier_init(&shared.full[stage], 1);
-            mbarrier_init(&shared.empty[stage], 1);
+            mbarrier_init(&shared.empty[stage], CONSUMERS);
         }
         for (int consumer = 0; consumer < CONSUMERS; ++consumer) mbarrier_init(&shared.c_loaded[consumer], 1);
         fence_mbarrier_init();
     }
     __syncthreads();
-    grid_dependency_wait();  // the barriers are set up while the kernel before still runs
-    launch_dependents();
 
     const Shape s{};
     Groups groups;
     const int tiles = groups.start(offs, s);  // of all groups
-    const int k_tiles = (s.K + BK - 1) / BK;  // of a tile of C
     Ring ring;
     if (threadIdx.x >= CONSUMERS * 128) {  // the producer: one of its threads starts all copies
-        setmaxnreg_dec<PRODUCER_REGISTERS>();
         if (first_lane(threadIdx.x / 32) > CONSUMERS * 4) return;  // no __syncthreads follows
         const bool loads = elect_one();
         for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
@@ -464,73 +442,64 @@ gemm_bf16_rc_4096x28672x4096_sm90_6c097b7f(
                 unsigned long long* const full = &shared.full[ring.stage];
                 // of all copies to this block
                 mbarrier_arrive_expect_tx(full, sizeof(shared.a[0]) + sizeof(shared.b[0]));
-                tma_load_2d(shared.a[ring.stage], &map_a, full, k, tile.m);
-                tma_load_3d(shared.b[ring.stage], &map_b, full, k, tile.n, tile.group);
+                #pragma unroll
+                for (int at = 0; at < BK; at += LINE_A)
+                    tma_load_2d(shared.a[ring.stage] + at * BM, &map_a, full, k + at, tile.m);
+                #pragma unroll
+                for (int at = 0; at < BK; at += LINE_B)
+                    tma_load_3d(shared.b[ring.stage] + at * BN, &map_b, full, k + at, tile.n, tile.group);
             }
         }
         return;
     }
 
-    setmaxnreg_inc<CONSUMER_REGISTERS>();
     const int consumer = first_lane(threadIdx.x / 128);
     const bool leads = threadIdx.x % 128 == 0;  // the one thread of its warpgroup that stores
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     const int row = warp * 16 + lane / 4, column = lane % 4 * 2;  // of this thread's first sum, within a piece
     unsigned c_parity = 0;  // of the phase of shared.c_loaded
-    const int begin = blockIdx.x, step = gridDim.x;  // of the block's tiles
-    ring.advance(consumer * k_tiles);
-    for (int number = begin + consumer * step; number < tiles; number += CONSUMERS * step) {
-        // Consumers multiply in turns. Out of turn one could wait for a phase two later than the barrier's, and parity
-        // does not tell these apart.
-        if (number != begin) named_barrier_sync(1 + CONSUMERS + consumer, 256);
+    for (int number = blockIdx.x; number < tiles; number += gridDim.x) {
         const TileOrigin tile = groups.find(offs, s, number);
         Accumulators acc = {};
         int previous = 0;  // the stage that products under way may still read
         for (int k = 0; k < s.K; k += BK, ring.advance()) {
             mbarrier_wait(&shared.full[ring.stage], ring.parity);
             wgmma_fence();
-            multiply_stage(shared, ring.stage, acc);
+            multiply_stage(shared, first_lane(ring.stage), consumer * 64, acc);
             wgmma_commit();
             wgmma_wait<1>();  // for the products of the k tile before
             if (k > 0) release_stage(shared, previous);
             previous = ring.stage;
         }
-        // it is the next one's turn
-        if (number < tiles - step) named_barrier_arrive(1 + CONSUMERS + (consumer + 1) % CONSUMERS, 256);
         wgmma_wait<0>();
         release_stage(shared, previous);
         #pragma unroll
-        for (int i = 0; i < MMAS_M; ++i) {
-            #pragma unroll
-            for (int piece = 0; piece < BN / CN; ++piece) {
-                const int m = tile.m + i * 64, n = tile.n + piece * CN;
-                BF16* const c = shared.c[consumer][(i * BN / CN + piece) % C_STAGES];
-                if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
-                named_barrier_sync(1 + consumer, 128);
-                if (beta != 0.0f) {  // else C is not read: it may be uninitialised
-                    if (m + 64 <= tile.end) {
-                        if (leads) {
-                            mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
-                            tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
-                        }
-                        mbarrier_wait(&shared.c_loaded[consumer], c_parity);
-                        c_parity ^= 1;
-                    } else {
-                        load_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
-                        named_barrier_sync(1 + consumer, 128);
+        for (int piece = 0; piece < BN / CN; ++piece) {
+            const int m = tile.m + consumer * 64, n = tile.n + piece * CN;
+            BF16* const c = shared.c[consumer][piece % C_STAGES];
+            if (leads) tma_store_wait_read<C_STAGES - 1>();  // TMA has read the piece that was there
+            named_barrier_sync(1 + consumer, 128);
+            if (beta != 0.0f) {  // else C is not read: it may be uninitialised
+                if (m + 64 <= tile.end) {
+                    if (leads) {
+                        mbarrier_arrive_expect_tx(&shared.c_loaded[consumer], 64 * CN * sizeof(BF16));
+                        tma_load_2d(c, &map_c, &shared.c_loaded[consumer], n, m);
                     }
+                    mbarrier_wait(&shared.c_loaded[consumer], c_parity);
+                    c_parity ^= 1;
+                } else {
+                    load_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
+                    named_barrier_sync(1 + consumer, 128);
                 }
-                #pragma unroll
-                for (int second = 0; second < 2; ++second)
-                    stage_row(c, row, column, second, acc[i], piece, alpha, beta);
-                fence_proxy_async();
-                named_barrier_sync(1 + consumer, 128);
-                if (m + 64 > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
-                else if (leads) tma_store_2d(&map_c, c, n, m);
-                if (leads) tma_store_commit();  // also of a piece that threads store: tma_store_wait_read counts pieces
             }
+            #pragma unroll
+            for (int second = 0; second < 2; ++second) stage_row(c, row, column, second, acc, piece, alpha, beta);
+            fence_proxy_async();
+            named_barrier_sync(1 + consumer, 128);
+            if (m + 64 > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);
+            else if (leads) tma_store_2d(&map_c, c, n, m);
+            if (leads) tma_store_commit();  // also of a piece that threads store: tma_store_wait_read counts pieces
         }
-        ring.advance((CONSUMERS - 1) * k_tiles);
     }
     if (leads) tma_store_wait_read<0>();  // shared memory must outlast TMA's reads of it
 }
