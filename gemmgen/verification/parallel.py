@@ -37,9 +37,6 @@ LANES = 8  # on a GPU, at most; their contexts take turns on it
 MOST_ON_GPU = 16  # of lanes that compile, too
 TIMEOUT = 4.0  # seconds for a run on a GPU, where the problems are small
 GPU_SHRINK_SECONDS = 5.0
-# By default glibc returns each large array to the system once it is freed, and the first touch of new memory takes
-# longer than filling it. A lane on a GPU makes operands of a GB for each situation, and keeps up to 4 GiB for the next.
-KEEPS_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 
 
 @dataclass(frozen=True)
@@ -171,8 +168,7 @@ def gpu_lanes(most: int, store: Store, timeout: float = TIMEOUT) -> list[Child]:
     run."""
     count = max(1, most)
     settings = str(store.root), str(count), str(timeout)
-    environment = {**ONE_THREAD, **KEEPS_MEMORY}
-    return [Child(f"{__name__}:Lane", *settings, environment=environment) for _ in range(count)]
+    return [Child(f"{__name__}:Lane", *settings, environment=ONE_THREAD) for _ in range(count)]
 
 
 def cluster_lanes(cluster: Cluster, resource: str) -> list[Child]:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,8 +14,6 @@ import pytest
 
 from gemmgen.support.child import AHEAD, Child, as_done, in_order
 from gemmgen.support.errors import GemmgenError
-from gemmgen.support.files import Store
-from gemmgen.verification import parallel
 
 
 def played(number: int) -> list[Child]:
@@ -120,26 +114,3 @@ def test_a_request_that_cannot_be_read_is_an_error_and_the_child_goes_on(echo: C
     with pytest.raises(GemmgenError, match="invalid literal for int"):
         echo.request(Unreadable(), timeout=20)
     assert echo.request(("next", 0)) == "next"
-
-
-# Whether memory is still mapped once its array is freed.
-FREED = """
-import numpy as np
-array = np.ones(2**26, np.uint8)
-address = array.ctypes.data
-del array
-spans = (line.split()[0].split("-") for line in open("/proc/self/maps"))
-print(any(int(first, 16) <= address < int(end, 16) for first, end in spans))
-"""
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library than glibc")
-def test_lanes_of_a_gpu_keep_the_memory_of_freed_arrays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(parallel, "Child", lambda *arguments, environment: environment)
-    (of_lane,) = parallel.gpu_lanes(1, Store(tmp_path))
-    for given, kept in (({}, "False"), (cast(dict[str, str], of_lane), "True")):
-        environment = {**os.environ, **given}
-        done = subprocess.run(
-            [sys.executable, "-c", FREED], env=environment, capture_output=True, text=True, timeout=60, check=True
-        )
-        assert done.stdout.strip() == kept
