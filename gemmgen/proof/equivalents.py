@@ -66,7 +66,8 @@ NARROWER = r"(?:short|signed char|unsigned|float)"
 
 EQUIVALENTS = (
     Equivalent(
-        r"-> const int i = j % 2 \? step : TM - 1 - step;", "a thread's sums in another order, each of them once"
+        r"-> const int i = j % (2 \? step : TM - 1 - step|[1-9] \? TM - 1 - step : step);",
+        "a thread's sums in another order, each of them once",
     ),
     Equivalent(r"load_edge\(const float\* from, float valid\)", "a float holds what counts the elements of a vector"),
     Equivalent(r"-> chunk\[depth\]\[line\] = exists \? A\[at\] : ", "what does not exist meets weights that are zero"),

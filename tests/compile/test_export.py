@@ -1126,12 +1126,12 @@ def test_selftest_passes_kernels_of_images(source: KernelSource, budget: int | N
 @pytest.mark.parametrize(
     ("source", "right", "wrong"),
     [
-        (ANY, "x >= 0 && x < 6", "x >= 0"),  # the next row's first pixel
-        (ANY, "tap % 2 * 2", "tap % 2"),
-        (ANY, "tap / 2;", "tap % 2;"),
-        (ANY, "image = m / 15", "image = (m + 1) / 15"),
-        (FILTERS, "image = k / 15", "image = (k + 1) / 15"),
-        (FILTERS, "channel = n % 3", "channel = n % 2"),
+        (ANY, "x >= 0 && x < W", "x >= 0"),  # the next row's first pixel
+        (ANY, "tap % S * DILATION_W", "tap % S"),
+        (ANY, "tap / S", "tap % S"),
+        (ANY, "image = m / (P * Q)", "image = (m + 1) / (P * Q)"),
+        (FILTERS, "image = k / (P * Q)", "image = (k + 1) / (P * Q)"),
+        (FILTERS, "channel = n % CHANNELS", "channel = n % 2"),
     ],
     ids=["padding", "dilation", "tap", "image", "image of a gradient", "channel"],
 )

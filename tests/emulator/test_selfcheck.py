@@ -79,7 +79,7 @@ def emulator():
 
 def on(emulator, processes=None):
     """A machine with no GPU."""
-    return Lanes(Target(emulator, "sm_90", next(iter(DEVICES.values()))), emulator.store, processes=processes)
+    return Lanes(Target(emulator, "sm_90", DEVICES["H200"]), emulator.store, processes=processes)
 
 
 def try_bug(emulator, bug, *, examples=BUG_EXAMPLES, shrink=True):
