@@ -359,7 +359,7 @@ class ArrayKernel:
         """
         problem, launch, inputs = self.source.problem, self.source.launch, self.source.problem.inputs
         copied = not self.checks_alone and any(one.operand == "A" for one in launch.prepares)
-        several = problem.batched or inputs.blocks or inputs.gathered or inputs.scattered or inputs.conv is not None
+        several = problem.batched or inputs.blocks or inputs.by_index or inputs.conv is not None
         if problem.m is not None or several or problem.layout.a != "r" or copied:
             return frozenset()
         return frozenset(("A", "C", *(one.name for one in problem.epilogue.operands if one.along.startswith("m"))))

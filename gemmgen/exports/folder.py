@@ -56,7 +56,7 @@ def require_together(sources: Iterable[KernelSource], *, torch: bool = False) ->
         require(not arrays, f"{source.name} takes arrays of pointers, and tensors are none: export it without --torch")
         beside = torch and not source.problem.inputs.is_plain
         inputs = source.problem.inputs
-        others = "images" if inputs.conv else "an index of rows" if inputs.gathered or inputs.scattered else "scales"
+        others = "images" if inputs.conv else "an index of rows" if inputs.by_index else "scales"
         what = "ends or rows of groups" if inputs.groups else others
         require(not beside, f"{source.name} takes {what}, and operators take none: export it without --torch")
         twice = sorted(taken.intersection(own_files(source.name)))

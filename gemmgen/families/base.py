@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, wraps
 from operator import attrgetter
@@ -16,9 +16,9 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
-from gemmgen.kernel.config import Config, Constraint, Derived, axis
+from gemmgen.kernel.config import Config, Constraint, Derived, Rules, axis
 from gemmgen.kernel.cost import block_cost, instructions, unit_cycles
-from gemmgen.kernel.expression import assign, count_false, first_false, names_in, show_values
+from gemmgen.kernel.expression import assign, names_in, show_values
 from gemmgen.kernel.launch import DEPENDENT_LAUNCH, Launch
 from gemmgen.kernel.plan import Cost, Never, Plan, Share, Tile
 from gemmgen.kernel.streamk import Stream
@@ -452,25 +452,6 @@ def broken_count(family: Family, problem: Problem, config: Config, limits: Limit
         return early + len(family.rules)
     names.update(constants(family, problem, config))
     return _rules(family).count_broken(names)
-
-
-class Rules:
-    """Constraints in their order, evaluated together."""
-
-    def __init__(self, constraints: Iterable[Constraint]) -> None:
-        self._constraints = tuple(constraints)
-        expressions = [rule.expression for rule in self._constraints]
-        self._first_false = first_false(expressions)
-        self._count_false = count_false(expressions)
-
-    def first_broken(self, names: Mapping[str, int]) -> Constraint | None:
-        """The first constraint that does not hold, or None. Raises NameError if one reads an unknown name."""
-        place = self._first_false(names)
-        return self._constraints[place] if place < len(self._constraints) else None
-
-    def count_broken(self, names: Mapping[str, int]) -> int:
-        """The number of constraints that do not hold. Raises NameError as `first_broken` does."""
-        return self._count_false(names)
 
 
 @lru_cache(maxsize=64)

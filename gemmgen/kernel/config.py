@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar
 
+from gemmgen.kernel.expression import count_false, first_false
 from gemmgen.support.errors import InvalidInput, require
 
 AXIS_END = 2**31  # values are less: CUDA's int holds no more
@@ -155,3 +156,22 @@ class Constraint:
     expression: str
     because: str
     in_kernel: bool = True
+
+
+class Rules:
+    """Constraints in their order, evaluated together."""
+
+    def __init__(self, constraints: Iterable[Constraint]) -> None:
+        self._constraints = tuple(constraints)
+        expressions = [rule.expression for rule in self._constraints]
+        self._first_false = first_false(expressions)
+        self._count_false = count_false(expressions)
+
+    def first_broken(self, names: Mapping[str, int]) -> Constraint | None:
+        """The first constraint that does not hold, or None. Raises NameError if one reads an unknown name."""
+        place = self._first_false(names)
+        return self._constraints[place] if place < len(self._constraints) else None
+
+    def count_broken(self, names: Mapping[str, int]) -> int:
+        """The number of constraints that do not hold. Raises NameError as `first_broken` does."""
+        return self._count_false(names)

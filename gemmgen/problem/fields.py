@@ -255,7 +255,7 @@ class Fields:
     @property
     def needs_64bit(self) -> bool:
         """True if an element offset into a matrix can reach 2^31. Strides between matrices are 64-bit anyway."""
-        moved = self.inputs.gathered or self.inputs.scattered or self.inputs.conv
+        moved = self.inputs.by_index or self.inputs.conv
         if moved or any(name not in BATCH_SIZES for name in self.runtime_names):
             return True
         sizes = self.sizes

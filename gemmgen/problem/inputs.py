@@ -262,6 +262,11 @@ class Inputs:
         return self.images or ("A" if self.gathered else "")
 
     @property
+    def by_index(self) -> bool:
+        """Whether an index names rows of A, or of C."""
+        return self.gathered or self.scattered
+
+    @property
     def leaves_rows(self) -> bool:
         """Whether some rows of the product are not computed."""
         return self.groups > 0 and not self.along_k
@@ -274,7 +279,7 @@ class Inputs:
     @property
     def depends_on_rows(self) -> bool:
         """Whether a row of C depends on its number, so that the last rows of a launch cannot be run as the first."""
-        return bool(self.groups) or self.gathered or self.scattered or self.blocks or self.conv is not None
+        return bool(self.groups) or self.by_index or self.blocks or self.conv is not None
 
     def companions(self, types: Types) -> Iterator[Companion]:
         """The tensors beside A and B, in the order in which kernels take them."""

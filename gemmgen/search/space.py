@@ -11,8 +11,8 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from gemmgen.families.base import Family, Rules, constants
-from gemmgen.kernel.config import Axis, Config, Constraint
+from gemmgen.families.base import Family, constants
+from gemmgen.kernel.config import Axis, Config, Constraint, Rules
 from gemmgen.kernel.expression import Numbers, holds_in, names_in
 from gemmgen.problem.device import DeviceSpec
 from gemmgen.problem.gemm import Problem

@@ -349,7 +349,7 @@ def _scaled(case: Case, operands: Operands, codes_of_b: Doubles, index: Index) -
 
 
 def selection(name: str, shape: tuple[int, ...], rng: np.random.Generator) -> npt.NDArray[np.int8]:
-    """What `select` makes."""
+    """A new array of this shape, filled by `select`."""
     selected = np.empty(shape, np.int8)
     select(name, selected, rng)
     return selected

@@ -252,7 +252,7 @@ def _fill_with_codes(name: str, view: Floats, case: Case, side: Side, seed: int)
         return
     known = DType.F16 if types.compute is Compute.TF32 else dtype  # every f16 is a tf32
     _fill_in_parts(view, partial(codes, dtype=known, digit=seed // 8 % 2))
-    paired = not (inputs.gathered or inputs.scattered or inputs.conv or inputs.along_k)  # rows of A and C, by numbers
+    paired = not (inputs.by_index or inputs.conv or inputs.along_k)  # rows of A and C, by numbers
     if known == DType.F32 and paired and case.problem.epilogue.is_linear:
         code_fully(name, view, side)
 

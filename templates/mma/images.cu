@@ -3,7 +3,7 @@
 //% from "copy/chunks.cu" import for_each_access, shared_element
 //% macro copy(x)
 //% set of_rows, of_columns = x.conv.crosses
-// What a thread knows of its rows of A's tile, each an output pixel, and the tile's first k.
+// The rows of A's tile that a thread copies, each an output pixel, and the tile's first k.
 struct Pixels {
     const ${ element.A }* first[A_ITERATIONS];  // the pixel under the filter's first tap, an address that may lie in the padding
 //% if of_rows and of_columns

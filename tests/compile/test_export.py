@@ -119,7 +119,7 @@ DYNAMIC = kernel("511x513x127", "cr", STAGES=4, ASYNC=1, BK=32)  # dynamic share
 
 
 def kernels() -> tuple[KernelSource, ...]:
-    """Of all kinds; rendering them takes a second."""
+    """Kernels of all kinds; rendering them takes a second."""
     return (
         FIXED,
         NAIVE,
@@ -1603,7 +1603,7 @@ def test_sparse_data_lets_every_element_of_a_large_c_be_checked(tmp_path: Path) 
 @needs_nvcc
 @pytest.mark.soak
 def test_weighted_sums_are_those_of_scattered_rows(tmp_path: Path) -> None:
-    """They find an element of a row that has no reference."""
+    """The sums find a wrong element of a row that is not compared with a reference."""
     source = of_groups("rr", "scattered", 200, 300, 500)
     code, lines = outcome(exported_on_the_host(tmp_path / "right", source, budget=20))
     assert code == 0 and any("all rows by their weighted sums" in line for line in lines), lines

@@ -1,4 +1,4 @@
-// gemm_f16_rr_Mx72x72_residual_sm90_dfe22bdb
+// gemm_f16_rr_Mx72x72_residual_sm90_f7b7dc7f
 //
 //     C = alpha * acc + beta * C + residual      acc = A * B; f16; sums in f32 on tensor cores;
 //                                                C is read unless beta = 0, A and B always
@@ -335,7 +335,7 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// What a thread knows of its rows of A's tile, each an output pixel, and the tile's first k.
+// The rows of A's tile that a thread copies, each an output pixel, and the tile's first k.
 struct Pixels {
     const F16* first[A_ITERATIONS];  // the pixel under the filter's first tap, an address that may lie in the padding
     unsigned inside[A_ITERATIONS];  // bit r: the image has the r-th row of taps
@@ -499,7 +499,7 @@ __device__ __forceinline__ void store_row(F16* tile, Shape s, int rows, int colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_f16_rr_Mx72x72_residual_sm90_dfe22bdb(
+gemm_f16_rr_Mx72x72_residual_sm90_f7b7dc7f(
     const F16* __restrict__ A, const F16* __restrict__ B, F16* __restrict__ C, const float* __restrict__ residual,
     float* __restrict__ partials, unsigned* __restrict__ semaphores, int M, float alpha, float beta)
 {

@@ -1,4 +1,4 @@
-// gemm_bf16bf16f32_rc_Mx256x128_sm90_461cd4e3
+// gemm_bf16bf16f32_rc_Mx256x128_sm90_ddc41cf6
 //
 //     C = alpha * A * B + beta * C      A bf16, B bf16, C f32; sums in f32 on tensor cores;
 //                                       C is read unless beta = 0, A and B always
@@ -222,7 +222,7 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// What a thread knows of its rows of A's tile, each an output pixel, and the tile's first k.
+// The rows of A's tile that a thread copies, each an output pixel, and the tile's first k.
 struct Pixels {
     const BF16* first[A_ITERATIONS];  // the pixel under the filter's first tap, an address that may lie in the padding
     int k;
@@ -363,7 +363,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, ThreadOr
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16bf16f32_rc_Mx256x128_sm90_461cd4e3(
+gemm_bf16bf16f32_rc_Mx256x128_sm90_ddc41cf6(
     const BF16* __restrict__ A, const BF16* __restrict__ B, float* __restrict__ C, int M, float alpha, float beta)
 {
     __shared__ __align__(16) TileA As[STAGES];

@@ -1,4 +1,4 @@
-// gemm_bf16_rc_Mx64x576_bias_relu_sm90_35ad2374
+// gemm_bf16_rc_Mx64x576_bias_relu_sm90_276d76ed
 //
 //     C = relu(alpha * acc + beta * C + bias_n)      acc = A * B; bf16; sums in f32 on tensor cores;
 //                                                    C is read unless beta = 0, A and B always
@@ -246,7 +246,7 @@ __device__ __forceinline__ int swizzled_b(int line, int at)
     return at ^ line / B_PHASE % B_SWIZZLED * CHUNK_B;
 }
 
-// What a thread knows of its rows of A's tile, each an output pixel, and the tile's first k.
+// The rows of A's tile that a thread copies, each an output pixel, and the tile's first k.
 struct Pixels {
     const BF16* first[A_ITERATIONS];  // the pixel under the filter's first tap, an address that may lie in the padding
     unsigned inside[A_ITERATIONS];  // bit r: the image has the r-th row of taps; bit R + s: the s-th column
@@ -419,7 +419,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gemm_bf16_rc_Mx64x576_bias_relu_sm90_35ad2374(
+gemm_bf16_rc_Mx64x576_bias_relu_sm90_276d76ed(
     const BF16* __restrict__ A, const BF16* __restrict__ B, BF16* __restrict__ C, const float* __restrict__ bias_n,
     int M, float alpha, float beta)
 {

@@ -125,8 +125,7 @@ class Product:
     @property
     def moved(self) -> bool:
         """Whether the device looks for rows of A, for B or for C: by groups, an index or the places of filters."""
-        by_index = self.inputs.gathered or self.inputs.scattered
-        return self.inputs.groups > 0 or by_index or self.inputs.conv is not None
+        return self.inputs.groups > 0 or self.inputs.by_index or self.inputs.conv is not None
 
     @property
     def whole_chunks(self) -> bool:

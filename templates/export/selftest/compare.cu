@@ -68,7 +68,7 @@ string describe(const Check& s)
         s.ldc${ ', s.exact ? "exact" : "random"' if not integer }, double(s.alpha), double(s.beta));
 }
 
-// What was written around an output or between its lines of `length` elements; "" if nothing.
+// Writes around an output or between its lines of `length` elements, in words; "" if none.
 //% if test.leaves_rows
 // Rows that no group computes must keep their values, too.
 //% endif

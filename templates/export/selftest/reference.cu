@@ -53,7 +53,7 @@ int group_of(const Operands& x, int m)
 //% set height, width, channels = test.images.size
 //% set (down, across), (top, left), (dh, dw) = test.images.stride, test.images.pad[:2], test.images.dilation
 //% set at, element = ("k", "n") if out.problem.inputs.wgrad else ("m", "k")
-// What element ${ element } of a filter is multiplied by for output pixel ${ at }: a channel of the pixel under a tap; 0 in the padding.
+// The image's element that element ${ element } of a filter multiplies for output pixel ${ at }; 0 in the padding.
 ${ test.wide } pixel(const Operands& x, int ${ at }, int ${ element })
 {
     const int place = ${ at } % ${ test.images.per_image }, tap = ${ element } / ${ channels };

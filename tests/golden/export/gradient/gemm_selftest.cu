@@ -195,7 +195,7 @@ Bounded linear(const Check& s, Bounded acc, double C)
 
 constexpr double LAMBDA = 6.0;  // standard deviations that the error of a sum may reach
 
-// What element n of a filter is multiplied by for output pixel k: a channel of the pixel under a tap; 0 in the padding.
+// The image's element that element n of a filter multiplies for output pixel k; 0 in the padding.
 double pixel(const Operands& x, int k, int n)
 {
     const int place = k % 40, tap = n / 16;
@@ -239,7 +239,7 @@ string describe(const Check& s)
         s.ldc, s.exact ? "exact" : "random", double(s.alpha), double(s.beta));
 }
 
-// What was written around an output or between its lines of `length` elements; "" if nothing.
+// Writes around an output or between its lines of `length` elements, in words; "" if none.
 template <typename Element>
 string writes_outside(const char* output, const Check& s, int length, const Storage<Element>& before, Storage<Element> after)
 {

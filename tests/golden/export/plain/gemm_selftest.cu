@@ -220,7 +220,7 @@ string describe(const Check& s)
         s.ldc, s.exact ? "exact" : "random", double(s.alpha), double(s.beta));
 }
 
-// What was written around an output or between its lines of `length` elements; "" if nothing.
+// Writes around an output or between its lines of `length` elements, in words; "" if none.
 template <typename Element>
 string writes_outside(const char* output, const Check& s, int length, const Storage<Element>& before, Storage<Element> after)
 {
