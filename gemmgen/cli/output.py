@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from gemmgen.support.errors import CandidateFailed, GemmgenError, InvalidInput
+from gemmgen.support.errors import CandidateFailed, GemmgenError, InvalidInput, interrupt_of
 from gemmgen.support.words import printable
 
 if TYPE_CHECKING:
@@ -137,9 +137,9 @@ def error_document(error: BaseException) -> dict[str, Any]:
 
 def classify(error: BaseException) -> tuple[str, str, int]:
     """(kind, message, exit code); raises `error` where it is a bug."""
-    if isinstance(error, KeyboardInterrupt | click.Abort) or isinstance(error.__cause__, KeyboardInterrupt):
-        said = str(error.__cause__ or error)  # click's Abort hides the KeyboardInterrupt, and so do some imports
-        return "stopped", said or INTERRUPTED_MESSAGE, INTERRUPTED
+    interrupt = interrupt_of(error)  # click's Abort hides it, and so do some imports
+    if interrupt is not None or isinstance(error, click.Abort):
+        return "stopped", str(interrupt or error) or INTERRUPTED_MESSAGE, INTERRUPTED
     if isinstance(error, click.ClickException):
         return "wrong usage", error.format_message(), error.exit_code
     if isinstance(error, InvalidInput):

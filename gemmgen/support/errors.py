@@ -61,6 +61,15 @@ class CandidateFailed(GemmgenError):
         self.failure = failure
 
 
+def interrupt_of(error: BaseException) -> KeyboardInterrupt | None:
+    """The interrupt that `error` is, or during whose handling it was raised: what an interrupt cuts off may fail in its
+    own cleanup. None if there was no interrupt."""
+    one: BaseException | None = error
+    while one is not None and not isinstance(one, KeyboardInterrupt):
+        one = one.__cause__ or one.__context__
+    return one
+
+
 def require_no_nul(text: str) -> None:
     """Raise CandidateFailed, unjudged, for a kernel's text with a NUL byte, at which compilers stop reading."""
     before, nul, _ = text.partition("\0")

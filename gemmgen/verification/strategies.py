@@ -22,6 +22,7 @@ from gemmgen.problem.dtype import DType
 from gemmgen.problem.gemm import Problem
 from gemmgen.problem.inputs import Inputs
 from gemmgen.problem.types import Types
+from gemmgen.support.errors import interrupt_of
 from gemmgen.verification.data import data_seed
 from gemmgen.verification.situation import (
     DATA_KINDS,
@@ -288,6 +289,8 @@ def for_each(
             drawn()
     except _Stop as stop:
         raise stop.error from stop.error.__cause__
+    except AssertionError as error:  # hypothesis asserts that its engine runs, also where an interrupt came before
+        raise (interrupt_of(error) or error) from None
 
 
 class _Stop(BaseException):

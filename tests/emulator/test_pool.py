@@ -289,7 +289,8 @@ def test_an_interrupt_ends_all_that_was_started(shared_cache: Path, tmp_path: Pa
         assert process.stderr.readline().startswith("local: ")
         assert len(marked(mark)) > 1
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130 and "interrupted" in process.stderr.read()
+        code, said = process.wait(60), process.stderr.read()
+        assert code == 130 and "interrupted" in said, said
     for _ in range(300):  # they get to know it
         if not marked(mark):
             break

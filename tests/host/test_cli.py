@@ -856,6 +856,18 @@ def test_an_interrupt_says_that_it_resumes(run: Run, monkeypatch: pytest.MonkeyP
     assert code == 130 and out == "" and "the same command resumes" in err
 
 
+def test_an_interrupt_is_one_also_where_cleanup_fails(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise AssertionError
+
+    monkeypatch.setattr("gemmgen.lab.commands.space.explore", interrupted)
+    code, out, err = run("space", SHAPE)
+    assert code == 130 and out == "" and "the same command resumes" in err
+
+
 def test_a_bug_is_not_hidden(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError

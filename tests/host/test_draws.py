@@ -311,3 +311,12 @@ def test_threads_that_draw_random_numbers_do_not_disturb_draws() -> None:
     assert [point.name for point in points] == [
         point.name for point in islice(draw_points([NAIVE], ARCHS["sm_90"].limits, 1), 8)
     ]
+
+
+def test_an_interrupt_before_hypothesis_has_begun_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hypothesis.core.StateForActualGivenExecution.run_engine", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        next(draw_points([NAIVE], ARCHS["sm_90"].limits, 0))
