@@ -99,27 +99,21 @@ SOME_INPUTS = (
 )
 ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
 SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with,
-# Of families that serve, beside plain matrices, B of codes, with sizes that they take, and scales of blocks:
-CODES_INPUTS = (
-    *[PLAIN] * 8,
-    *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros", "blocks", "blocks+lines+padded")),
-)
-# and of those that serve groups, too:
-GROUPED_INPUTS = (
-    *CODES_INPUTS,
-    *map(Inputs.parse, ("groups=1", "groups=5", "groups=40", "scales=64+zeros+groups=5", "groups=5+blocks+padded")),
-    *map(Inputs.parse, ("groups=4+masked", "groups=35+masked", "groups=1+along_k", "groups=6+along_k")),
-    *[PLAIN] * 4,
-)
-# and of those that serve images, too, with sizes that TMA takes:
+# Of families that serve, beside plain matrices, B of codes, with sizes that they take,
+CODES_INPUTS = (*[PLAIN] * 8, *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros")))
+# images, with sizes that TMA takes, and one that it does not take,
 IMAGES = (
     *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1", "im2col=9x7x32_3x3_p1x1", "im2col=7x5x64_2x3_s1x3_d2x2")),
     *map(Inputs.parse, ("im2col=6x4x128_1x1_s2x2", "im2col=4x3x32_5x4_p2x3x4x1", "im2col=6x5x8_3x3_p1x1")),
 )
-PIXEL_INPUTS = (*CODES_INPUTS, *IMAGES, Inputs.parse("im2col=7x6x4_2x5_p1x2_s3x1_d1x2"))
-# or groups, gathered and scattered rows, and images:
-IMAGE_INPUTS = (
-    *GROUPED_INPUTS,
+IMAGE_INPUTS = (*CODES_INPUTS, *IMAGES, Inputs.parse("im2col=7x6x4_2x5_p1x2_s3x1_d1x2"))
+# and blocks, groups, gathered and scattered rows:
+GROUPED_INPUTS = (
+    *CODES_INPUTS,
+    *[PLAIN] * 4,
+    *map(Inputs.parse, ("blocks", "blocks+lines+padded")),
+    *map(Inputs.parse, ("groups=1", "groups=5", "groups=40", "scales=64+zeros+groups=5", "groups=5+blocks+padded")),
+    *map(Inputs.parse, ("groups=4+masked", "groups=35+masked", "groups=1+along_k", "groups=6+along_k")),
     *map(Inputs.parse, ("gathered", "groups=5+gathered", "groups=40+gathered")),
     *map(Inputs.parse, ("scattered", "groups=5+scattered", "groups=5+gathered+scattered", "groups=5+blocks+scattered")),
     *IMAGES,
@@ -136,7 +130,7 @@ CODES_TYPES = (
     "bf16,u4,bf16_promoted",
     "f16,s4,f32_promoted",
 )
-CODES_N, CODES_K = (8, 64, 72, 128, 200), (16, 48, 128, 208, 256)
+CODES_N, CODES_K = (8, 64, 72, 128, 200), (16, 48, 128, 208, 256, 384)
 PROMOTED_TYPES = ("e4m3,e4m3,bf16_promoted", "e4m3,e4m3,f32_promoted", "e5m2,e4m3,f16_promoted")
 BLOCK_TYPES = ("e4m3,e4m3,bf16", "e4m3,e4m3,f32", "e4m3,e5m2,f16", "e4m3")  # and those of blocks
 # Whose kernels' names read back; listed when one is drawn.
@@ -186,14 +180,14 @@ def problems(
         n, k = draw(st.sampled_from(CODES_N)), draw(st.sampled_from(CODES_K))
     types = Types.parse(draw(st.sampled_from(_types_with(inputs, of_types, inputs_of is ANY_INPUTS))))
     least, ld_aligns = min(dtype.size for dtype in types.operands), list(ALIGNS)
-    of_groups = inputs.ragged_groups + inputs.k_groups
-    if (of_groups or inputs.gathered or inputs.conv) and inputs_of is not ANY_INPUTS:  # as TMA and wgmma take them
+    by_tma = inputs.ragged_groups + inputs.k_groups > 0 or inputs.gathered or inputs.conv is not None
+    if (by_tma or inputs.coded) and inputs_of is not ANY_INPUTS:  # as wgmma and mma take them, by TMA or cp.async
         of_rows = "rc" if inputs.blocks else draw(st.sampled_from(("rc", "rc", "rr")))
         layout = Layout.parse("cr" if inputs.along_k or inputs.wgrad else of_rows)
         if not inputs.coded:
             n = n if inputs.wgrad else draw(st.sampled_from((None, *GROUPED_N)))
             k = k if inputs.conv else draw(st.sampled_from((None, *CODES_K)))
-        least, ld_aligns = max(ALIGNS), [max(ALIGNS)]
+        least, ld_aligns = (max(ALIGNS), [max(ALIGNS)]) if by_tma else (4, ld_aligns)
     aligns = [align for align in reversed(ALIGNS) if align >= least]
     pointer_align, ld_align = draw(st.sampled_from(aligns)), draw(st.sampled_from(ld_aligns))
     problem = Problem(m, n, k, None, layout, pointer_align=pointer_align, ld_align=ld_align, types=types, inputs=inputs)
@@ -241,10 +235,8 @@ def _strides(draw: st.DrawFn, problem: Problem) -> dict[str, Any]:
 def points(draw: st.DrawFn, family: Family, schedule: str, limits: Limits) -> RandomKernel:
     """Random kernels of `family` and `schedule` that `limits` accept."""
     epilogues = EPILOGUES if ONE_PRODUCT in family.constraints else WITH_GATED
-    beside = GROUPED_INPUTS if family.grouped_inputs else CODES_INPUTS if family.scaled_inputs else (PLAIN,)
-    if family.image_inputs:
-        beside = IMAGE_INPUTS if family.grouped_inputs else PIXEL_INPUTS
-    inputs = ANY_INPUTS if family.any_inputs else beside
+    beside = IMAGE_INPUTS if family.image_inputs else CODES_INPUTS if family.scaled_inputs else (PLAIN,)
+    inputs = ANY_INPUTS if family.any_inputs else GROUPED_INPUTS if family.grouped_inputs else beside
     drawn = problems(family.small_batches, family.types or ANY_TYPES, family.multiple, epilogues, inputs)
     problem = draw(drawn)
     assume(first_rejection(family, problem, family.default(problem), limits) is None)
