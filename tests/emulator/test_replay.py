@@ -65,7 +65,7 @@ MORE = {
 @pytest.mark.parametrize("name", [*SOURCES, *(pytest.param(name, marks=pytest.mark.soak) for name in MORE)])
 def test_all_elements_are_as_planned(name: str, emulator: EmulatorExecutor) -> None:
     source = {**SOURCES, **MORE}[name]
-    verdict = verify(emulator, source, examples=16, largest=160, runs=1)
+    verdict = verify(emulator, source, examples=24, largest=160, runs=1)
     assert verdict.passed, verdict.failure
     assert verdict.replayed is not None and verdict.replayed.elements > 200
     assert verdict.replayed.equal == verdict.replayed.elements, verdict.replayed.first

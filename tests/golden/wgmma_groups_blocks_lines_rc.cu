@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_5c52fbee
+// gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_f6913215
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C f32;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -12,9 +12,9 @@
 //     scales_a  16 x M, row-major: a scale for each 128 along K of a row of A
 //     scales_b  8 x 16 x 200, row-major: a scale for each 128 along K of a column of B
 //
-// Block   64 x 96 of C by 256 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
+// Block   64 x 80 of C by 256 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
-//         1 consumer warpgroup: 64 x 96 of C by 4 wgmmas of 64 x 96 x 32 a k tile
+//         1 consumer warpgroup: 64 x 80 of C by 4 wgmmas of 64 x 80 x 32 a k tile
 // Sums    tensor cores add up 128 products, to 13 bits behind a sum's first; such sums are added in f32
 // Scales  a k tile is a block of K: its sums are multiplied by both scales as they are added
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
@@ -23,15 +23,15 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         a piece in which a group ends is stored by threads, without the rows behind the group
 //
-// Launch  up to (min(M, 8) + max(M - 8, 0) / 64) * ceil(N / 96) blocks of 256 threads, 91136 bytes of dynamic shared
+// Launch  up to (min(M, 8) + max(M - 8, 0) / 64) * ceil(N / 80) blocks of 256 threads, 78848 bytes of dynamic shared
 //         memory
 // Maps    map_a of A: boxes of 128 x 64 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_b of B: boxes of 128 x 96 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_c of C: boxes of 32 x 64 elements, swizzle of 128 bytes
+//         map_b of B: boxes of 128 x 80 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 16 x 64 elements, swizzle of 64 bytes
 // Expects A, B, C, offs, scales_a and scales_b at addresses divisible by 16, C overlapping no other operand,
 //         offs ascending, none below 0 or above M
-// Config  gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_g8_blocks_lines_wgmma_64x96x128_c1_k1x0_s4_f1_g8_p1
-// Made by gemmgen generate '?x200x2048' --types e4m3,e4m3,f32 --compute promoted --inputs groups=8+blocks+lines --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=96 --set CONSUMERS=1
+// Config  gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_g8_blocks_lines_wgmma_64x80x128_c1_k1x0_s4_f1_g8_p1
+// Made by gemmgen generate '?x200x2048' --types e4m3,e4m3,f32 --compute promoted --inputs groups=8+blocks+lines --layout rc --arch sm_90 --family wgmma --set BM=64 --set BN=80 --set CONSUMERS=1
 
 namespace {
 
@@ -54,7 +54,7 @@ using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
 constexpr int BM = 64;        // rows of C that a block computes
-constexpr int BN = 96;        // columns of C that a block computes
+constexpr int BN = 80;        // columns of C that a block computes
 constexpr int BK = 128;       // depth of a k tile
 constexpr int CONSUMERS = 1;  // warpgroups that multiply, each its rows of the block tile
 constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
@@ -72,7 +72,7 @@ constexpr int GROUPS = 8;  // groups of rows, each with its own B; some may be e
 // Shared memory
 constexpr int LINE_A = 128;  // elements of a line of A's boxes, the span of the swizzle
 constexpr int LINE_B = 128;  // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 32;       // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int CN = 16;       // columns of a piece: C leaves by pieces of a consumer's 64 rows
 // a consumer's buffers: 2, in turns, for an even number of pieces
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
 
@@ -108,7 +108,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// A thread's accumulators: its part of the 64 x 96 sums of an instruction, over the 128 threads of a warpgroup.
+// A thread's accumulators: its part of the 64 x 80 sums of an instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
@@ -121,7 +121,7 @@ struct Shared {
     unsigned long long empty[STAGES];  // those that read them have: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 91136, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 78848, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -316,22 +316,21 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
-// d += a * b, 64 x 96 x 32, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d += a * b, 64 x 80 x 32, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
 // d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
 // scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
 // them.
-__device__ __forceinline__ void wgmma_m64n96k32_e4m3(float (&d)[48], unsigned long long a, unsigned long long b,
+__device__ __forceinline__ void wgmma_m64n80k32_e4m3(float (&d)[40], unsigned long long a, unsigned long long b,
                                                      bool accumulate)
 {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %50, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n96k32.f32.e4m3.e4m3 "
+        "{ .reg .pred p; setp.ne.b32 p, %42, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n80k32.f32.e4m3.e4m3 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
-        "%48, %49, p, 1, 1; }"
-        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44)
+        "%32, %33, %34, %35, %36, %37, %38, %39}, "
+        "%40, %41, p, 1, 1; }"
+        : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
@@ -346,7 +345,7 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n96k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16,
+            wgmma_m64n80k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16,
                                  b + k * sizeof(E4M3) / 16, k > 0);
     }
 }
@@ -410,7 +409,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 // several boxes, these lie one behind the other.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
-    return m * CN + ((n / 4) ^ (m % 8)) * 4 + n % 4;
+    constexpr int CHUNK = 16 / sizeof(float), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
 // Store the first `rows` rows of a staged piece, which has more, and of these the first `columns` elements. `to` is
@@ -496,7 +496,7 @@ __device__ __forceinline__ void store_c(float* tile, Shape s, int rows, int colu
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_5c52fbee(
+gemm_e4m3e4m3f32_promoted_rc_Mx200x2048_sm90_f6913215(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, float* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ scales_a, const float* __restrict__ scales_b, int M, float alpha, float beta)

@@ -1,4 +1,4 @@
-// gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_9132dfb8
+// gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_eca43474
 //
 //     C = alpha * A * B + beta * C      A e4m3, B e4m3, C bf16;
 //                                       sums in f32 on tensor cores, as --compute promoted says;
@@ -12,9 +12,9 @@
 //     scales_a  56 x M, row-major, rows ceil(M / 4) * 4 apart: a scale for each 128 along K of a row of A
 //     scales_b  256 x 32 x 56, row-major: a scale for each 128 x 128 of B
 //
-// Block   128 x 128 of C by 384 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
+// Block   128 x 96 of C by 384 threads, in k tiles of 128; persistent: block b computes tiles b, b + gridDim.x, ...
 // Warps   specialised: a thread of the producer warpgroup lets TMA fill a ring of 4 stages;
-//         2 consumer warpgroups: 64 x 128 of C each by 4 wgmmas of 64 x 128 x 32 a k tile
+//         2 consumer warpgroups: 64 x 96 of C each by 4 wgmmas of 64 x 96 x 32 a k tile
 // Sums    tensor cores add up 128 products, to 13 bits behind a sum's first; such sums are added in f32
 // Scales  a k tile is a block of K: its sums are multiplied by both scales as they are added
 // Groups  no tile has rows of two groups: each warp finds its block's tiles from the ends in offs
@@ -23,15 +23,15 @@
 // Stores  C leaves through shared memory, by TMA in whole lines: a thread's sums lie scattered
 //         a piece in which a group ends is stored by threads, without the rows behind the group
 //
-// Launch  up to (min(M, 256) + max(M - 256, 0) / 128) * ceil(N / 128) blocks of 384 threads, 164864 bytes of dynamic
+// Launch  up to (min(M, 256) + max(M - 256, 0) / 128) * ceil(N / 96) blocks of 384 threads, 123904 bytes of dynamic
 //         shared memory
 // Maps    map_a of A: boxes of 128 x 128 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_b of B: boxes of 128 x 128 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
-//         map_c of C: boxes of 64 x 64 elements, swizzle of 128 bytes
+//         map_b of B: boxes of 128 x 96 x 1 elements, swizzle of 128 bytes, L2 promotion of 128 bytes
+//         map_c of C: boxes of 32 x 64 elements, swizzle of 64 bytes
 // Expects A, B, C, offs, scales_a and scales_b at addresses divisible by 16, C overlapping no other operand,
 //         offs ascending, none below 0 or above M
-// Config  gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_g256_blocks_padded_wgmma_128x128x128_c2_k1x0_s4_f1_g8_p1
-// Made by gemmgen generate '?x4096x7168' --types e4m3,e4m3,bf16 --compute promoted --inputs groups=256+blocks+padded --layout rc --arch sm_90 --family wgmma
+// Config  gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_g256_blocks_padded_wgmma_128x96x128_c2_k1x0_s4_f1_g8_p1
+// Made by gemmgen generate '?x4096x7168' --types e4m3,e4m3,bf16 --compute promoted --inputs groups=256+blocks+padded --layout rc --arch sm_90 --family wgmma --set BN=96
 
 namespace {
 
@@ -70,7 +70,7 @@ using Offset = long long;  // elements from a matrix's start: can pass 2^31 here
 
 // Parameters
 constexpr int BM = 128;       // rows of C that a block computes
-constexpr int BN = 128;       // columns of C that a block computes
+constexpr int BN = 96;        // columns of C that a block computes
 constexpr int BK = 128;       // depth of a k tile
 constexpr int CONSUMERS = 2;  // warpgroups that multiply, each its rows of the block tile
 constexpr int STAGES = 4;     // stages: k tiles of A and B that shared memory holds
@@ -90,7 +90,7 @@ constexpr int GROUPS = 256;  // groups of rows, each with its own B; some may be
 // Shared memory
 constexpr int LINE_A = 128;  // elements of a line of A's boxes, the span of the swizzle
 constexpr int LINE_B = 128;  // elements of a line of B's boxes, the span of the swizzle
-constexpr int CN = 64;       // columns of a piece: C leaves by pieces of a consumer's 64 rows
+constexpr int CN = 32;       // columns of a piece: C leaves by pieces of a consumer's 64 rows
 // a consumer's buffers: 2, in turns, for an even number of pieces
 constexpr int C_STAGES = 1 + (MMAS_M * BN / CN % 2 == 0);
 
@@ -107,7 +107,6 @@ static_assert(BM % (64 * CONSUMERS) == 0, "a warpgroup multiplies 64 rows at onc
 static_assert(BM <= 256, "a box of TMA has at most 256 elements along each dimension");
 static_assert(BN % 8 == 0 and BN <= 256, "wgmma's n is a multiple of 8, up to 256");
 static_assert(BK % K_STEP == 0, "a k tile is a whole number of instructions");
-static_assert(Shape::N % BN == 0, "tiles end where N does: no access is checked for that");
 
 // N elements that move as one access.
 template <typename E, int N>
@@ -127,7 +126,7 @@ __device__ __forceinline__ void store(E* to, const Vec<E, N>& value)
     *reinterpret_cast<Vec<E, N>*>(to) = value;
 }
 
-// A thread's accumulators: its part of the 64 x 128 sums of an instruction, over the 128 threads of a warpgroup.
+// A thread's accumulators: its part of the 64 x 96 sums of an instruction, over the 128 threads of a warpgroup.
 using Accumulators = float[MMAS_M][BN / 2];
 
 // The ring of k tiles, C on its way out, and barriers. Tiles begin with a pattern of their swizzle, which repeats after
@@ -140,7 +139,7 @@ struct Shared {
     unsigned long long empty[STAGES];  // those that read them have: the producer waits
     unsigned long long c_loaded[CONSUMERS];  // a piece of the old C has landed
 };
-static_assert(sizeof(Shared) == 164864, "the launch asks for as much shared memory");
+static_assert(sizeof(Shared) == 123904, "the launch asks for as much shared memory");
 
 // A place in the ring: a stage, and the parity of the round. In round r, from 0 on, consumers wait for phase r of
 // full[stage], the producer for phase r - 1 of empty[stage].
@@ -359,23 +358,22 @@ __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_grou
 template <int N>
 __device__ __forceinline__ void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 #define SUMS(r) "+f"(d[r]), "+f"(d[r + 1]), "+f"(d[r + 2]), "+f"(d[r + 3])  // four of a thread's accumulators, or all
-// d += a * b, 64 x 128 x 32, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
+// d += a * b, 64 x 96 x 32, by a warpgroup; d = a * b where it is told not to accumulate. In lane 4 g + t of warp w
 // d[4 j + 2 i + c] is row 16 w + g + 8 i, column 8 j + 2 t + c; sums of f16 are two to a register. Behind b stand
 // scale-d, then imm-scale-a and -b (1: not negated) and imm-trans-a and -b (1: MN-major), where the instruction has
 // them.
-__device__ __forceinline__ void wgmma_m64n128k32_e4m3(float (&d)[64], unsigned long long a, unsigned long long b,
-                                                      bool accumulate)
+__device__ __forceinline__ void wgmma_m64n96k32_e4m3(float (&d)[48], unsigned long long a, unsigned long long b,
+                                                     bool accumulate)
 {
     asm volatile(
-        "{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 "
+        "{ .reg .pred p; setp.ne.b32 p, %50, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n96k32.f32.e4m3.e4m3 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "%64, %65, p, 1, 1; }"
+        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47}, "
+        "%48, %49, p, 1, 1; }"
         : SUMS(0), SUMS(4), SUMS(8), SUMS(12), SUMS(16), SUMS(20), SUMS(24), SUMS(28), SUMS(32), SUMS(36), SUMS(40),
-          SUMS(44), SUMS(48), SUMS(52), SUMS(56), SUMS(60)
+          SUMS(44)
         : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)));
 }
 #undef SUMS
@@ -390,8 +388,8 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     for (int k = 0; k < BK; k += K_STEP) {
         #pragma unroll
         for (int i = 0; i < MMAS_M; ++i)
-            wgmma_m64n128k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16,
-                                  b + k * sizeof(E4M3) / 16, k > 0);
+            wgmma_m64n96k32_e4m3(acc[i], a + i * 64 * LINE_A * sizeof(E4M3) / 16 + k * sizeof(E4M3) / 16,
+                                 b + k * sizeof(E4M3) / 16, k > 0);
     }
 }
 
@@ -402,9 +400,11 @@ __device__ __forceinline__ void release_stage(Shared& shared, int stage)
 }
 
 // Scales of a k tile for the sums of this thread (lane 4 g + t): of A's 1 x 128, for two rows of each instruction, g
-// and g + 8 of a warp's 16; of B's 128 x 128.
+// and g + 8 of a warp's 16; of B's 128 x 128, for the tile's first `columns` and for those behind, which lie in the
+// next block.
 struct BlockScales {
-    float rows[MMAS_M][2], of_b;
+    float rows[MMAS_M][2], of_b, of_b_behind;
+    int columns;
 };
 
 __device__ __forceinline__ void load_scales(const float* scales_a, const float* scales_b, Shape s, TileOrigin tile,
@@ -412,7 +412,10 @@ __device__ __forceinline__ void load_scales(const float* scales_a, const float* 
 {
     const int block = k / 128, row = tile.m + first + threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
     scales_b += static_cast<long long>(tile.group) * ((s.K + 127) / 128) * ((s.N + 127) / 128);
-    scales.of_b = scales_b[static_cast<long long>(tile.n / 128) * ((s.K + 127) / 128) + block];
+    const int blocks = (s.K + 127) / 128, first_of_b = tile.n / 128, last_of_b = (s.N - 1) / 128;
+    scales.of_b = scales_b[static_cast<long long>(first_of_b) * blocks + block];
+    scales.of_b_behind = scales_b[static_cast<long long>(min(first_of_b + 1, last_of_b)) * blocks + block];
+    scales.columns = 128 - tile.n % 128;
     #pragma unroll
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
@@ -430,7 +433,9 @@ __device__ __forceinline__ void promote(const Accumulators& acc, const BlockScal
     for (int i = 0; i < MMAS_M; ++i) {
         #pragma unroll
         for (int r = 0; r < BN / 2; ++r)
-            totals[i][r] = fmaf(scales.rows[i][r / 2 % 2] * scales.of_b, acc[i][r], totals[i][r]);
+            totals[i][r] =
+                fmaf(scales.rows[i][r / 2 % 2] * (r / 4 * 8 < scales.columns ? scales.of_b : scales.of_b_behind),
+                     acc[i][r], totals[i][r]);
     }
 }
 
@@ -450,7 +455,8 @@ __device__ __forceinline__ void sums_of_piece(const float (&acc)[BN / 2], int pi
 // several boxes, these lie one behind the other.
 __device__ __forceinline__ int staged_at(int m, int n)
 {
-    return m * CN + ((n / 8) ^ (m % 8)) * 8 + n % 8;
+    constexpr int CHUNK = 16 / sizeof(BF16), CHUNKS = CN / CHUNK;  // elements of one; chunks of a line
+    return m * CN + ((n / CHUNK) ^ (m / (8 / CHUNKS) % CHUNKS)) * CHUNK + n % CHUNK;
 }
 
 // Store the first `rows` rows of a staged piece, which has more, and of these the first `columns` elements. `to` is
@@ -482,23 +488,30 @@ __device__ __forceinline__ void load_rows(const BF16* from, Shape s, int rows, i
     }
 }
 
-// N results to C. beta = 0 overwrites C unread: it may be uninitialised.
+// The first `valid` of N results to C. beta = 0 overwrites C unread: it may be uninitialised.
 template <int N>
-__device__ __forceinline__ void store_results(BF16* to, Vec<float, N> value, float beta)
+__device__ __forceinline__ void store_edge(BF16* to, Vec<float, N> value, float beta, int valid)
 {
-    if (beta != 0.0f) {
-        const Vec<BF16, N> old = load<N>(to);
+    if (valid >= N) {
+        if (beta != 0.0f) {
+            const Vec<BF16, N> old = load<N>(to);
+            #pragma unroll
+            for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+        }
+        Vec<BF16, N> stored;
         #pragma unroll
-        for (int i = 0; i < N; ++i) value.at[i] = fmaf(beta, old.at[i], value.at[i]);
+        for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
+        store<N>(to, stored);
+        return;
     }
-    Vec<BF16, N> stored;
     #pragma unroll
-    for (int i = 0; i < N; ++i) stored.at[i] = BF16(value.at[i]);
-    store<N>(to, stored);
+    for (int i = 0; i < N - 1; ++i) {
+        if (i < valid) to[i] = BF16(beta == 0.0f ? value.at[i] : fmaf(beta, to[i], value.at[i]));
+    }
 }
 
 // C = alpha * sums + beta * C in the i-th of this thread's rows, for those elements that are the tile's own.
-__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadOrigin thread, int i,
+__device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread, int i,
                                           const float (&sums)[TN], float alpha, float beta)
 {
     const int m = thread.m + i / FM * STEP_M + i % FM;
@@ -509,16 +522,16 @@ __device__ __forceinline__ void store_row(BF16* tile, Shape s, int rows, ThreadO
         Vec<float, VC> value;
         #pragma unroll
         for (int v = 0; v < VC; ++v) value.at[v] = alpha * sums[j + v];
-        store_results<VC>(tile + staged_at(m, n), value, beta);
+        store_edge<VC>(tile + staged_at(m, n), value, beta, columns - n);
     }
 }
 
 // The same for all of this thread's rows.
-__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOrigin thread,
+__device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, int columns, ThreadOrigin thread,
                                         const float (&sums)[TM][TN], float alpha, float beta)
 {
     #pragma unroll
-    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, thread, i, sums[i], alpha, beta);
+    for (int i = 0; i < TM; ++i) store_row(tile, s, rows, columns, thread, i, sums[i], alpha, beta);
 }
 
 }  // namespace
@@ -529,7 +542,7 @@ __device__ __forceinline__ void store_c(BF16* tile, Shape s, int rows, ThreadOri
 //               empty[stage] of each block that fills a part of it
 // The ring goes on from one tile of C to the next: while a consumer stores C, the next tile's first k tiles are loaded.
 extern "C" __global__ void __launch_bounds__(THREADS, MINB)
-gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_9132dfb8(
+gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_eca43474(
     const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
     const __grid_constant__ TensorMap map_c, BF16* __restrict__ C, const int* __restrict__ offs,
     const float* __restrict__ scales_a, const float* __restrict__ scales_b, int M, float alpha, float beta)
@@ -633,7 +646,7 @@ gemm_e4m3e4m3bf16_promoted_rc_Mx4096x7168_sm90_9132dfb8(
                         named_barrier_sync(1 + consumer, 128);
                     }
                 }
-                store_c(c, s, tile.end - m, thread, sums, alpha, beta);
+                store_c(c, s, tile.end - m, s.N - n, thread, sums, alpha, beta);
                 fence_proxy_async();
                 named_barrier_sync(1 + consumer, 128);
                 if (m + 64 > tile.end) store_rows(C + Offset(m) * s.ldc + n, s, tile.end - m, s.N - n, c);

@@ -311,7 +311,7 @@ SAMPLES = {
     ),
     "wgmma_groups_blocks_rc": Sample(
         WGMMA,
-        {},
+        {"BN": 96},
         (None, 4096, 7168),
         "rc",
         types="e4m3,e4m3,bf16",
@@ -338,7 +338,7 @@ SAMPLES = {
     ),
     "wgmma_groups_blocks_lines_rc": Sample(
         WGMMA,
-        {"BM": 64, "BN": 96, "CONSUMERS": 1},
+        {"BM": 64, "BN": 80, "CONSUMERS": 1},
         (None, 200, 2048),
         "rc",
         types="e4m3,e4m3,f32",
