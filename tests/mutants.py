@@ -35,7 +35,7 @@ from gemmgen.run.emulator.program import KIND
 from gemmgen.support.files import Store
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("verification", "run", "artifacts")
+ROOMS = ("verification", "run", "exports")
 # Mistakes that are planted in kernels, and right edits: data of the self-check. tests/gpu take a GPU.
 LEFT_OUT = {"bugs", "edits", "gpu"}
 TESTS = ("host", "compile", "emulator")
@@ -98,6 +98,7 @@ def makes_no_difference(node: NodeOrLeaf) -> bool:
 def sample(count: int, seed: int, only: list[str]) -> list[Mutant]:
     """`count` mutants of random places, each module as often as any other. Of all modules, or of those in `only`."""
     draw = random.Random(seed)
+    assert all((ROOT / "gemmgen" / room).is_dir() for room in ROOMS)
     modules = [path.relative_to(ROOT) for room in ROOMS for path in sorted((ROOT / "gemmgen" / room).rglob("*.py"))]
     modules = [path for path in modules if not LEFT_OUT.intersection(path.parts)]
     if only:
