@@ -123,13 +123,18 @@ def imported(file: Path) -> set[str]:
 
 
 def tests_of(module: Path) -> list[str]:
-    """Test files that import `module`, else those that import what does; the likeliest and fastest first."""
-    names, found = {dotted(module)}, list[Path]()
-    while not found and names:
-        found = [file for file in files("tests") if file.parent.name in TESTS and names & imported(file)]
+    """Test files that are called as `module` or import it, else those that import what does; the likeliest and fastest
+    first."""
+    tests = [file for file in files("tests") if file.parent.name in TESTS]
+    names, importing = {dotted(module)}, list[Path]()
+    while not importing and names:
+        importing = [file for file in tests if names & imported(file)]
         names = {dotted(file.relative_to(ROOT)) for file in files("gemmgen") if names & imported(file)}
-    found.sort(key=lambda file: (TESTS.index(file.parent.name), module.stem not in file.stem, file.stat().st_size))
-    return [str(file.relative_to(ROOT)) for file in found]
+    found = {file for file in tests if module.stem in file.stem}.union(importing)
+    order = sorted(
+        found, key=lambda file: (module.stem not in file.stem, TESTS.index(file.parent.name), file.stat().st_size)
+    )
+    return [str(file.relative_to(ROOT)) for file in order]
 
 
 @cache

@@ -242,6 +242,8 @@ def test_a_product_of_codes_takes_them_packed(
     naive = FAMILIES["naive"]
     one = Member(other, render(other.general, naive, naive.default(other.general)), "sm_90")
     library = LibraryText(spec, (choice, choose(other, "sm_90", [one], Alternating())))
+    header = library_texts(library)["mylib.h"]
+    assert "K 96; all other M are served, too." in header and "K 16; all other sizes are served, too." in header
     right, planted = ("first_k / 32", "first_k / 64") if wrong else ("", "")
     ran = subprocess.run([on_the_host(tmp_path, library, right, planted)], capture_output=True, text=True, check=False)
     lines = ran.stdout.splitlines()

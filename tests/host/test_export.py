@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 
 import gemmgen
+from gemmgen.exports import exporting
 from gemmgen.exports.exported_text import kernel_alone
+from gemmgen.exports.exporting import compiled_where_possible
 from gemmgen.exports.folder import (
     export,
     export_all,
@@ -35,7 +38,9 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.problem.images import Conv
 from gemmgen.render.epilogue_text import reference_text
 from gemmgen.render.kernel_text import render
-from gemmgen.support.errors import InvalidInput
+from gemmgen.run.compile import CompiledKernel
+from gemmgen.support.errors import CandidateFailed, Failure, FailureKind, InvalidInput
+from gemmgen.support.files import Store
 
 
 def naive(**problem: Any) -> KernelSource:
@@ -483,3 +488,16 @@ def test_a_folder_with_its_certificate_is_small(kind: str, tmp_path: Path) -> No
     gemmgen.export(path, to=tmp_path, examples=0)
     sizes = {file.name: file.stat().st_size for file in tmp_path.iterdir() if file.name != path.name}
     assert len(sizes) == 5 and sum(sizes.values()) <= FOLDER - VERIFIED, sizes
+
+
+@pytest.mark.parametrize(("kind", "raises"), [("unavailable", False), ("compile", True)])
+def test_what_nvrtc_refuses_is_no_missing_nvrtc(
+    kind: FailureKind, raises: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def compile_apart(*_: object) -> CompiledKernel:
+        raise CandidateFailed(Failure(kind, "not here", "nvrtc"))
+
+    monkeypatch.setattr(exporting, "compile_apart", compile_apart)
+    expected = pytest.raises(CandidateFailed, match="not here") if raises else nullcontext()
+    with expected:
+        assert compiled_where_possible(SAMPLES["plain"], "sm_90", Store(tmp_path)) is None

@@ -23,8 +23,10 @@ from gemmgen.problem.gemm import Problem
 from gemmgen.render.kernel_text import render
 from gemmgen.run.gpu import why_no_gpu
 from gemmgen.support.errors import CandidateFailed, Failure
+from gemmgen.verification import with_sanitizers
 from gemmgen.verification.sanitizers import tool as sanitizer
 from gemmgen.verification.sanitizers.tool import (
+    TOOLS,
     Allocation,
     Finding,
     SanitizerResult,
@@ -35,7 +37,7 @@ from gemmgen.verification.sanitizers.tool import (
 )
 from gemmgen.verification.situation import Situation
 from gemmgen.verification.verifier import Verdict
-from gemmgen.verification.with_sanitizers import LARGE_SITUATIONS, LARGEST, draw
+from gemmgen.verification.with_sanitizers import LARGE_SITUATIONS, LARGEST, draw, sanitize
 
 PROBLEM = Problem(None, None, None)
 SOURCE = render(PROBLEM, NAIVE, NAIVE.default(PROBLEM))
@@ -218,6 +220,23 @@ def test_findings_are_shown_and_written_down():
     shown = console.file.getvalue()
     assert "FAIL  memcheck: 2 situations, compute-sanitizer 2025.3.1.0" in shown
     assert "by thread 3 of block 2: 4 bytes after the end of A; 2 reports" in shown
+
+
+def test_the_first_tool_that_fails_is_why_a_verdict_fails(monkeypatch):
+    findings = parse(MEMCHECK, ALLOCATIONS, SITUATIONS)
+    failures = {tool: Failure("race", f"found by {tool}", tool) for tool in TOOLS[1:3]}
+
+    def run_tool(gpu, source, situations, tool, timeout):
+        return SanitizerResult(tool, "2025.3.1.0", 2, findings, 1.0, failure=failures.get(tool))
+
+    monkeypatch.setattr(with_sanitizers, "run_tool", run_tool)
+    watched = sanitize(None, SOURCE, Verdict("gpu", 5, 0, 0.5), TOOLS)
+    assert tuple(result.tool for result in watched.sanitizers) == TOOLS
+    assert (watched.failure, watched.situation) == (failures[TOOLS[1]], findings[0].situation)
+    wrong = Verdict("gpu", 5, 0, 2.0, Failure("wrong", "C is off", "verifier"), SITUATIONS[0])
+    assert sanitize(None, SOURCE, wrong, TOOLS).failure == wrong.failure
+    failures.clear()
+    assert sanitize(None, SOURCE, Verdict("gpu", 5, 0, 0.5), TOOLS).passed
 
 
 # The program
