@@ -130,9 +130,10 @@ def tests_of(module: Path) -> list[str]:
     while not importing and names:
         importing = [file for file in tests if names & imported(file)]
         names = {dotted(file.relative_to(ROOT)) for file in files("gemmgen") if names & imported(file)}
-    found = {file for file in tests if module.stem in file.stem}.union(importing)
+    named = {file for file in tests if f"_{module.stem}_" in f"{file.stem}_"}
     order = sorted(
-        found, key=lambda file: (module.stem not in file.stem, TESTS.index(file.parent.name), file.stat().st_size)
+        named.union(importing),
+        key=lambda file: (file not in named, TESTS.index(file.parent.name), file.stat().st_size),
     )
     return [str(file.relative_to(ROOT)) for file in order]
 
