@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 from itertools import product as combinations
 from pathlib import Path
 from types import SimpleNamespace
@@ -294,6 +294,10 @@ def test_a_point_that_nobody_serves_is_refused() -> None:
         regions([(1, 1, 1)], [(float("inf"),)])
 
 
+def sides(box: Box) -> list[tuple[int, int]]:
+    return [*zip(box.least, box.most, strict=True)]
+
+
 @given(
     times=st.lists(st.tuples(*[st.floats(0.5, 8)] * 3), min_size=27, max_size=27),
     sizes=st.tuples(*[st.integers(0, SIZE_LIMIT)] * 3),
@@ -314,6 +318,10 @@ def test_boxes_hold_every_size_once_and_choose_no_worse_than_one_kernel(
     alone = [[row[kernel] / min(row) for row in times] for kernel in range(3)]
     assert len(picked) == len(points)
     assert regret_of(picked).mean <= min(regret_of(ratios).mean for ratios in alone) + 1e-9
+    for region, above in permutations(found, 2):  # boxes of one kernel that together form a box are one
+        apart = [axis for axis in range(len(FEATURES)) if sides(region.box)[axis] != sides(above.box)[axis]]
+        meet = [region.box.most[axis] + 1 == above.box.least[axis] for axis in apart]
+        assert region.kernel != above.kernel or meet != [True]
 
 
 def test_regret_is_geometric() -> None:
