@@ -82,7 +82,7 @@ GROUP_BUGS: tuple[Bug, ...] = (
         "if (m < rows)", (*OTHERS, WRITES)),
     Bug("a row too few is stored", "off by one", on.WGMMA_GROUPS_FEW, "if (m < rows && n < columns)",
         "if (m + 1 < rows && n < columns)", OFF),
-    Bug("pieces that threads store commit no group of stores", "commit", on.WGMMA_GROUPS,
+    Bug("pieces that threads store commit no group of stores", "commit", on.WGMMA_GROUPS_BLOCKS,
         "else if (leads) tma_store_2d(&map_c, c, n, m); if (leads) tma_store_commit();",
         "else if (leads) { tma_store_2d(&map_c, c, n, m); tma_store_commit(); }", (UNDER_WAY, *OFF)),
     Bug("TMA loads rows that another block may store", "load", on.WGMMA_GROUPS, "if (m + 64 <= tile.end) {",
