@@ -99,15 +99,15 @@ SOME_INPUTS = (
 )
 ANY_INPUTS = (*[PLAIN] * len(SOME_INPUTS), *map(Inputs.parse, SOME_INPUTS))
 SCALED_TYPES = ("bf16,u4,f32", "f16,s4,f16", "f32,u4,f32", "bf16,u8,bf16", "f16,s8,e4m3")  # that B's scales go with,
-# Of families that serve, beside plain matrices, B of codes, with sizes that they take,
+# What is drawn for families that serve codes of B besides plain matrices;
 CODES_INPUTS = (*[PLAIN] * 8, *map(Inputs.parse, ("scales=128+zeros", "scales=32", "scales=K+zeros")))
-# images, with sizes that TMA takes, and one that it does not take,
+# for those that serve images, too (TMA takes all but the last, whose pixels have 4 channels);
 IMAGES = (
     *map(Inputs.parse, ("im2col=5x6x16_3x2_p1x0x2x1_s2x1", "im2col=9x7x32_3x3_p1x1", "im2col=7x5x64_2x3_s1x3_d2x2")),
     *map(Inputs.parse, ("im2col=6x4x128_1x1_s2x2", "im2col=4x3x32_5x4_p2x3x4x1", "im2col=6x5x8_3x3_p1x1")),
 )
 IMAGE_INPUTS = (*CODES_INPUTS, *IMAGES, Inputs.parse("im2col=7x6x4_2x5_p1x2_s3x1_d1x2"))
-# and blocks, groups, gathered and scattered rows:
+# and for those that serve blocks, groups, and gathered and scattered rows as well.
 GROUPED_INPUTS = (
     *CODES_INPUTS,
     *[PLAIN] * 4,

@@ -282,7 +282,7 @@ def test_scalars_are_extreme_each_by_itself_and_together() -> None:
 
 
 def test_kernels_of_tensor_cores_are_drawn_with_other_computes() -> None:
-    drawn = islice(draw_points([FAMILIES["mma"]], ARCHS["sm_90"].limits, seed=0), 60)
+    drawn = islice(draw_points([FAMILIES["mma"]], ARCHS["sm_90"].limits, seed=1), 30)
     assert {point.problem.types.compute for point in drawn} >= {Compute.FMA, Compute.TF32, Compute.F16}
 
 
